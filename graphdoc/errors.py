@@ -1,0 +1,36 @@
+"""What users can do wrong, as exceptions whose message is one clear line."""
+
+from __future__ import annotations
+
+
+class GraphdocError(Exception):
+    """A mistake in input, settings or surroundings that the user can mend.
+
+    The message is one line that names the file or document, the value and the fix. The command line prints it and
+    exits with status 2; in Python it is raised as it is.
+    """
+
+
+class DocumentError(GraphdocError):
+    """A document that cannot be read, parsed or encoded."""
+
+
+class ModelError(GraphdocError):
+    """A checkpoint or backbone that cannot be loaded or does not fit."""
+
+
+class OutputError(GraphdocError):
+    """An output file or folder that cannot be written or continued."""
+
+
+class MissingExtraError(GraphdocError):
+    """An optional library is needed and not installed.
+
+    Args:
+        library: import name of the library.
+        extra: the extra of graphdoc that installs it.
+        purpose: what it is needed for, to follow "is needed to".
+    """
+
+    def __init__(self, library: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{library} is needed to {purpose}; install it with: pip install 'graphdoc[{extra}]'")
