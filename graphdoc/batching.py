@@ -1,0 +1,184 @@
+"""Batches of documents: ragged graphs on one side, passages packed by token budget on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch_geometric.data import Batch
+
+from .graphs import DocumentGraph, EdgeKind, NodeKind, build_graph
+from .segmentation import SegmentedDocument
+
+
+@dataclass(frozen=True, slots=True)
+class MiniBatch:
+    """Passages that go through the transformer together.
+
+    Args:
+        input_ids: ``(passages, tokens)``.
+        attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
+        passage_order: ``(passages,)``, row of every passage among the passages of the batch.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    passage_order: Tensor
+
+    def to(self, device: torch.device | str) -> MiniBatch:
+        """The same mini-batch on another device."""
+        return MiniBatch(
+            self.input_ids.to(device, non_blocking=True),
+            self.attention_mask.to(device, non_blocking=True),
+            self.passage_order.to(device, non_blocking=True),
+        )
+
+
+def pack_by_tokens(
+    lengths: Sequence[int] | npt.NDArray[np.int64], token_budget: int, max_padding: float = 0.03
+) -> list[npt.NDArray[np.int64]]:
+    """Sort passages by length and pack them into mini-batches.
+
+    A mini-batch is closed when one more passage would exceed the token budget, or would make padding more than
+    ``max_padding`` of the cells; a passage longer than the budget has a mini-batch of its own. Longest first, so that
+    a shortage of memory shows at once. The result depends on the lengths alone.
+
+    Args:
+        lengths: number of tokens of every passage, special tokens included.
+        token_budget: most cells (passages times longest passage) of a mini-batch.
+        max_padding: most share of padding among the cells of a mini-batch.
+
+    Returns:
+        Positions of the passages, one array per mini-batch.
+
+    Raises:
+        ValueError: the budget is not positive.
+    """
+    if token_budget < 1:
+        raise ValueError(f"token_budget={token_budget} must be at least 1")
+    length = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(-length, kind="stable")
+    mini_batches: list[npt.NDArray[np.int64]] = []
+    start, used = 0, 0
+    for position, tokens in enumerate(length[order].tolist()):
+        longest = int(length[order[start]])
+        cells = longest * (position - start + 1)
+        if position > start and (cells > token_budget or cells - used - tokens > max_padding * cells):
+            mini_batches.append(order[start:position])
+            start, used = position, 0
+        used += tokens
+    if len(order):
+        mini_batches.append(order[start:])
+    return mini_batches
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBatch:
+    """Documents as the model takes them: no padding across documents.
+
+    Args:
+        token_ids: token ids of all passages, special tokens included, document after document.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.NodeKind`.
+        section_of: ``(nodes,)``, section of a node within its document, -1 for document nodes.
+        document_of: ``(nodes,)``, position of a node's document in the batch.
+        edge_index: ``(2, edges)``, source above target, node numbers within the batch.
+        edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.EdgeKind`.
+        node_counts: nodes of every document.
+        edge_counts: edges of every document.
+    """
+
+    token_ids: tuple[tuple[int, ...], ...]
+    node_kind: Tensor
+    section_of: Tensor
+    document_of: Tensor
+    edge_index: Tensor
+    edge_kind: Tensor
+    node_counts: tuple[int, ...]
+    edge_counts: tuple[int, ...]
+
+    @classmethod
+    def from_documents(cls, documents: Sequence[SegmentedDocument], graph_kind: str, window: int = 2) -> GraphBatch:
+        """Build the graphs of segmented documents and put them into one batch."""
+        graphs = [build_graph(document, graph_kind, window=window) for document in documents]
+        return cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
+
+    @classmethod
+    def from_graphs(cls, graphs: Sequence[DocumentGraph], token_ids: tuple[tuple[int, ...], ...] = ()) -> GraphBatch:
+        """Put graphs into one batch, with the token ids of their passages where the transformer is to run."""
+        if not graphs:
+            raise ValueError("a batch needs at least one document")
+        batch = Batch.from_data_list(list(graphs))
+        return cls(
+            token_ids=token_ids,
+            node_kind=batch.node_kind,
+            section_of=batch.section_of,
+            document_of=batch.batch,
+            edge_index=batch.edge_index,
+            edge_kind=batch.edge_kind,
+            node_counts=tuple(int(graph.num_nodes) for graph in graphs),
+            edge_counts=tuple(int(graph.edge_index.shape[1]) for graph in graphs),
+        )
+
+    def to_graphs(self) -> list[DocumentGraph]:
+        """The graphs of the single documents, as they went in."""
+        graphs = []
+        node, edge = 0, 0
+        for nodes, edges in zip(self.node_counts, self.edge_counts, strict=True):
+            graphs.append(
+                DocumentGraph(
+                    edge_index=self.edge_index[:, edge : edge + edges] - node,
+                    edge_kind=self.edge_kind[edge : edge + edges],
+                    node_kind=self.node_kind[node : node + nodes],
+                    section_of=self.section_of[node : node + nodes],
+                    num_nodes=nodes,
+                )
+            )
+            node, edge = node + nodes, edge + edges
+        return graphs
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.node_counts)
+
+    @property
+    def is_passage(self) -> Tensor:
+        """Which nodes are passages, ``(nodes,)``."""
+        return self.node_kind == NodeKind.PASSAGE
+
+    @property
+    def is_document(self) -> Tensor:
+        """Which nodes are document nodes, ``(nodes,)``."""
+        return self.node_kind == NodeKind.DOCUMENT
+
+    @property
+    def is_readout_edge(self) -> Tensor:
+        """Which edges belong to the readout rather than to the graph, ``(edges,)``."""
+        return self.edge_kind == EdgeKind.READOUT
+
+    def to(self, device: torch.device | str) -> GraphBatch:
+        """The same batch with its tensors on another device; token ids stay where they are."""
+        return replace(
+            self,
+            node_kind=self.node_kind.to(device),
+            section_of=self.section_of.to(device),
+            document_of=self.document_of.to(device),
+            edge_index=self.edge_index.to(device),
+            edge_kind=self.edge_kind.to(device),
+        )
+
+    def mini_batches(self, token_budget: int, pad_token_id: int) -> Iterator[MiniBatch]:
+        """Pack the passages of all documents by token budget (see :func:`pack_by_tokens`)."""
+        lengths = [len(ids) for ids in self.token_ids]
+        for positions in pack_by_tokens(lengths, token_budget):
+            width = lengths[positions[0]]
+            input_ids = np.full((len(positions), width), pad_token_id, dtype=np.int64)
+            mask = np.zeros((len(positions), width), dtype=np.int64)
+            for row, position in enumerate(positions):
+                ids = self.token_ids[position]
+                input_ids[row, : len(ids)] = ids
+                mask[row, : len(ids)] = 1
+            yield MiniBatch(torch.from_numpy(input_ids), torch.from_numpy(mask), torch.from_numpy(positions))

@@ -1,0 +1,189 @@
+"""The document model: passage encoder, projection, graph attention and readout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.nn import GATConv
+from transformers import PreTrainedModel
+from transformers import initialization as init
+
+from ..batching import GraphBatch
+from ..graphs import NodeKind
+from .configuration import DocumentConfig
+from .graph_attention import Form, GraphAttentionStack
+from .outputs import DocumentOutput
+from .passage_encoder import PassageEncoder
+from .readout import Readout, mean_by_group
+
+# Small blocks stay in a processor's cache; accelerators want large ones.
+TOKEN_BUDGET = {"cpu": 2048}
+TOKEN_BUDGET_ACCELERATOR = 65536
+
+
+class DocumentModel(PreTrainedModel):
+    """Turns a batch of document graphs into document, section and passage vectors (Graph-RoBERTa, section 2.1).
+
+    Args:
+        config: what the model is made of.
+    """
+
+    config_class = DocumentConfig
+    base_model_prefix = "document_model"
+    main_input_name = "batch"
+    supports_gradient_checkpointing = True
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+    _supports_attention_backend = True
+
+    def __init__(self, config: DocumentConfig) -> None:
+        super().__init__(config)
+        encoder_config = config.encoder_config
+        assert encoder_config is not None and not isinstance(encoder_config, dict)
+        self.passage_encoder = PassageEncoder(encoder_config, config.pooling)
+        self.projection = (
+            nn.Linear(encoder_config.hidden_size, config.projection_size) if config.projection_size else None
+        )
+        self.graph = GraphAttentionStack(
+            config.hidden_size, config.graph_layers, config.graph_heads, config.attention_dropout
+        )
+        self.readout = Readout(config.readout, config.hidden_size)
+        self.post_init()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        """Initialise one module; the graph layers as PyG does, so that none stays undefined memory."""
+        if isinstance(module, GATConv):
+            for weight in (module.lin.weight, module.res.weight, module.att_src, module.att_dst):
+                bound = math.sqrt(6.0 / (weight.shape[-2] + weight.shape[-1]))
+                init.uniform_(weight, -bound, bound)
+            init.zeros_(module.bias)
+        elif module is self.projection:
+            init.xavier_uniform_(module.weight)
+            init.zeros_(module.bias)
+        elif module.__class__.__module__.startswith("torch_geometric"):
+            return
+        else:
+            super()._init_weights(module)
+
+    def forward(
+        self,
+        batch: GraphBatch,
+        token_budget: int | None = None,
+        output_attention: bool = False,
+        form: Form = "auto",
+    ) -> DocumentOutput:
+        """Encode a batch of documents.
+
+        Args:
+            batch: graphs with the token ids of their passages.
+            token_budget: most cells of a mini-batch that goes through the transformer.
+            output_attention: also return attention weights of all graph layers.
+            form: ``dense`` or ``sparse`` to force one form of graph attention.
+
+        Returns:
+            Document, passage and node vectors.
+        """
+        return self.encode_graphs(self.encode_passages(batch, token_budget), batch, output_attention, form)
+
+    def encode_passages(
+        self, batch: GraphBatch, token_budget: int | None = None, progress: Callable[[int], Any] | None = None
+    ) -> Tensor:
+        """Run the transformer over all passages of a batch, packed by token budget.
+
+        Args:
+            batch: documents with token ids.
+            token_budget: most cells of a mini-batch; by default small on a CPU and large on accelerators.
+            progress: called with the number of passages done after every mini-batch.
+
+        Returns:
+            Pooled passage vectors in fp32, document after document, ``(passages, encoder hidden)``.
+        """
+        device = self.device
+        budget = token_budget or TOKEN_BUDGET.get(device.type, TOKEN_BUDGET_ACCELERATOR)
+        padding = self.config.encoder_config.pad_token_id or 0
+        vectors: list[Tensor] = []
+        order: list[Tensor] = []
+        for mini_batch in batch.mini_batches(budget, padding):
+            moved = mini_batch.to(device)
+            vectors.append(self.passage_encoder(moved.input_ids, moved.attention_mask))
+            order.append(moved.passage_order)
+            if progress is not None:
+                progress(len(mini_batch.passage_order))
+        positions = torch.cat(order)
+        return torch.cat(vectors)[torch.argsort(positions)]
+
+    def encode_graphs(
+        self, passage_vectors: Tensor, batch: GraphBatch, output_attention: bool = False, form: Form = "auto"
+    ) -> DocumentOutput:
+        """Run everything above the transformer, in fp32 also under autocast.
+
+        Args:
+            passage_vectors: ``(passages, encoder hidden)``, document after document.
+            batch: the graphs.
+            output_attention: also return attention weights of all graph layers.
+            form: ``dense`` or ``sparse`` to force one form of graph attention.
+
+        Returns:
+            Document, passage and node vectors.
+        """
+        with torch.autocast(passage_vectors.device.type, enabled=False):
+            nodes = self.initial_nodes(passage_vectors.float(), batch)
+            nodes, attention, inputs = self.graph(nodes, batch, output_attention, form)
+            documents, weights = self.readout(nodes, batch)
+        return DocumentOutput(
+            documents=documents,
+            passages=nodes[batch.is_passage],
+            nodes=nodes,
+            readout_weights=weights,
+            attention=tuple(attention) if output_attention else None,
+            layer_inputs=tuple(inputs) if output_attention else None,
+        )
+
+    def initial_passages(self, passage_vectors: Tensor) -> Tensor:
+        """Initial passage nodes (eq. 1): ``tanh(W x + b)``, or the vectors themselves without a projection.
+
+        Args:
+            passage_vectors: ``(passages, encoder hidden)``.
+
+        Returns:
+            ``(passages, hidden)``.
+        """
+        if self.projection is not None:
+            passage_vectors = torch.tanh(self.projection(passage_vectors))
+        if self.config.normalize_passages:
+            passage_vectors = nn.functional.normalize(passage_vectors, dim=-1)
+        return passage_vectors
+
+    def initial_nodes(self, passage_vectors: Tensor, batch: GraphBatch) -> Tensor:
+        """All initial nodes: passages by eq. 1, document nodes as the mean of their passages (eq. 2).
+
+        Section nodes, where the graph has them, are the mean of their section's passages.
+
+        Args:
+            passage_vectors: ``(passages, encoder hidden)``.
+            batch: the graphs.
+
+        Returns:
+            ``(nodes, hidden)``.
+        """
+        passages = self.initial_passages(passage_vectors)
+        nodes = passages.new_zeros(len(batch.node_kind), passages.shape[1])
+        nodes = nodes.masked_scatter(batch.is_passage.unsqueeze(-1), passages)
+        document_of = batch.document_of[batch.is_passage]
+        nodes = nodes.masked_scatter(
+            batch.is_document.unsqueeze(-1), mean_by_group(passages, document_of, len(batch))
+        )
+        is_section = batch.node_kind == NodeKind.SECTION
+        if bool(is_section.any()):
+            stride = int(batch.section_of.max()) + 1
+            keys = batch.document_of * stride + batch.section_of
+            # Section nodes stand in the order of their keys: by document, then by first passage in reading order.
+            _, rank = torch.unique(keys[batch.is_passage], return_inverse=True)
+            means = mean_by_group(passages, rank, int(is_section.sum()))
+            nodes = nodes.masked_scatter(is_section.unsqueeze(-1), means)
+        return nodes

@@ -1,0 +1,50 @@
+"""The transformer that turns the tokens of a passage into one vector."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+
+import torch
+from torch import Tensor, nn
+from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig
+
+
+class PassageEncoder(nn.Module):
+    """Any encoder of transformers with pooling over its tokens (Graph-RoBERTa, eq. 1, the part called phi).
+
+    Args:
+        config: configuration of the transformer; it is copied, since building a model changes it.
+        pooling: ``cls`` takes the first token's vector, ``mean`` the average over all tokens.
+    """
+
+    def __init__(self, config: PreTrainedConfig, pooling: str) -> None:
+        super().__init__()
+        model_class = MODEL_MAPPING[type(config)]
+        # A pooler's weights would never get a gradient, which stops distributed training.
+        options = {"add_pooling_layer": False} if has_optional_pooler(model_class) else {}
+        self.transformer = AutoModel.from_config(copy.deepcopy(config), **options)
+        self.pooling = pooling
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        """Encode passages.
+
+        Args:
+            input_ids: ``(passages, tokens)``.
+            attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
+
+        Returns:
+            Passage vectors in fp32, ``(passages, encoder hidden)``.
+        """
+        hidden = self.transformer(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        with torch.autocast(hidden.device.type, enabled=False):
+            if self.pooling == "cls":
+                return hidden[:, 0].float()
+            weights = attention_mask.to(torch.float32)
+            weights = weights / weights.sum(dim=1, keepdim=True)
+            return torch.bmm(weights.unsqueeze(1), hidden.float()).squeeze(1)
+
+
+def has_optional_pooler(model_class: type[nn.Module]) -> bool:
+    """Whether a transformers model can be built without its pooler."""
+    return "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
