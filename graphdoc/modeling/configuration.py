@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args
 
 from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs import GRAPH_KINDS
+
+Pooling = Literal["cls", "mean"]
+ReadoutKind = Literal["document_node", "mean", "attention"]
+Similarity = Literal["cosine", "dot"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "pooling": get_args(Pooling),
+    "graph_kind": GRAPH_KINDS,
+    "readout": get_args(ReadoutKind),
+    "similarity": get_args(Similarity),
+}
+_LEAST = {
+    "projection_size": 1,
+    "window": 1,
+    "graph_layers": 0,
+    "graph_heads": 1,
+    "passage_words": 1,
+    "passage_tokens": 1,
+    "max_passages": 1,
+}
+_MAY_BE_NONE = ("projection_size", "max_passages")
+_FLAGS = ("normalize_passages", "trained")
 
 
 @strict
@@ -42,7 +64,7 @@ class DocumentConfig(PreTrainedConfig):
 
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
     backbone: str | None = None
-    pooling: Literal["cls", "mean"] = "cls"
+    pooling: Pooling = "cls"
     projection_size: int | None = 512
     normalize_passages: bool = False
     graph_kind: str = "full"
@@ -50,8 +72,8 @@ class DocumentConfig(PreTrainedConfig):
     graph_layers: int = 2
     graph_heads: int = 2
     attention_dropout: float = 0.0
-    readout: Literal["document_node", "mean", "attention"] = "document_node"
-    similarity: Literal["cosine", "dot"] = "cosine"
+    readout: ReadoutKind = "document_node"
+    similarity: Similarity = "cosine"
     passage_words: int = 100
     passage_tokens: int = 256
     max_passages: int | None = 100
@@ -65,15 +87,31 @@ class DocumentConfig(PreTrainedConfig):
             ValueError: values do not fit together; the message names them and the fix.
         """
         super().__post_init__(**kwargs)
-        if self.graph_kind not in GRAPH_KINDS:
-            raise ValueError(f"graph_kind={self.graph_kind!r} is unknown; use one of {', '.join(GRAPH_KINDS)}")
-        if self.graph_heads < 1 or self.graph_layers < 0 or self.window < 1:
-            raise ValueError("graph_heads and window must be at least 1 and graph_layers at least 0")
+        self._check_values()
         if self.graph_layers and self.hidden_size % self.graph_heads:
             raise ValueError(
                 f"node width {self.hidden_size} is not a multiple of graph_heads={self.graph_heads}; "
                 "change graph_heads or projection_size"
             )
+
+    # ``strict`` checks no types where annotations are postponed, so that settings from files are checked here.
+    def _check_values(self) -> None:
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ValueError(f"{name}={value!r} is unknown; use one of {', '.join(choices)}")
+        for name, least in _LEAST.items():
+            value = getattr(self, name)
+            if value is None and name in _MAY_BE_NONE:
+                continue
+            if type(value) is not int or value < least:
+                none = " or None" if name in _MAY_BE_NONE else ""
+                raise ValueError(f"{name}={value!r} must be a whole number of at least {least}{none}")
+        for name in _FLAGS:
+            if not isinstance(value := getattr(self, name), bool):
+                raise ValueError(f"{name}={value!r} must be true or false")
+        dropout: object = self.attention_dropout
+        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+            raise ValueError(f"attention_dropout={dropout!r} must be a number of at least 0 and below 1")
 
     @property
     def hidden_size(self) -> int:

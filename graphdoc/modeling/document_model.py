@@ -182,8 +182,12 @@ class DocumentModel(PreTrainedModel):
         if bool(is_section.any()):
             stride = int(batch.section_of.max()) + 1
             keys = batch.document_of * stride + batch.section_of
-            # Section nodes stand in the order of their keys: by document, then by first passage in reading order.
-            _, rank = torch.unique(keys[batch.is_passage], return_inverse=True)
-            means = mean_by_group(passages, rank, int(is_section.sum()))
+            # Section nodes stand in reading order, which need not be the order of their numbers.
+            section_keys, order = torch.sort(keys[is_section])
+            passage_keys = keys[batch.is_passage]
+            place = torch.searchsorted(section_keys, passage_keys).clamp(max=len(section_keys) - 1)
+            # A batch may mix graph kinds: passages of a document without section nodes belong to none.
+            belongs = section_keys[place] == passage_keys
+            means = mean_by_group(passages[belongs], order[place[belongs]], len(section_keys))
             nodes = nodes.masked_scatter(is_section.unsqueeze(-1), means)
         return nodes

@@ -11,6 +11,7 @@ from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 from torch_geometric.nn import GATConv
+from torch_geometric.utils import softmax
 
 from ..batching import GraphBatch
 
@@ -166,10 +167,11 @@ class GraphAttention(nn.Module):
             heads = self.conv.heads
             attention = nodes.new_zeros(batch.edge_index.shape[1], heads) if return_attention else None
             result = nodes.new_zeros(nodes.shape)
-            if plan.blocks:
+            if plan.blocks or attention is not None:
                 values = rearrange(self.conv.lin(nodes), "nodes (heads width) -> nodes heads width", heads=heads)
                 source_score = (values * self.conv.att_src).sum(-1)
                 target_score = (values * self.conv.att_dst).sum(-1)
+            if plan.blocks:
                 result = self.conv.res(nodes) + self.conv.bias
                 for block in plan.blocks:
                     message, weights = self._dense(block, values, source_score, target_score)
@@ -178,12 +180,15 @@ class GraphAttention(nn.Module):
                         attention[block.edges] = rearrange(weights, "d heads t s -> (d t s) heads")[block.cells]
             if len(plan.sparse_edges):
                 edges = batch.edge_index[:, plan.sparse_edges]
-                if attention is None:
-                    sparse = self.conv(nodes, edges)
-                else:
-                    sparse, (_, weights) = self.conv(nodes, edges, return_attention_weights=True)
-                    attention[plan.sparse_edges] = weights
+                sparse = self.conv(nodes, edges)
                 result = torch.where(plan.is_sparse_node.unsqueeze(-1), sparse, result)
+                if attention is not None:
+                    # What GATConv returns is after dropout.
+                    source, target = edges
+                    logits = functional.leaky_relu(
+                        source_score[source] + target_score[target], self.conv.negative_slope
+                    )
+                    attention[plan.sparse_edges] = softmax(logits, target, num_nodes=len(nodes))
             return result, attention
 
     def _dense(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,10 +21,7 @@ class PassageEncoder(nn.Module):
 
     def __init__(self, config: PreTrainedConfig, pooling: str) -> None:
         super().__init__()
-        model_class = MODEL_MAPPING[type(config)]
-        # A pooler's weights would never get a gradient, which stops distributed training.
-        options = {"add_pooling_layer": False} if has_optional_pooler(model_class) else {}
-        self.transformer = AutoModel.from_config(copy.deepcopy(config), **options)
+        self.transformer = AutoModel.from_config(copy.deepcopy(config), **pooler_options(config))
         self.pooling = pooling
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -45,6 +43,10 @@ class PassageEncoder(nn.Module):
             return torch.bmm(weights.unsqueeze(1), hidden.float()).squeeze(1)
 
 
-def has_optional_pooler(model_class: type[nn.Module]) -> bool:
-    """Whether a transformers model can be built without its pooler."""
-    return "add_pooling_layer" in inspect.signature(model_class.__init__).parameters
+def pooler_options(config: PreTrainedConfig) -> dict[str, bool]:
+    """Options that build the transformer of a configuration without a pooler.
+
+    A pooler's weights would never get a gradient, which stops distributed training.
+    """
+    model_class: Any = MODEL_MAPPING[type(config)]
+    return {"add_pooling_layer": False} if "add_pooling_layer" in inspect.signature(model_class).parameters else {}

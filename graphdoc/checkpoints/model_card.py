@@ -1,0 +1,55 @@
+"""The model card that goes with every checkpoint."""
+
+from __future__ import annotations
+
+from ..modeling import DocumentConfig
+
+
+def model_card(config: DocumentConfig, name: str) -> str:
+    """Write the model card of a checkpoint as Markdown with the hub's front matter.
+
+    Args:
+        config: what the model is made of.
+        name: name of the model.
+
+    Returns:
+        The text of the card.
+    """
+    graph = (
+        f"{config.graph_layers} graph attention layers, {config.graph_heads} heads, on the `{config.graph_kind}` graph"
+        if config.graph_layers
+        else "no graph layers"
+    )
+    projection = f"projected to {config.projection_size}" if config.projection_size else "not projected"
+    state = (
+        "Its document vectors are meant to be compared with each other."
+        if config.trained
+        else "**It was not trained to compare documents**: the parts above the passage encoder are untrained."
+    )
+    base = f"base_model: {config.backbone}\n" if config.backbone else ""
+    return f"""---
+library_name: graphdoc
+pipeline_tag: feature-extraction
+tags: [graphdoc, document-embeddings, long-documents, graph-attention]
+{base}---
+# {name}
+
+A graphdoc document encoder. {state}
+
+| part | setting |
+|---|---|
+| passage encoder | {config.backbone or "see config.json"}, `{config.pooling}` pooling, {projection} |
+| passages | about {config.passage_words} words, at most {config.passage_tokens} tokens, \
+{config.max_passages or "all"} per document |
+| graph | {graph} |
+| readout | `{config.readout}` |
+| similarity | {config.similarity} |
+| vector | {config.hidden_size} numbers |
+
+```python
+from graphdoc import Document, DocumentEncoder
+
+encoder = DocumentEncoder.from_pretrained("path/to/this/folder")
+vectors = encoder.encode([Document.from_file("a.md"), Document.from_file("b.md")])
+```
+"""

@@ -1,0 +1,475 @@
+"""DocumentEncoder: documents in, vectors, comparisons and attention out."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from .batching import GraphBatch
+from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
+from .coverage_report import LeftOut
+from .documents import Document
+from .errors import DocumentError, ModelError
+from .graphs import DocumentGraph, build_graph
+from .modeling import DocumentModel, DocumentOutput
+from .modeling.attribution import passage_terms
+from .segmentation import SegmentationConfig, SegmentedDocument, Segmenter
+from .similarity import Comparison, EncodedDocument
+from .similarity.encoded_document import Vectors, section_vectors
+
+if TYPE_CHECKING:
+    from .analysis.attention import AttentionTable
+    from .bulk_encoding import Manifest
+
+logger = logging.getLogger(__name__)
+
+Level = Literal["document", "section", "passage"]
+LEVELS = ("document", "section", "passage")
+Precision = Literal["float32", "bfloat16", "float16"]
+PRECISIONS: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+AnyDocument = Document | str | Mapping[str, Any]
+
+# Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
+WINDOW_PASSAGES = 4096
+
+
+class DocumentEncoder:
+    """Encodes, compares and explains documents with a document model.
+
+    Args:
+        model: the model.
+        tokenizer: tokenizer of its passage encoder.
+        name: what to call it in records.
+        device: where it runs; None takes an accelerator when there is one.
+        dtype: precision of the transformer's weights; graph and readout stay in fp32.
+    """
+
+    def __init__(
+        self,
+        model: DocumentModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str = "unnamed",
+        device: str | torch.device | None = None,
+        dtype: Precision = "float32",
+    ) -> None:
+        if dtype not in PRECISIONS:
+            raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.name = name
+        config = model.config
+        self.segmenter = Segmenter(
+            tokenizer,  # type: ignore[arg-type]
+            SegmentationConfig(config.passage_words, config.passage_tokens, config.max_passages, config.language),
+        )
+        self.model.passage_encoder.to(PRECISIONS[dtype])
+        try:
+            self.model.to(torch.device(device) if device is not None else _default_device())
+        except (RuntimeError, AssertionError) as error:
+            raise ModelError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from error
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name: str | Path = "mini",
+        *,
+        device: str | torch.device | None = None,
+        dtype: Precision = "float32",
+        revision: str | None = None,
+        **settings: Any,
+    ) -> DocumentEncoder:
+        """Load a trained encoder.
+
+        Args:
+            name: ``mini``, a folder written by :meth:`save_pretrained`, or a hub id of such a folder.
+            device: where it runs; None takes an accelerator when there is one.
+            dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights.
+            revision: branch, tag or commit on the hub.
+            **settings: fields of :class:`~graphdoc.modeling.DocumentConfig` to set otherwise, such as
+                ``max_passages=None`` to encode all passages.
+
+        Raises:
+            ModelError: no such model, an incomplete one, or an unknown setting.
+        """
+        model, tokenizer = load_checkpoint(name, revision=revision, **settings)
+        return cls(model, tokenizer, name=Path(name).name or str(name), device=device, dtype=dtype)
+
+    @classmethod
+    def from_backbone(
+        cls,
+        backbone: str | Path,
+        *,
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        dtype: Precision = "float32",
+        **settings: Any,
+    ) -> DocumentEncoder:
+        """Put an untrained graph on a pretrained passage encoder, to be trained.
+
+        Args:
+            backbone: name or folder of any transformers encoder, such as ``roberta-base``.
+            seed: seed of the initial weights above the encoder.
+            device: where it runs; None takes an accelerator when there is one.
+            dtype: precision of the transformer's weights.
+            **settings: fields of :class:`~graphdoc.modeling.DocumentConfig`; its defaults are the paper's.
+
+        Raises:
+            ModelError: no such backbone, or an unknown setting.
+        """
+        config = backbone_config(str(backbone), **settings)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model, tokenizer = load_backbone(config)
+        return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return cast(torch.device, self.model.device)
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of a document vector."""
+        return int(self.model.config.hidden_size)
+
+    def describe(self) -> dict[str, Any]:
+        """What the vectors are made with, as plain values for records and reports."""
+        config = self.model.config
+        keys = (
+            *("backbone", "pooling", "projection_size", "normalize_passages", "graph_kind", "window", "graph_layers"),
+            *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
+            "trained",
+        )
+        dtype = str(next(self.model.passage_encoder.parameters()).dtype).removeprefix("torch.")
+        return {"name": self.name, **{key: getattr(config, key) for key in keys}, "dtype": dtype}
+
+    def save_pretrained(self, folder: str | Path) -> Path:
+        """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic).
+
+        Raises:
+            OutputError: the folder cannot be written.
+        """
+        return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
+
+    def push_to_hub(self, repository: str, *, private: bool = False, message: str = "Upload document encoder") -> str:
+        """Upload the encoder to the hub.
+
+        Args:
+            repository: ``owner/name``; made if it is missing.
+            private: whether a new repository is private.
+            message: commit message.
+
+        Returns:
+            The address of the commit.
+        """
+        from huggingface_hub import HfApi
+
+        api = HfApi()
+        api.create_repo(repository, private=private, exist_ok=True)
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
+
+    def segment(self, document: AnyDocument) -> SegmentedDocument:
+        """Cut a document into the passages that would be encoded, with its coverage."""
+        return self.segmenter.segment(_as_document(document))
+
+    def graph(self, document: AnyDocument) -> DocumentGraph:
+        """Build the graph that the model would see."""
+        config = self.model.config
+        return build_graph(self.segment(document), config.graph_kind, window=config.window)
+
+    def encode(
+        self,
+        documents: AnyDocument | Iterable[AnyDocument],
+        *,
+        level: Level = "document",
+        normalize: bool = False,
+        dtype: Precision | None = None,
+        output: Literal["numpy", "torch"] = "numpy",
+        token_budget: int | None = None,
+        show_progress: bool | None = None,
+    ) -> Any:
+        """Encode documents.
+
+        Args:
+            documents: one document or many; a string is a document without structure, a mapping a row.
+            level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``.
+            normalize: bring vectors to unit length.
+            dtype: compute the transformer in this precision; vectors are fp32 all the same.
+            output: ``numpy`` or ``torch``.
+            token_budget: most tokens (with padding) that go through the transformer at once.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+
+        Returns:
+            ``(documents, hidden)``; for the other levels a list with ``(sections, hidden)`` or ``(passages, hidden)``
+            per document. For a single document, without the first axis.
+
+        Raises:
+            DocumentError: a document has no text, or something is no document.
+        """
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+        single = isinstance(documents, Document | str | Mapping)
+        many: Iterable[AnyDocument] = [documents] if single else documents  # type: ignore[list-item, assignment]
+        results: list[Tensor] = []
+        for segmented, encoded in self.stream(
+            many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress
+        ):
+            del segmented
+            results.append(torch.nn.functional.normalize(encoded, dim=-1) if normalize else encoded)
+        if level == "document":
+            stacked = torch.cat(results) if results else torch.zeros(0, self.hidden_size)
+            stacked = stacked[0] if single else stacked
+            return stacked.numpy() if output == "numpy" else stacked
+        parts: list[Any] = [part.numpy() if output == "numpy" else part for part in results]
+        return parts[0] if single else parts
+
+    def stream(
+        self,
+        documents: Iterable[AnyDocument],
+        *,
+        level: Level = "document",
+        dtype: Precision | None = None,
+        token_budget: int | None = None,
+        show_progress: bool | None = None,
+    ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
+        """Encode documents one window after another, in constant memory.
+
+        Args:
+            documents: any number of documents.
+            level: ``document``, ``section`` or ``passage``.
+            dtype: compute the transformer in this precision.
+            token_budget: most tokens (with padding) that go through the transformer at once.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+
+        Yields:
+            Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)`` or
+            ``(passages, hidden)``, in the order given.
+
+        Raises:
+            DocumentError: a document has no text, or something is no document.
+        """
+        total = len(documents) if isinstance(documents, Sequence) else None
+        left_out = LeftOut()
+        with _progress_bar(show_progress, total) as bar:
+            for window in self._windows(documents):
+                left_out.add(window)
+                _, _, output = self._run(window, dtype, token_budget, bar=bar)
+                starts = np.cumsum([0, *(len(segmented.passages) for segmented in window)]).tolist()
+                for position, segmented in enumerate(window):
+                    rows = slice(starts[position], starts[position + 1])
+                    yield segmented, _vectors_at(level, segmented, output, position, rows)
+        left_out.report()
+
+    def compare(
+        self, a: AnyDocument, b: AnyDocument | None = None, *, sentences: bool = False, dtype: Precision | None = None
+    ) -> Comparison:
+        """Compare two documents at every level, or the parts of one document.
+
+        Args:
+            a: first document.
+            b: second document; None compares the first with itself.
+            sentences: also compare sentence by sentence.
+            dtype: compute the transformer in this precision.
+
+        Returns:
+            Scores, best matches and contributions of documents, sections and passages.
+
+        Raises:
+            DocumentError: a document has no text.
+        """
+        if not self.model.config.trained:
+            logger.warning(
+                "%s was not trained to compare documents: its scores mean little; load a trained checkpoint", self.name
+            )
+        first = self.encode_document(a, sentences=sentences, dtype=dtype)
+        second = first if b is None else self.encode_document(b, sentences=sentences, dtype=dtype)
+        return Comparison(first, second, self.describe(), self.model.config.similarity, within=b is None)
+
+    def attention(self, document: AnyDocument) -> AttentionTable:
+        """Tell which node attends to which, for every layer and head.
+
+        Args:
+            document: the document.
+
+        Returns:
+            A table of layer, head, source, target, edge kind and weight; weights of one target sum to 1.
+
+        Raises:
+            DocumentError: the document has no text.
+        """
+        from .analysis.attention import AttentionTable
+
+        segmented = self._segment_one(document)
+        batch, _, output = self._run([segmented], attention=True)
+        return AttentionTable.of(segmented, batch, output, self.describe())
+
+    def encode_document(
+        self, document: AnyDocument, *, sentences: bool = False, dtype: Precision | None = None
+    ) -> EncodedDocument:
+        """Encode one document with everything that comparisons need.
+
+        Raises:
+            DocumentError: the document has no text.
+        """
+        segmented = self._segment_one(document)
+        batch, vectors, output = self._run([segmented], dtype, attention=True)
+        with torch.no_grad():
+            terms = passage_terms(self.model, vectors, batch, output)
+        assert output.documents is not None and output.passages is not None
+        weights = output.readout_weights
+        count = len(segmented.passages)
+        spans, sentence_vectors = self._encode_sentences(segmented, dtype) if sentences else (None, None)
+        LeftOut([segmented]).report()
+        return EncodedDocument(
+            segmented,
+            _numpy(output.documents[0]),
+            _numpy(output.passages),
+            _numpy(terms),
+            np.full(count, 1 / count, np.float32) if weights is None else _numpy(weights),
+            spans,
+            sentence_vectors,
+        )
+
+    def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:
+        """Encode a corpus into a folder of Parquet shards, resumable and in constant memory.
+
+        See :func:`graphdoc.bulk_encoding.encode_to_disk` for the options.
+        """
+        from .bulk_encoding import encode_to_disk
+
+        return encode_to_disk(self, documents, folder, **options)
+
+    def _segment_one(self, document: AnyDocument) -> SegmentedDocument:
+        segmented = self.segment(document)
+        _check_text(segmented)
+        return segmented
+
+    def _windows(self, documents: Iterable[AnyDocument]) -> Iterator[list[SegmentedDocument]]:
+        """Gather documents until their passages fill a window; the window does not depend on what follows it."""
+        source = iter(documents)
+        window: list[SegmentedDocument] = []
+        passages = 0
+        while block := [_as_document(document) for document in islice(source, 64)]:
+            for segmented in self.segmenter.segment_many(block):
+                _check_text(segmented)
+                window.append(segmented)
+                passages += len(segmented.passages)
+                if passages >= WINDOW_PASSAGES:
+                    yield window
+                    window, passages = [], 0
+        if window:
+            yield window
+
+    def _run(
+        self,
+        window: Sequence[SegmentedDocument],
+        dtype: Precision | None = None,
+        token_budget: int | None = None,
+        *,
+        attention: bool = False,
+        bar: tqdm[Any] | None = None,
+    ) -> tuple[GraphBatch, Tensor, DocumentOutput]:
+        """Run the model over documents: their batch, the pooled passage vectors and the output."""
+        config = self.model.config
+        batch = GraphBatch.from_documents(window, config.graph_kind, config.window).to(self.device)
+        total, done, shown = len(batch.token_ids), 0, 0
+
+        def advance(passages: int) -> None:
+            nonlocal done, shown
+            done += passages
+            if bar is not None:
+                bar.update(len(window) * done // total - shown)
+                shown = len(window) * done // total
+
+        with torch.no_grad():
+            with self._precision(dtype):
+                vectors = self.model.encode_passages(batch, token_budget, advance)
+            return batch, vectors, self.model.encode_graphs(vectors, batch, attention)
+
+    def _encode_sentences(
+        self, segmented: SegmentedDocument, dtype: Precision | None
+    ) -> tuple[tuple[Any, ...], Vectors]:
+        """Sentences of the encoded passages and their vectors; a sentence is seen by itself, without the graph."""
+        whole = self.segmenter.sentences(segmented.document)
+        ends = {passage.section: passage.end for passage in segmented.passages}
+        kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
+        spans = tuple(whole.passages[row] for row in kept)
+        chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
+        with torch.no_grad():
+            with self._precision(dtype):
+                vectors = self.model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
+            return spans, _numpy(self.model.initial_passages(vectors))
+
+    def _precision(self, dtype: Precision | None) -> Any:
+        if dtype is None or PRECISIONS[dtype] == next(self.model.passage_encoder.parameters()).dtype:
+            return nullcontext()
+        if dtype == "float32":
+            raise ModelError(f"the weights of {self.name} are in half precision; load it with dtype='float32'")
+        return torch.autocast(self.device.type, dtype=PRECISIONS[dtype])
+
+
+def _vectors_at(
+    level: Level, segmented: SegmentedDocument, output: DocumentOutput, position: int, rows: slice
+) -> Tensor:
+    assert output.documents is not None and output.passages is not None
+    if level == "document":
+        return output.documents[position : position + 1].cpu()
+    passages = output.passages[rows].cpu()
+    if level == "passage":
+        return passages
+    sections = np.array([passage.section for passage in segmented.passages])
+    _, inverse = np.unique(sections, return_inverse=True)
+    weights = (
+        np.ones(len(sections), np.float32) if output.readout_weights is None else _numpy(output.readout_weights[rows])
+    )
+    return torch.from_numpy(section_vectors(_numpy(passages), weights, inverse, int(inverse.max()) + 1))
+
+
+def _numpy(tensor: Tensor) -> Vectors:
+    return tensor.float().cpu().numpy()
+
+
+def _as_document(value: AnyDocument) -> Document:
+    if isinstance(value, Document):
+        return value
+    if isinstance(value, str):
+        return Document.from_text(value)
+    if isinstance(value, Mapping):
+        return Document.from_mapping(value)
+    raise DocumentError(f"{type(value).__name__} is no document; give a Document, a string or a mapping with 'text'")
+
+
+def _check_text(segmented: SegmentedDocument) -> None:
+    if not segmented.passages:
+        raise DocumentError(f"document {segmented.document.id!r} has no text to encode; leave it out")
+
+
+def _default_device() -> torch.device:
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def _progress_bar(show: bool | None, total: int | None) -> Any:
+    hidden = not (sys.stderr.isatty() if show is None else show)
+    return tqdm(total=total, desc="Encoding", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)

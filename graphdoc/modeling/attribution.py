@@ -1,0 +1,95 @@
+"""How much of a document vector stems from each passage: an exact additive split."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..batching import GraphBatch
+from ..graphs import NodeKind
+from .document_model import DocumentModel
+from .outputs import DocumentOutput
+
+# Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
+BLOCK_CELLS = 2**25
+
+
+def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+    """Split a document's vector into one term per passage; the terms add up to the vector.
+
+    With mean or attention readout and no graph layers a term is the passage's vector times its readout weight. Through
+    graph layers every node's state is carried as a sum over the passages it stems from: attention weights are held at
+    their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and biases are shared equally. This is
+    the function the network computes, written as a sum, so nothing is approximated but the choice to hold attention
+    still.
+
+    Args:
+        model: the model, in eval mode.
+        passage_vectors: pooled passage vectors of one document, ``(passages, encoder hidden)``.
+        batch: that document alone.
+        output: the model's output for it, with attention.
+
+    Returns:
+        ``(passages, hidden)``, summing to ``output.documents[0]`` over passages.
+    """
+    assert output.documents is not None and output.layer_inputs is not None and output.attention is not None
+    if len(batch) != 1:
+        raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
+    passages = model.initial_passages(passage_vectors.float())
+    count, hidden = passages.shape
+    weights = output.readout_weights
+    if not output.attention and weights is not None:
+        return passages * weights.unsqueeze(-1)
+    nodes = len(batch.node_kind)
+    block = max(1, BLOCK_CELLS // (nodes * hidden))
+    return torch.cat(
+        [
+            _terms_of(model, torch.arange(start, min(start + block, count)), passages, batch, output)
+            for start in range(0, count, block)
+        ]
+    )
+
+
+def _terms_of(
+    model: DocumentModel, origins: Tensor, passages: Tensor, batch: GraphBatch, output: DocumentOutput
+) -> Tensor:
+    """Terms of the passages ``origins``, ``(origins, hidden)``."""
+    assert output.layer_inputs is not None and output.attention is not None
+    states = _initial_states(origins.to(passages.device), passages, batch)
+    source, target = batch.edge_index
+    share = 1.0 / len(passages)
+    for number, layer in enumerate(model.graph.layers):
+        conv = layer.conv
+        whole = output.layer_inputs[number]
+        if number:
+            before = _inverse_elu(whole)
+            ratio = torch.where(before.abs() > 1e-12, whole / before, torch.ones_like(whole))
+            states = states * ratio
+        values = conv.lin(states).unflatten(-1, (conv.heads, -1))
+        mixing = states.new_zeros(conv.heads, len(batch.node_kind), len(batch.node_kind))
+        mixing[:, target, source] = output.attention[number].T
+        messages = torch.einsum("hts,oshc->othc", mixing, values).flatten(-2)
+        states = messages + conv.res(states) + conv.bias * share
+    if output.readout_weights is None:
+        return states[:, batch.is_document].squeeze(1)
+    return torch.einsum("p,oph->oh", output.readout_weights, states[:, batch.is_passage])
+
+
+def _initial_states(origins: Tensor, passages: Tensor, batch: GraphBatch) -> Tensor:
+    """Initial nodes as sums over origins, ``(origins, nodes, hidden)``: the linear part of equations 1 and 2."""
+    rows = torch.arange(len(origins), device=passages.device)
+    states = passages.new_zeros(len(origins), len(batch.node_kind), passages.shape[1])
+    passage_nodes = torch.nonzero(batch.is_passage).squeeze(1)
+    states[rows, passage_nodes[origins]] = passages[origins]
+    document_node = int(torch.nonzero(batch.is_document).squeeze())
+    states[:, document_node] = passages[origins] / len(passages)
+    section_of = batch.section_of[passage_nodes]
+    for node in torch.nonzero(batch.node_kind == NodeKind.SECTION).squeeze(1).tolist():
+        members = section_of == batch.section_of[node]
+        states[:, node] = passages[origins] * (members[origins] / members.sum()).unsqueeze(-1)
+    return states
+
+
+def _inverse_elu(values: Tensor) -> Tensor:
+    """What went into ELU, given what came out (ELU is one to one)."""
+    return torch.where(values > 0, values, torch.log1p(values.clamp(min=-1 + 1e-7)))

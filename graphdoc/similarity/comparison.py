@@ -1,0 +1,313 @@
+"""The comparison of two documents: scores at every level, and the parts each score is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from ..segmentation import Span
+from .cosine import Floats, similarity_matrix, similarity_scale
+from .encoded_document import EncodedDocument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "graphdoc.comparison/1"
+Level = Literal["section", "passage", "sentence"]
+
+
+class Match(NamedTuple):
+    """A pair of parts, one of each document.
+
+    Args:
+        a: row in the first document.
+        b: row in the second document.
+        score: similarity of the two.
+        contribution: what the pair adds to the document score; None for sentences.
+    """
+
+    a: int
+    b: int
+    score: float
+    contribution: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two documents compared at every level, or one document within itself.
+
+    Contributions split the document score. The document vectors are sums of one term per passage (see
+    :func:`~graphdoc.modeling.attribution.passage_terms`), so their dot product is a sum over pairs of passages; each
+    pair's share of it, divided like the score itself, is the pair's contribution. Contributions of passage pairs add
+    up to those of section pairs, and these to the document score.
+
+    Args:
+        a: first document.
+        b: second document.
+        model: what the vectors were made with, for the record.
+        similarity: ``cosine`` or ``dot``.
+        within: whether this is one document compared with itself.
+    """
+
+    a: EncodedDocument
+    b: EncodedDocument
+    model: Mapping[str, Any]
+    similarity: str = "cosine"
+    within: bool = False
+
+    @cached_property
+    def document(self) -> float:
+        """Similarity of the two documents."""
+        return float(similarity_matrix(self.a.vector[None], self.b.vector[None], self.similarity)[0, 0])
+
+    @cached_property
+    def sections(self) -> Floats:
+        """Similarity of sections, ``(sections of a, sections of b)``."""
+        return similarity_matrix(self.a.sections, self.b.sections, self.similarity)
+
+    @cached_property
+    def passages(self) -> Floats:
+        """Similarity of passages, ``(passages of a, passages of b)``."""
+        return similarity_matrix(self.a.passages, self.b.passages, self.similarity)
+
+    @cached_property
+    def sentences(self) -> Floats | None:
+        """Similarity of sentences, ``(sentences of a, sentences of b)``; None unless they were encoded."""
+        if self.a.sentence_vectors is None or self.b.sentence_vectors is None:
+            return None
+        return similarity_matrix(self.a.sentence_vectors, self.b.sentence_vectors, self.similarity)
+
+    @cached_property
+    def passage_contributions(self) -> Floats:
+        """What every pair of passages adds to the document score, ``(passages of a, passages of b)``."""
+        a, b = self.a.terms.astype(np.float64), self.b.terms.astype(np.float64)
+        scale = similarity_scale(a.sum(axis=0, keepdims=True), b.sum(axis=0, keepdims=True), self.similarity)
+        return np.asarray(a @ b.T / scale[0, 0])
+
+    @cached_property
+    def section_contributions(self) -> Floats:
+        """What every pair of sections adds to the document score, ``(sections of a, sections of b)``."""
+        totals = np.zeros((len(self.a.section_numbers), len(self.b.section_numbers)))
+        np.add.at(totals, (self.a.section_rows[:, None], self.b.section_rows[None, :]), self.passage_contributions)
+        return totals
+
+    def scores(self, level: Level) -> Floats:
+        """The matrix of a level.
+
+        Raises:
+            ValueError: the level is unknown, or sentences were not encoded.
+        """
+        if level == "section":
+            return self.sections
+        if level == "passage":
+            return self.passages
+        if level != "sentence":
+            raise ValueError(f"level {level!r} is unknown; use section, passage or sentence")
+        if self.sentences is None:
+            raise ValueError("sentences were not encoded; call compare(..., sentences=True)")
+        return self.sentences
+
+    def contributions(self, level: Level) -> Floats | None:
+        """Contributions at a level; None for sentences, which the document vector is not made of."""
+        return {"section": self.section_contributions, "passage": self.passage_contributions}.get(level)
+
+    def matches(self, level: Level = "passage", top_k: int | None = 20) -> list[Match]:
+        """The strongest pairs of a level: for every part of either document its best partner, best pairs first.
+
+        Within one document a part is not matched with itself, and each pair is given once.
+
+        Args:
+            level: ``section``, ``passage`` or ``sentence``.
+            top_k: how many; None for all.
+
+        Returns:
+            The matches, by falling score.
+        """
+        scores = self.scores(level)
+        contributions = self.contributions(level)
+        usable = np.triu(scores - scores.min() + 1.0, k=1) if self.within else scores - scores.min() + 1.0
+        if self.within:
+            usable = usable + usable.T
+        rows, columns = np.arange(scores.shape[0]), np.arange(scores.shape[1])
+        pairs = set(zip(rows.tolist(), usable.argmax(axis=1).tolist(), strict=True))
+        pairs |= set(zip(usable.argmax(axis=0).tolist(), columns.tolist(), strict=True))
+        if self.within:
+            pairs = {(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]}
+        ranked = sorted(pairs, key=lambda pair: (-scores[pair], pair))[:top_k]
+        return [
+            Match(a, b, float(scores[a, b]), None if contributions is None else float(contributions[a, b]))
+            for a, b in ranked
+        ]
+
+    def to_frame(self, level: Level = "passage") -> pd.DataFrame:
+        """Every pair of a level as a table, with headings, texts and spans.
+
+        Args:
+            level: ``section``, ``passage`` or ``sentence``.
+
+        Returns:
+            One row per pair: ``a``, ``b``, ``score``, ``contribution`` (not for sentences), ``heading_a``,
+            ``heading_b``, and for passages and sentences ``text_a``, ``start_a``, ``end_a`` and the same of b.
+        """
+        import pandas as pd
+
+        scores = self.scores(level)
+        a, b = (index.ravel() for index in np.indices(scores.shape))
+        columns: dict[str, Any] = {"a": a, "b": b, "score": scores.ravel()}
+        contributions = self.contributions(level)
+        if contributions is not None:
+            columns["contribution"] = contributions.ravel()
+        for side, rows, encoded in (("a", a, self.a), ("b", b, self.b)):
+            for name, values in _part_columns(encoded, level).items():
+                columns[f"{name}_{side}"] = pd.Categorical(values)[rows] if name == "text" else np.array(values)[rows]
+        return pd.DataFrame(columns)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, the content of the JSON file.
+
+        Returns:
+            ``document`` (number); ``sections``, ``passages`` and ``sentences`` (matrices, rows = first document);
+            ``contributions`` and ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and
+            span in their section's text); ``coverage``; ``model``.
+        """
+        levels: list[Level] = ["section", "passage"] + (["sentence"] if self.sentences is not None else [])
+        return {
+            "format": FORMAT,
+            "model": dict(self.model),
+            "self": self.within,
+            "document": self.document,
+            "sections": _rounded(self.sections),
+            "passages": _rounded(self.passages),
+            "sentences": None if self.sentences is None else _rounded(self.sentences),
+            "contributions": {
+                "sections": _rounded(self.section_contributions, 9),
+                "passages": _rounded(self.passage_contributions, 9),
+            },
+            "matches": {f"{level}s": [match._asdict() for match in self.matches(level)] for level in levels},
+            "a": _document_dict(self.a, self.section_contributions.sum(1), self.passage_contributions.sum(1)),
+            "b": _document_dict(self.b, self.section_contributions.sum(0), self.passage_contributions.sum(0)),
+            "coverage": {
+                "a": self.a.segmented.coverage.to_dict(),
+                "b": self.b.segmented.coverage.to_dict(),
+            },
+        }
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Write the comparison as JSON (see :meth:`to_dict`).
+
+        Args:
+            path: file to write, atomically; None only returns the text.
+
+        Returns:
+            The JSON text.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+        if path is not None:
+            from ..files import write_text
+
+            write_text(path, text + "\n")
+        return text
+
+    def to_html(self, path: str | Path | None = None) -> str:
+        """Write the self-contained report, one file that needs no network.
+
+        Args:
+            path: file to write, atomically; None only returns the page.
+
+        Returns:
+            The HTML text.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.report import render_report
+
+        page = render_report(self.to_dict())
+        if path is not None:
+            from ..files import write_text
+
+            write_text(path, page)
+        return page
+
+    def plot(self, path: str | Path | None = None, level: Level = "section") -> Any:
+        """Draw the matrix of a level as a heat map.
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+            level: ``section``, ``passage`` or ``sentence``.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.plots import plot_comparison
+
+        return plot_comparison(self, path, level)
+
+
+def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]]:
+    segmented = encoded.segmented
+    headings = [section.heading for section in segmented.document.sections]
+    if level == "section":
+        return {"heading": [headings[number] for number in encoded.section_numbers]}
+    spans: tuple[Span, ...] = segmented.passages if level == "passage" else encoded.sentences or ()
+    return {
+        "heading": [headings[span.section] for span in spans],
+        "text": [segmented.text(span) for span in spans],
+        "start": [span.start for span in spans],
+        "end": [span.end for span in spans],
+    }
+
+
+def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Floats) -> dict[str, Any]:
+    segmented = encoded.segmented
+    document = segmented.document
+    members: list[list[int]] = [[] for _ in encoded.section_numbers]
+    for passage, row in enumerate(encoded.section_rows.tolist()):
+        members[row].append(passage)
+    sections = [
+        {
+            "number": number,
+            "heading": document.sections[number].heading,
+            "level": document.sections[number].level,
+            "path": list(document.sections[number].path),
+            "passages": members[row],
+            "contribution": round(float(by_section[row]), 9),
+        }
+        for row, number in enumerate(encoded.section_numbers)
+    ]
+    passages = [
+        {
+            **_span_dict(encoded, span),
+            "section": int(encoded.section_rows[row]),
+            "tokens": span.tokens,
+            "contribution": round(float(by_passage[row]), 9),
+        }
+        for row, span in enumerate(segmented.passages)
+    ]
+    result = {"id": document.id, "title": document.title, "sections": sections, "passages": passages}
+    if encoded.sentences is not None:
+        row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
+        result["sentences"] = [
+            {**_span_dict(encoded, span), "section": row_of[span.section]} for span in encoded.sentences
+        ]
+    return result
+
+
+def _span_dict(encoded: EncodedDocument, span: Span) -> dict[str, Any]:
+    return {"text": encoded.segmented.text(span), "start": span.start, "end": span.end}
+
+
+def _rounded(matrix: Floats, decimals: int = 6) -> list[list[float]]:
+    return [[round(value, decimals) for value in row] for row in matrix.tolist()]

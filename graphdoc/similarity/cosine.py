@@ -1,0 +1,34 @@
+"""Cosine and dot products between the rows of two matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def similarity_matrix(a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "cosine") -> Floats:
+    """Compare every row of one matrix with every row of another, in double precision.
+
+    Args:
+        a: ``(rows of a, hidden)``.
+        b: ``(rows of b, hidden)``.
+        kind: ``cosine`` or ``dot``.
+
+    Returns:
+        ``(rows of a, rows of b)``; the cosine with a row of zeros is 0.
+    """
+    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    products: Floats = left @ right.T
+    if kind == "dot":
+        return products
+    return np.clip(products / similarity_scale(left, right, kind), -1.0, 1.0)
+
+
+def similarity_scale(a: Floats, b: Floats, kind: str) -> Floats:
+    """What dot products are divided by to become similarities, ``(rows of a, rows of b)``."""
+    if kind == "dot":
+        return np.ones((len(a), len(b)))
+    scale: Floats = np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
+    return np.where(scale > 0, scale, 1.0)

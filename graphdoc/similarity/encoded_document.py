@@ -1,0 +1,70 @@
+"""A document with all its vectors: what comparisons are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from ..segmentation import SegmentedDocument, Span
+
+Vectors = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class EncodedDocument:
+    """Vectors of one document at every level.
+
+    Args:
+        segmented: the document and its passages.
+        vector: ``(hidden,)``, the document vector.
+        passages: ``(passages, hidden)``, passage nodes after the graph.
+        terms: ``(passages, hidden)``, the share of every passage in the document vector, summing to it.
+        weights: ``(passages,)``, weight of every passage in the readout; equal without one.
+        sentences: sentences of the encoded passages, if asked for.
+        sentence_vectors: ``(sentences, hidden)``.
+    """
+
+    segmented: SegmentedDocument
+    vector: Vectors
+    passages: Vectors
+    terms: Vectors
+    weights: Vectors
+    sentences: tuple[Span, ...] | None = None
+    sentence_vectors: Vectors | None = None
+
+    @cached_property
+    def section_numbers(self) -> tuple[int, ...]:
+        """Sections that have encoded passages, as positions in the document, in reading order."""
+        return tuple(dict.fromkeys(passage.section for passage in self.segmented.passages))
+
+    @cached_property
+    def section_rows(self) -> npt.NDArray[np.int64]:
+        """Row of every passage's section among the sections with passages, ``(passages,)``."""
+        row = {section: position for position, section in enumerate(self.section_numbers)}
+        return np.array([row[passage.section] for passage in self.segmented.passages], dtype=np.int64)
+
+    @cached_property
+    def sections(self) -> Vectors:
+        """Section vectors: mean of a section's passages under the readout's weights, ``(sections, hidden)``."""
+        return section_vectors(self.passages, self.weights, self.section_rows, len(self.section_numbers))
+
+
+def section_vectors(passages: Vectors, weights: Vectors, rows: npt.NDArray[np.int64], sections: int) -> Vectors:
+    """Average passages by section.
+
+    Args:
+        passages: ``(passages, hidden)``.
+        weights: ``(passages,)``, positive.
+        rows: ``(passages,)``, the section of every passage.
+        sections: number of sections.
+
+    Returns:
+        ``(sections, hidden)``.
+    """
+    totals = np.zeros((sections, passages.shape[1]), np.float64)
+    np.add.at(totals, rows, passages * weights[:, None])
+    scale = np.bincount(rows, weights=weights, minlength=sections)
+    return (totals / scale[:, None]).astype(np.float32)
