@@ -230,18 +230,15 @@ class DocumentEncoder:
             raise ValueError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
         single = isinstance(documents, Document | str | Mapping)
         many: Iterable[AnyDocument] = [documents] if single else documents  # type: ignore[list-item, assignment]
-        results: list[Tensor] = []
-        for segmented, encoded in self.stream(
-            many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress
-        ):
-            del segmented
-            results.append(torch.nn.functional.normalize(encoded, dim=-1) if normalize else encoded)
-        if level == "document":
-            stacked = torch.cat(results) if results else torch.zeros(0, self.hidden_size)
-            stacked = stacked[0] if single else stacked
-            return stacked.numpy() if output == "numpy" else stacked
-        parts: list[Any] = [part.numpy() if output == "numpy" else part for part in results]
-        return parts[0] if single else parts
+        stream = self.stream(many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress)
+        parts = [vectors for _, vectors in stream]
+        if normalize:
+            parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
+        if level == "document" and not single:
+            return _as_output(torch.cat(parts) if parts else torch.zeros(0, self.hidden_size), output)
+        if single:
+            return _as_output(parts[0][0] if level == "document" else parts[0], output)
+        return [_as_output(part, output) for part in parts]
 
     def stream(
         self,
@@ -443,6 +440,10 @@ def _vectors_at(
         np.ones(len(sections), np.float32) if output.readout_weights is None else _numpy(output.readout_weights[rows])
     )
     return torch.from_numpy(section_vectors(_numpy(passages), weights, inverse, int(inverse.max()) + 1))
+
+
+def _as_output(tensor: Tensor, output: str) -> Any:
+    return tensor.numpy() if output == "numpy" else tensor
 
 
 def _numpy(tensor: Tensor) -> Vectors:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from ..files import write_atomically, write_text
 from ..segmentation import Span
 from .cosine import Floats, similarity_matrix, similarity_scale
 from .encoded_document import EncodedDocument
@@ -212,10 +213,17 @@ class Comparison:
         """
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
         if path is not None:
-            from ..files import write_text
-
             write_text(path, text + "\n")
         return text
+
+    def to_csv(self, path: str | Path, level: Level = "passage") -> Path:
+        """Write every pair of a level as CSV, atomically (see :meth:`to_frame`).
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        frame = self.to_frame(level)
+        return write_atomically(path, lambda temporary: frame.to_csv(temporary, index=False, lineterminator="\n"))
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Write the self-contained report, one file that needs no network.
@@ -233,8 +241,6 @@ class Comparison:
 
         page = render_report(self.to_dict())
         if path is not None:
-            from ..files import write_text
-
             write_text(path, page)
         return page
 

@@ -1,0 +1,257 @@
+"""Attention as a table: which node attends to which, in which layer and head, and how much."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..batching import GraphBatch
+from ..errors import GraphdocError
+from ..files import write_atomically
+from ..graphs import EdgeKind, NodeKind
+from ..modeling import DocumentOutput
+from ..segmentation import SegmentedDocument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CSV_COLUMNS = ["layer", "head", "source", "target", "edge_kind", "weight", "source_kind", "target_kind"]
+
+
+@dataclass(frozen=True)
+class AttentionTable:
+    """Attention weights of one document, one row per layer, head and edge.
+
+    Node 0 is the document node, the passages follow in reading order, then section nodes if the graph has them. Layers
+    and heads count from 0. Where the readout averages passages, its weights are the rows of one more layer, with edge
+    kind ``readout`` and the document node as target. In every layer and head the weights of one target sum to 1.
+
+    Args:
+        segmented: the document.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.NodeKind`.
+        section_of: ``(nodes,)``, section of a node, -1 for the document node.
+        layer: ``(rows,)``.
+        head: ``(rows,)``.
+        source: ``(rows,)``, the node attended to.
+        target: ``(rows,)``, the node that attends.
+        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.EdgeKind`.
+        weight: ``(rows,)``.
+        model: what the weights come from, for the record.
+    """
+
+    segmented: SegmentedDocument
+    node_kind: npt.NDArray[np.int64]
+    section_of: npt.NDArray[np.int64]
+    layer: npt.NDArray[np.int64]
+    head: npt.NDArray[np.int64]
+    source: npt.NDArray[np.int64]
+    target: npt.NDArray[np.int64]
+    edge_kind: npt.NDArray[np.int64]
+    weight: npt.NDArray[np.float32]
+    model: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls, segmented: SegmentedDocument, batch: GraphBatch, output: DocumentOutput, model: Mapping[str, Any]
+    ) -> AttentionTable:
+        """Lay out the attention of a model's output for a batch of one document."""
+        assert output.attention is not None
+        source, target = batch.edge_index.cpu().numpy()
+        kind = batch.edge_kind.cpu().numpy()
+        node_kind = batch.node_kind.cpu().numpy()
+        blocks = [
+            (number, head, source, target, kind, weights[:, head].float().cpu().numpy())
+            for number, weights in enumerate(output.attention)
+            for head in range(weights.shape[1])
+        ]
+        passages = np.flatnonzero(node_kind == NodeKind.PASSAGE)
+        readout = output.readout_weights
+        if readout is not None or not blocks:
+            # Without graph layers the document node is the mean of its passages, whatever the readout is called.
+            uniform = np.full(len(passages), 1 / len(passages), np.float32)
+            weights = uniform if readout is None else readout.float().cpu().numpy()
+            kinds = np.full(len(passages), EdgeKind.READOUT, np.int64)
+            blocks.append((len(output.attention), 0, passages, np.zeros_like(passages), kinds, weights))
+        return cls(
+            segmented,
+            node_kind,
+            batch.section_of.cpu().numpy(),
+            np.concatenate([np.full(len(block[5]), block[0]) for block in blocks]),
+            np.concatenate([np.full(len(block[5]), block[1]) for block in blocks]),
+            np.concatenate([block[2] for block in blocks]),
+            np.concatenate([block[3] for block in blocks]),
+            np.concatenate([block[4] for block in blocks]),
+            np.concatenate([block[5] for block in blocks]),
+            model,
+        )
+
+    def __len__(self) -> int:
+        """Number of rows."""
+        return len(self.weight)
+
+    @property
+    def layers(self) -> list[int]:
+        """The layers there are, the readout's included."""
+        return sorted(set(self.layer.tolist()))
+
+    @property
+    def readout_layer(self) -> int | None:
+        """The layer that stands for the readout, if there is one."""
+        rows = self.edge_kind == EdgeKind.READOUT
+        return int(self.layer[rows][0]) if rows.any() else None
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Text of every node: the passage, the heading of a section node, the title of the document node."""
+        document = self.segmented.document
+        passages = iter(self.segmented.passages)
+        texts = []
+        for kind, section in zip(self.node_kind.tolist(), self.section_of.tolist(), strict=True):
+            if kind == NodeKind.PASSAGE:
+                texts.append(self.segmented.text(next(passages)))
+            else:
+                texts.append(document.sections[section].heading if kind == NodeKind.SECTION else document.title)
+        return texts
+
+    @cached_property
+    def headings(self) -> list[str]:
+        """Heading of every node's section, empty for the document node."""
+        sections = self.segmented.document.sections
+        return [sections[number].heading if number >= 0 else "" for number in self.section_of.tolist()]
+
+    def matrix(self, layer: int = -1, head: int | None = None) -> npt.NDArray[np.float64]:
+        """Attention of one layer as a matrix.
+
+        Args:
+            layer: number of the layer; -1 for the last graph layer (or the readout where there are no layers).
+            head: number of the head; None for the mean over heads.
+
+        Returns:
+            ``(targets, sources)``; nodes that are not connected have 0.
+
+        Raises:
+            GraphdocError: there is no such layer or head.
+        """
+        rows = self._rows(layer, head)
+        heads = len(set(self.head[rows].tolist()))
+        result = np.zeros((len(self.node_kind), len(self.node_kind)))
+        np.add.at(result, (self.target[rows], self.source[rows]), self.weight[rows] / heads)
+        return result
+
+    def _rows(self, layer: int, head: int | None) -> npt.NDArray[np.bool_]:
+        """Which rows belong to a layer and head.
+
+        Raises:
+            GraphdocError: there is no such layer or head.
+        """
+        graph_layers = [number for number in self.layers if number != self.readout_layer] or self.layers
+        number = graph_layers[layer] if -len(graph_layers) <= layer < 0 else layer
+        rows = self.layer == number
+        heads = sorted(set(self.head[rows].tolist()))
+        if not heads:
+            raise GraphdocError(f"there is no layer {layer}; this model has the layers {self.layers}")
+        if head is None:
+            return np.asarray(rows)
+        if head not in heads:
+            raise GraphdocError(f"layer {number} has no head {head}; it has the heads {heads}")
+        return np.asarray(rows & (self.head == head))
+
+    def document_weights(self, layer: int | None = None, head: int | None = None) -> npt.NDArray[np.float64]:
+        """Attention of the document node by node (Graph-RoBERTa, figure 6).
+
+        Args:
+            layer: number of the layer; None for the readout, where it is what forms the document vector, else the
+                last graph layer.
+            head: number of the head; None for the mean over heads.
+
+        Returns:
+            ``(nodes,)``, summing to 1.
+        """
+        if layer is None:
+            layer = self.readout_layer if self.readout_layer is not None else -1
+        return self.matrix(layer, head)[0]
+
+    def to_frame(self) -> pd.DataFrame:
+        """The table with kinds, headings and texts of source and target; texts are categories and take no room."""
+        import pandas as pd
+
+        kinds = np.array([NodeKind(kind).name.lower() for kind in self.node_kind.tolist()])
+        labels = {kind: EdgeKind(kind).label for kind in set(self.edge_kind.tolist())}
+        texts, headings = pd.Categorical(self.texts), pd.Categorical(self.headings)
+        return pd.DataFrame(
+            {
+                "layer": self.layer,
+                "head": self.head,
+                "source": self.source,
+                "target": self.target,
+                "edge_kind": pd.Categorical([labels[kind] for kind in self.edge_kind.tolist()]),
+                "weight": self.weight,
+                "source_kind": pd.Categorical(kinds[self.source]),
+                "target_kind": pd.Categorical(kinds[self.target]),
+                "source_heading": headings[self.source],
+                "target_heading": headings[self.target],
+                "source_text": texts[self.source],
+                "target_text": texts[self.target],
+            }
+        )
+
+    def to_csv(self, path: str | Path, *, texts: bool = False) -> Path:
+        """Write the table as CSV, atomically.
+
+        Args:
+            path: the file.
+            texts: also write headings and texts of source and target.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        frame = self.to_frame()
+        chosen = frame if texts else frame[CSV_COLUMNS]
+        return write_atomically(path, lambda temporary: chosen.to_csv(temporary, index=False, lineterminator="\n"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values: model, nodes (kind, section, heading, text) and rows as columns."""
+        return {
+            "format": "graphdoc.attention/1",
+            "model": dict(self.model),
+            "document": {"id": self.segmented.document.id, "title": self.segmented.document.title},
+            "coverage": self.segmented.coverage.to_dict(),
+            "nodes": [
+                {"node": number, "kind": NodeKind(kind).name.lower(), "heading": heading, "text": text}
+                for number, (kind, heading, text) in enumerate(
+                    zip(self.node_kind.tolist(), self.headings, self.texts, strict=True)
+                )
+            ],
+            "attention": {
+                "layer": self.layer.tolist(),
+                "head": self.head.tolist(),
+                "source": self.source.tolist(),
+                "target": self.target.tolist(),
+                "edge_kind": [EdgeKind(kind).label for kind in self.edge_kind.tolist()],
+                "weight": [round(value, 7) for value in self.weight.tolist()],
+            },
+        }
+
+    def plot(self, path: str | Path | None = None, *, layer: int = -1, head: int | None = None) -> Any:
+        """Draw the document node's weights and the node-by-node matrix (Graph-RoBERTa, figures 6 and 7).
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+            layer: layer of the matrix; -1 for the last graph layer.
+            head: head to draw; None for the mean over heads.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from .plots import plot_attention
+
+        return plot_attention(self, path, layer, head)

@@ -1,0 +1,223 @@
+"""Plots of attention and similarity, drawn with matplotlib's own canvas so that no display is needed."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+
+from ..errors import OutputError
+from ..files import write_atomically
+from ..graphs import NodeKind
+
+if TYPE_CHECKING:
+    from ..graphs import DocumentGraph
+    from ..similarity.comparison import Comparison
+    from .attention import AttentionTable
+
+INK, MUTED, ACCENT = "#1f2430", "#7a8190", "#2f6f8f"
+COLORS = ["#2f6f8f", "#c8693a", "#4f8a4c", "#8a5a9e", "#b3923b", "#a8485a", "#52796f", "#5b6abf"]
+MAP = "viridis"
+IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
+LONGEST_LABELLED = 40
+
+
+def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, head: int | None) -> Figure:
+    """Draw the document node's attention by node and, where nodes attend to each other, the whole matrix.
+
+    Args:
+        table: the attention of one document.
+        path: image file to write; None only returns the figure.
+        layer: layer of the matrix.
+        head: head to draw; None for the mean.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    weights = table.document_weights(None if layer == -1 else layer, head)
+    graph_layers = [number for number in table.layers if number != table.readout_layer]
+    figure = _figure(13.5 if graph_layers else 9.5, 5.4)
+    panels = figure.subplots(1, 2, width_ratios=[1.15, 1]) if graph_layers else [figure.subplots()]
+    _draw_document_weights(panels[0], table, weights)
+    if graph_layers:
+        _draw_matrix(figure, panels[1], table, layer, head)
+    figure.suptitle(_shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
+    return _finish(figure, path)
+
+
+def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any) -> Figure:
+    """Draw the similarity matrix of one level with headings on both axes.
+
+    Args:
+        comparison: the comparison.
+        path: image file to write; None only returns the figure.
+        level: ``section``, ``passage`` or ``sentence``.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    scores = comparison.scores(level)
+    rows, columns = scores.shape
+    width = float(np.clip(columns * 0.42, 5.5, 15)) + 3.2
+    height = float(np.clip(rows * 0.42, 4.5, 15)) + 2.2
+    figure = _figure(width, height)
+    axes = figure.subplots()
+    image = axes.imshow(scores, cmap=MAP, aspect="auto", interpolation="nearest")
+    figure.colorbar(image, ax=axes, label=comparison.similarity, fraction=0.045, pad=0.02)
+    if level == "section" and max(rows, columns) <= LONGEST_LABELLED:
+        _label_sections(axes, comparison)
+        if rows * columns <= 150:
+            _write_cells(axes, scores)
+    else:
+        axes.set_ylabel(f"{level} of {_shorten(_name(comparison.a.segmented.document), 50)}")
+        axes.set_xlabel(f"{level} of {_shorten(_name(comparison.b.segmented.document), 50)}")
+        if level == "passage":
+            _draw_borders(axes, comparison)
+    axes.set_title(f"document similarity {comparison.document:.3f}, by {level}", loc="left", fontsize=11)
+    return _finish(figure, path)
+
+
+def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Figure:
+    """Draw the adjacency matrix of a document graph, one colour per edge kind.
+
+    Args:
+        graph: the graph.
+        title: what to write above it.
+        path: image file to write; None only returns the figure.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    from ..graphs import EdgeKind
+
+    figure = _figure(8.2, 6.4)
+    axes = figure.subplots()
+    source, target = graph.edge_index.numpy()
+    size = max(2.0, min(60.0, (330 / graph.num_nodes) ** 2))
+    for kind in sorted(set(graph.edge_kind.tolist())):
+        rows = graph.edge_kind.numpy() == kind
+        axes.scatter(
+            source[rows],
+            target[rows],
+            s=size,
+            marker="s",
+            color=COLORS[kind],
+            label=EdgeKind(kind).label,
+            linewidths=0,
+        )
+    axes.set(xlim=(-0.5, graph.num_nodes - 0.5), ylim=(graph.num_nodes - 0.5, -0.5), aspect="equal")
+    axes.set(xlabel="source node (0 = document)", ylabel="target node")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, markerscale=max(0.6, 6 / size**0.5))
+    axes.set_title(_shorten(title, 70), loc="left", fontsize=11)
+    return _finish(figure, path)
+
+
+def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any) -> None:
+    nodes = np.arange(len(weights))
+    sections = np.array(table.section_of)
+    numbers = list(dict.fromkeys(sections[table.node_kind == NodeKind.PASSAGE].tolist()))
+    order = {number: row for row, number in enumerate(numbers)}
+    colors = [MUTED if number < 0 else COLORS[order[number] % len(COLORS)] for number in sections.tolist()]
+    axes.bar(nodes, weights, color=colors, width=0.85)
+    axes.set(xlabel="node (0 = document node, then passages in reading order)", ylabel="attention weight")
+    axes.set_xlim(-0.7, len(weights) - 0.3)
+    axes.margins(y=0.12)
+    readout = table.readout_layer
+    uniform = readout is not None and float(np.ptp(weights[1:])) < 1e-7
+    name = f"{table.model.get('readout')} readout" if readout is not None else "document node"
+    axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
+    if uniform:
+        axes.text(
+            0.99,
+            0.97,
+            "a mean readout gives every passage the same weight;\na model with graph layers shows where it looks",
+            transform=axes.transAxes,
+            ha="right",
+            va="top",
+            fontsize=9,
+            color=MUTED,
+        )
+    elif len(numbers) <= 16:
+        ticks = [
+            float(np.mean(nodes[(sections == number) & (table.node_kind == NodeKind.PASSAGE)])) for number in numbers
+        ]
+        top = axes.secondary_xaxis("top")
+        document = table.segmented.document
+        labels = [_shorten(document.sections[number].heading or "(lead)", 22) for number in numbers]
+        top.set_xticks(ticks, labels, rotation=28, ha="left", fontsize=8, color=MUTED)
+        top.tick_params(length=0)
+        top.spines["top"].set_visible(False)
+        axes.set_title("")
+
+
+def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:
+    matrix = table.matrix(layer, head)
+    shown = np.ma.masked_equal(matrix, 0.0)
+    # Most weights are far below the largest; a square-root scale keeps both visible.
+    norm = PowerNorm(0.5, vmin=0.0, vmax=float(matrix.max()))
+    image = axes.imshow(shown, cmap=MAP, norm=norm, interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.03)
+    axes.set(xlabel="source node", ylabel="target node")
+    number = layer if layer >= 0 else max(number for number in table.layers if number != table.readout_layer)
+    heads = "mean over heads" if head is None else f"head {head}"
+    axes.set_title(f"layer {number}, {heads}: who attends to whom", loc="left", fontsize=11)
+
+
+def _label_sections(axes: Axes, comparison: Comparison) -> None:
+    for side, encoded in (("y", comparison.a), ("x", comparison.b)):
+        document = encoded.segmented.document
+        labels = [_shorten(document.sections[number].heading or "(lead)", 34) for number in encoded.section_numbers]
+        if side == "y":
+            axes.set_yticks(range(len(labels)), labels, fontsize=9)
+            axes.set_ylabel(_shorten(_name(document), 60), color=MUTED)
+        else:
+            axes.set_xticks(range(len(labels)), labels, fontsize=9, rotation=35, ha="right", rotation_mode="anchor")
+            axes.set_xlabel(_shorten(_name(document), 60), color=MUTED)
+
+
+def _write_cells(axes: Axes, scores: Any) -> None:
+    middle = (scores.min() + scores.max()) / 2
+    for row, column in np.ndindex(scores.shape):
+        value = float(scores[row, column])
+        color = INK if value > middle else "white"
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color=color)
+
+
+def _draw_borders(axes: Axes, comparison: Comparison) -> None:
+    for place in np.flatnonzero(np.diff(comparison.a.section_rows)):
+        axes.axhline(place + 0.5, color="white", linewidth=0.7)
+    for place in np.flatnonzero(np.diff(comparison.b.section_rows)):
+        axes.axvline(place + 0.5, color="white", linewidth=0.7)
+
+
+def _figure(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _finish(figure: Figure, path: str | Path | None) -> Figure:
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(color=MUTED)
+    if path is not None:
+        suffix = Path(path).suffix.lower()
+        if suffix not in IMAGE_SUFFIXES:
+            raise OutputError(f"{path} has no image suffix; use one of {', '.join(IMAGE_SUFFIXES)}")
+        write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    return figure
+
+
+def _name(document: Any) -> str:
+    return str(document.title or document.id)
+
+
+def _shorten(text: str, width: int) -> str:
+    # A dollar sign would start mathematics in matplotlib.
+    return textwrap.shorten(text, width, placeholder=" …").replace("$", r"\$") or text[:width].replace("$", r"\$")

@@ -1,0 +1,102 @@
+"""The command line: graphdoc encode, compare, attention, graph."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from .errors import GraphdocError
+from .version import __version__
+
+DESCRIPTION = "Vectors, comparison and explanation for long documents."
+EPILOG = """examples:
+  graphdoc compare a.md b.html --html report.html
+  graphdoc encode papers/ --output vectors/
+  graphdoc attention a.md --plot attention.png
+  graphdoc COMMAND --help   says more about each
+
+Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, - for standard input, or corpora
+(.jsonl .jsonl.gz .csv .parquet); one document of a corpus is corpus.jsonl#ID.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that says what is wrong in one line and names the nearest option."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with status 2."""
+        if message.startswith("unrecognized arguments: "):
+            wrong = message.removeprefix("unrecognized arguments: ").split()[0]
+            near = difflib.get_close_matches(wrong.split("=")[0], list(self._all_options()), n=1)
+            message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def _all_options(self) -> set[str]:
+        options = set(self._option_string_actions)
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                for parser in action.choices.values():
+                    options |= set(parser._option_string_actions)
+        return options
+
+
+def build_parser() -> Parser:
+    """The parser with all commands."""
+    from .commands import attention, compare, encode, graph
+
+    formatter = argparse.RawDescriptionHelpFormatter
+    parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
+    parser.add_argument("--version", action="version", version=f"graphdoc {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
+    for module in (compare, encode, attention, graph):
+        command = commands.add_parser(
+            module.NAME,
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            epilog=module.EPILOG,
+            formatter_class=formatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: what follows the program's name; None takes it from the system.
+
+    Returns:
+        The exit status: 0, or 2 after a mistake that the user can mend, which is told in one line.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character of a document shall not end the run.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    options = build_parser().parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="graphdoc: %(message)s", stream=sys.stderr)
+    try:
+        options.run(options)
+        sys.stdout.flush()
+    except GraphdocError as error:
+        print(f"graphdoc {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"graphdoc {options.command}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader of a pipe went away; Python would complain once more while closing.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

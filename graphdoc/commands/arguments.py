@@ -1,0 +1,170 @@
+"""Arguments that several commands share, and what is made of them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..documents import Columns, Document
+from ..errors import DocumentError, OutputError
+
+if TYPE_CHECKING:
+    from ..encoder import DocumentEncoder
+    from ..readers import ReadingReport
+
+PRECISION_CHOICES = ("float32", "bfloat16", "float16")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the choice of a model and of how it runs."""
+    group = parser.add_argument_group("model")
+    group.add_argument(
+        "--model", default="mini", help="'mini' (default), a folder written by save_pretrained, or a hub id"
+    )
+    group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")
+    group.add_argument(
+        "--dtype", choices=PRECISION_CHOICES, default="float32", help="precision of the transformer (default: float32)"
+    )
+    group.add_argument(
+        "--max-passages",
+        type=passage_limit,
+        default=argparse.SUPPRESS,
+        metavar="N",
+        help="passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)",
+    )
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = True) -> None:
+    """Add how documents are read."""
+    group = parser.add_argument_group("reading")
+    group.add_argument("--encoding", default="utf-8", help="encoding of text files (default: utf-8)")
+    for name in ("text", "sections", "title", "id", "label"):
+        group.add_argument(
+            f"--{name}-column", default=name, metavar="NAME", help=f"column that holds the {name} (default: {name})"
+        )
+    if on_error:
+        group.add_argument(
+            "--on-error",
+            choices=("stop", "skip"),
+            default="stop",
+            help="stop at a document that cannot be read, or skip, count and list it (default: stop)",
+        )
+
+
+def passage_limit(value: str) -> int | None:
+    """A number of passages, or None for ``all``."""
+    if value == "all":
+        return None
+    try:
+        number = int(value)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is neither a number of at least 1 nor 'all'")
+    return number
+
+
+def positive(value: str) -> int:
+    """A whole number of at least 1."""
+    if not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 1")
+    return int(value)
+
+
+def load_encoder(options: argparse.Namespace, **settings: Any) -> DocumentEncoder:
+    """Load the model that the arguments name."""
+    from ..encoder import DocumentEncoder
+
+    if hasattr(options, "max_passages"):
+        settings["max_passages"] = options.max_passages
+    return DocumentEncoder.from_pretrained(options.model, device=options.device, dtype=options.dtype, **settings)
+
+
+def columns_of(options: argparse.Namespace) -> Columns:
+    """The column names that the arguments give."""
+    return Columns(
+        text=options.text_column,
+        sections=options.sections_column,
+        title=options.title_column,
+        id=options.id_column,
+        label=options.label_column,
+    )
+
+
+def read_many(
+    sources: list[str], options: argparse.Namespace, report: ReadingReport | None = None
+) -> Iterator[Document]:
+    """Read documents as the arguments say."""
+    from ..readers import read_documents
+
+    return read_documents(
+        sources,
+        columns=columns_of(options),
+        on_error=getattr(options, "on_error", "stop"),
+        report=report,
+        encoding=options.encoding,
+    )
+
+
+def read_one(source: str, options: argparse.Namespace) -> Document:
+    """Read the one document that a source holds.
+
+    Raises:
+        DocumentError: there is none, or more than one.
+    """
+    found = list(islice(read_many([source], options), 2))
+    if len(found) != 1:
+        raise DocumentError(
+            f"{source} holds {'several documents' if found else 'no document'}; "
+            f"name one file, or one document of a corpus as {source}#ID"
+        )
+    return found[0]
+
+
+def write_json(path: str, content: Any) -> None:
+    """Write JSON to a file, or to standard output for ``-``.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    from ..files import write_text
+
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False)
+    if path == "-":
+        print(text)
+    else:
+        write_text(path, text + "\n")
+
+
+def check_outputs(*paths: str | None) -> None:
+    """Refuse output places that cannot be written before the long work starts.
+
+    Raises:
+        OutputError: a place is a folder, or its folder cannot be written.
+    """
+    for path in paths:
+        if path is None or path == "-":
+            continue
+        target = Path(path)
+        if target.is_dir():
+            raise OutputError(f"{path} is a folder; give the name of a file")
+        folder = next(parent for parent in target.absolute().parents if parent.exists())
+        if not folder.is_dir():
+            raise OutputError(f"{path} cannot be written: {folder} is not a folder; choose another place")
+        if not os.access(folder, os.W_OK):
+            raise OutputError(f"{path} cannot be written: no permission in {folder}; choose another place")
+
+
+def check_image(path: str | None) -> None:
+    """Refuse an unknown image suffix before the long work starts.
+
+    Raises:
+        OutputError: the suffix is unknown.
+    """
+    if path is not None and Path(path).suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise OutputError(f"{path} has no image suffix; use .png, .svg or .pdf")

@@ -1,0 +1,110 @@
+"""graphdoc attention: which node of a document attends to which."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..graphs import NodeKind
+from .arguments import (
+    add_model_arguments,
+    add_reading_arguments,
+    check_image,
+    check_outputs,
+    load_encoder,
+    positive,
+    read_one,
+    write_json,
+)
+from .summaries import console, coverage_line, plain, table, written
+
+if TYPE_CHECKING:
+    from ..analysis.attention import AttentionTable
+
+NAME = "attention"
+HELP = "show which passages a document's vector attends to"
+DESCRIPTION = """Show the graph attention of a document: what every node attends to, in every layer and head.
+
+Prints the weights of the document node by section and the passages with the highest weights. Node 0 is the document
+node, passages follow in reading order; the weights of one target sum to 1 in every layer and head."""
+EPILOG = """examples:
+  graphdoc attention a.md --plot attention.png        the figures of the paper for your document
+  graphdoc attention a.md --csv attention.csv         layer, head, source, target, edge_kind, weight
+  graphdoc attention a.md --model my-model --layer 0 --head 1 --plot head.svg
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("document", metavar="DOCUMENT", help="a file, - or corpus.jsonl#ID")
+    parser.add_argument("--layer", type=int, default=-1, help="layer to draw (default: the last)")
+    parser.add_argument("--head", type=int, help="head to draw (default: the mean over heads)")
+    parser.add_argument("--top", type=positive, default=5, metavar="N", help="passages to print (default: 5)")
+    output = parser.add_argument_group("output")
+    output.add_argument(
+        "--csv", metavar="FILE", help="write the table: layer, head, source, target, edge_kind, weight"
+    )
+    output.add_argument("--texts", action="store_true", help="with --csv: also headings and texts of both nodes")
+    output.add_argument("--json", metavar="FILE", help="write nodes and weights as JSON (- for standard output)")
+    output.add_argument("--plot", metavar="FILE", help="draw weights by node and node by node (.png, .svg, .pdf)")
+    output.add_argument(
+        "--output", metavar="FOLDER", help="write attention.csv, attention.json and attention.png there"
+    )
+    add_model_arguments(parser)
+    add_reading_arguments(parser, on_error=False)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Compute, print and write."""
+    if options.output:
+        for name, file in (("csv", "attention.csv"), ("json", "attention.json"), ("plot", "attention.png")):
+            setattr(options, name, getattr(options, name) or f"{options.output}/{file}")
+    check_outputs(options.csv, options.json, options.plot)
+    check_image(options.plot)
+    document = read_one(options.document, options)
+    attention = load_encoder(options).attention(document)
+    weights = attention.document_weights(None if options.layer == -1 else options.layer, options.head)
+    if options.csv:
+        attention.to_csv(options.csv, texts=options.texts)
+    if options.json:
+        write_json(options.json, attention.to_dict())
+    if options.plot:
+        attention.plot(options.plot, layer=options.layer, head=options.head)
+    if options.json != "-":
+        _summarise(attention, weights, options)
+
+
+def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], options: argparse.Namespace) -> None:
+    target = console()
+    document = attention.segmented.document
+    target.print(plain(document.title or document.id))
+    target.print(
+        plain(f"model {attention.model['name']}, {attention.model['readout']} readout, {len(attention):,} weights")
+    )
+    rows = table(("section", "left"), ("passages", "right"), ("weight", "right"))
+    is_passage = attention.node_kind == NodeKind.PASSAGE
+    for number in dict.fromkeys(attention.section_of[is_passage].tolist()):
+        members = attention.section_of == number
+        section = document.sections[number]
+        name = "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
+        rows.add_row(plain(name, 70), str(int((members & is_passage).sum())), f"{weights[members].sum():.3f}")
+    if weights[0] > 0:
+        rows.add_row(plain("(the document node itself)"), "", f"{weights[0]:.3f}")
+    target.print()
+    target.print(rows)
+    passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
+    if float(weights[is_passage].max() - weights[is_passage].min()) < 1e-7:
+        target.print(
+            "\nevery passage has the same weight: this model reads the document vector off as a plain average"
+        )
+    else:
+        target.print("\n[bold]passages with the highest weights[/bold]")
+        for node in passages[: options.top]:
+            line = f"{weights[node]:.3f}  node {node}  {attention.headings[node] or '(lead)'}: {attention.texts[node]}"
+            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+    target.print()
+    target.print(coverage_line(document.id, attention.segmented.coverage))
+    written(target, (options.csv, options.json, options.plot))

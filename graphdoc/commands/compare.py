@@ -1,0 +1,148 @@
+"""graphdoc compare: two documents, or one within itself, at every level."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from .arguments import (
+    add_model_arguments,
+    add_reading_arguments,
+    check_image,
+    check_outputs,
+    load_encoder,
+    positive,
+    read_one,
+    write_json,
+)
+from .summaries import console, coverage_line, plain, table, written
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..similarity import Comparison, EncodedDocument
+
+NAME = "compare"
+HELP = "compare two documents at document, section and passage level"
+DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
+
+Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.
+A contribution is a pair's share of the document score; contributions add up to it."""
+EPILOG = """examples:
+  graphdoc compare a.md b.md                            a summary on the terminal
+  graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
+  graphdoc compare a.md                                 the parts of one document with each other
+  graphdoc compare papers.jsonl.gz#P01 papers.jsonl.gz#P02 --json result.json
+  graphdoc compare a.md b.md --sentences --csv pairs.csv --level sentence
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID")
+    parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
+    parser.add_argument("--sentences", action="store_true", help="also compare sentence by sentence")
+    parser.add_argument("--top", type=positive, default=5, metavar="N", help="passage pairs to print (default: 5)")
+    output = parser.add_argument_group("output")
+    output.add_argument("--html", metavar="FILE", help="write the report, one file that needs no network")
+    output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
+    output.add_argument("--csv", metavar="FILE", help="write every pair of a level as a table")
+    output.add_argument("--plot", metavar="FILE", help="draw the similarity matrix of a level (.png, .svg, .pdf)")
+    output.add_argument(
+        "--output", metavar="FOLDER", help="write report.html, comparison.json, passages.csv and sections.png there"
+    )
+    output.add_argument(
+        "--level",
+        choices=("section", "passage", "sentence"),
+        help="level of --csv (default: passage) and of --plot (default: section)",
+    )
+    add_model_arguments(parser)
+    add_reading_arguments(parser, on_error=False)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Compare, print and write."""
+    if options.output:
+        for name, file in (
+            ("html", "report.html"),
+            ("json", "comparison.json"),
+            ("csv", "passages.csv"),
+            ("plot", "sections.png"),
+        ):
+            setattr(options, name, getattr(options, name) or f"{options.output}/{file}")
+    check_outputs(options.html, options.json, options.csv, options.plot)
+    check_image(options.plot)
+    a = read_one(options.a, options)
+    b = read_one(options.b, options) if options.b is not None else None
+    encoder = load_encoder(options)
+    sentences = options.sentences or options.level == "sentence"
+    comparison = encoder.compare(a, b, sentences=sentences)
+    if options.json:
+        write_json(options.json, comparison.to_dict())
+    if options.html:
+        comparison.to_html(options.html)
+    if options.csv:
+        comparison.to_csv(options.csv, options.level or "passage")
+    if options.plot:
+        comparison.plot(options.plot, options.level or "section")
+    if options.json != "-":
+        target = console()
+        _summarise(target, comparison, options.top)
+        written(target, (options.html, options.json, options.csv, options.plot))
+
+
+def _summarise(target: Console, comparison: Comparison, top: int) -> None:
+    a, b = comparison.a, comparison.b
+    target.print(plain(f"A  {_name(a)}"))
+    target.print(plain("B  the same document" if comparison.within else f"B  {_name(b)}"))
+    target.print(
+        f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] "
+        f"({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n"
+    )
+    _print_sections(target, comparison)
+    matches = comparison.matches("passage", top)
+    if matches:
+        target.print("\n[bold]strongest passages[/bold]")
+    for match in matches:
+        target.print(f"{match.score:.3f}")
+        for side, encoded, row in (("A", a, match.a), ("B", b, match.b)):
+            passage = encoded.segmented.passages[row]
+            heading = encoded.segmented.document.sections[passage.section].heading or "(lead)"
+            line = f"  {side}  {heading}: {encoded.segmented.text(passage)}"
+            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+    target.print()
+    target.print(coverage_line("A", a.segmented.coverage))
+    if not comparison.within:
+        target.print(coverage_line("B", b.segmented.coverage))
+
+
+def _print_sections(target: Console, comparison: Comparison) -> None:
+    scores, contributions = comparison.sections, comparison.section_contributions
+    rows = table(("section of A", "left"), ("best match in B", "left"), ("score", "right"), ("contribution", "right"))
+    for row in range(scores.shape[0]):
+        others = [column for column in range(scores.shape[1]) if not (comparison.within and column == row)]
+        if not others:
+            continue
+        best = max(others, key=lambda column: scores[row, column])
+        rows.add_row(
+            plain(_heading(comparison.a, row), 44),
+            plain(_heading(comparison.b, best), 44),
+            f"{scores[row, best]:.3f}",
+            f"{contributions[row].sum():+.3f}",
+        )
+    if not rows.row_count:
+        target.print("one section only: there is nothing to compare it with")
+        return
+    total = "" if comparison.within and scores.shape[0] == 1 else f"{contributions.sum():+.3f}"
+    rows.add_row("", plain("all sections"), "", total, style="dim")
+    target.print(rows)
+
+
+def _heading(encoded: EncodedDocument, row: int) -> str:
+    section = encoded.segmented.document.sections[encoded.section_numbers[row]]
+    return "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
+
+
+def _name(encoded: EncodedDocument) -> str:
+    document = encoded.segmented.document
+    return f"{document.title} [{document.id}]" if document.title else document.id

@@ -1,0 +1,53 @@
+"""What commands print for people to read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from ..segmentation import Coverage
+
+
+def console() -> Console:
+    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe."""
+    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
+
+
+def plain(text: str, width: int | None = None) -> Text:
+    """Text of a document, shown as it is and on one line: no markup of it is obeyed."""
+    line = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    return Text(line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…")
+
+
+def table(*columns: tuple[str, str]) -> Table:
+    """An empty table from names and justifications (``left`` or ``right``)."""
+    result = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
+    for name, justify in columns:
+        right = justify == "right"
+        result.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="ellipsis")
+    return result
+
+
+def coverage_line(name: str, coverage: Coverage) -> Text:
+    """One line that says how much of a document was encoded, and why not all."""
+    line = f"{name}: {coverage.encoded_passages} passages, {coverage.encoded_tokens:,} tokens"
+    if coverage.left_out:
+        reasons = ", ".join(f"{count:,} characters: {reason}" for reason, count in coverage.left_out.items())
+        line += (
+            f"; only {coverage.share:.0%} of the text was encoded ({reasons}; --max-passages all encodes every one)"
+        )
+    if coverage.split_sentences:
+        line += f"; {coverage.split_sentences} over-long sentences were split"
+    return plain(line)
+
+
+def written(target: Console, paths: Iterable[str | Path | None]) -> None:
+    """Say which files were written."""
+    for path in paths:
+        if path is not None and str(path) != "-":
+            target.print(plain(f"wrote {path}"))
