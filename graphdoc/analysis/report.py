@@ -1,0 +1,127 @@
+"""The HTML report of a comparison: one file with the scores, the maps, the matches and both texts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from ..errors import OutputError
+from ..files import write_text
+from . import report_content as content
+
+FORMAT = "graphdoc.comparison/1"
+
+_FOLDER = Path(__file__).parent
+_STYLES = ("report.css.jinja", "report_layout.css.jinja")
+_BOOT = ("report_boot.js.jinja",)
+_SCRIPTS = tuple(
+    f"{name}.js.jinja"
+    for name in (
+        "report_scale",
+        "report_colour",
+        "report_map",
+        "report_heatmap",
+        "report_text",
+        "report_state",
+        "report_readout",
+        "report_selection",
+        "report_views",
+        "report",
+    )
+)
+
+# Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
+_UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
+
+
+def write_report(comparison: Mapping[str, Any], path: str | Path) -> Path:
+    """Write the report of a comparison to a file, whole or not at all.
+
+    Args:
+        comparison: the JSON payload of a comparison.
+        path: the HTML file; its folder is made if it is missing, and an older file is replaced.
+
+    Raises:
+        OutputError: the file cannot be written, or the payload is not one of a comparison.
+    """
+    return write_text(path, render_report(comparison))
+
+
+def render_report(comparison: Mapping[str, Any]) -> str:
+    """Return the report of a comparison as one HTML page that loads nothing and needs no network.
+
+    Args:
+        comparison: the JSON payload of a comparison, of format ``graphdoc.comparison/1``; its matrices have shape
+            (parts of the first document, parts of the second), and ``None`` or NaN is a cell without a value.
+
+    Raises:
+        OutputError: the payload has another format, or a matrix does not fit its documents.
+    """
+    if comparison.get("format") != FORMAT:
+        raise OutputError(
+            f"a comparison of format {comparison.get('format')!r} cannot be shown; give one of format {FORMAT!r}"
+        )
+    within = bool(comparison.get("self"))
+    levels = content.read_levels(comparison)
+    a = content.read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
+    b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
+    found = comparison.get("matches") or {}
+    style, boot, script = _source(*_STYLES), _source(*_BOOT), _scope(_source(*_SCRIPTS))
+    policy = (
+        f"default-src 'none'; script-src {_hash(boot)} {_hash(script)}; style-src {_hash(style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    page = _template().render(
+        policy=Markup(policy),
+        style=Markup(style),
+        boot=Markup(boot),
+        script=Markup(script),
+        data=htmlsafe_json_dumps(content.script_data(comparison, levels, (a, b)), allow_nan=False),
+        within=within,
+        a=a,
+        b=b,
+        sides=[a] if within else [a, b],
+        document=content.finite(comparison.get("document")),
+        meaning=content.meaning_of_score(comparison, levels["passages"].similarity if "passages" in levels else None),
+        model=comparison.get("model") or {},
+        matches={name: content.read_matches(comparison, name, a, b) for name in content.LEVELS if name in found},
+        listed_matches=content.LISTED_MATCHES,
+        has_contributions=any(level.contribution is not None for level in levels.values()),
+        maps_left_out=content.maps_left_out(comparison),
+    )
+    return _UNWRITABLE.sub("\ufffd", page)
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode('ascii')}'"
+
+
+def _scope(source: str) -> str:
+    """Keep the names of all script files in one function, out of the window's."""
+    return f"(() => {{\n'use strict';\n{source}\n}})();"
+
+
+def _source(*names: str) -> str:
+    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(number=content.number, percent=content.percent, counted=content.counted)
+    return environment.get_template("report.html.jinja")
