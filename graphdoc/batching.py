@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from .graphs import DocumentGraph, EdgeKind, NodeKind, build_graph
+from .graph_kinds import EdgeKind, NodeKind
+from .graphs import DocumentGraph, build_graph
 from .segmentation import SegmentedDocument
 
 
@@ -111,6 +112,9 @@ class GraphBatch:
         """Put graphs into one batch, with the token ids of their passages where the transformer is to run."""
         if not graphs:
             raise ValueError("a batch needs at least one document")
+        passages = sum(graph.num_passages for graph in graphs)
+        if token_ids and len(token_ids) != passages:
+            raise ValueError(f"token ids of {len(token_ids)} passages do not fit graphs with {passages} passages")
         batch = Batch.from_data_list(list(graphs))
         return cls(
             token_ids=token_ids,

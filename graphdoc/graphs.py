@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from enum import IntEnum
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,38 +11,12 @@ import torch
 from torch_geometric.data import Data
 
 from .errors import DocumentError
+from .graph_kinds import GRAPH_KINDS, EdgeKind, NodeKind
 from .segmentation import SegmentedDocument
 
-GraphKind = Literal["full", "section", "window", "hierarchical"]
-GRAPH_KINDS: tuple[str, ...] = get_args(GraphKind)
 MAXIMUM_EDGES = 40_000_000
 
 Integers = npt.NDArray[np.int64]
-
-
-class NodeKind(IntEnum):
-    """What a node of a document graph stands for."""
-
-    DOCUMENT = 0
-    PASSAGE = 1
-    SECTION = 2
-
-
-class EdgeKind(IntEnum):
-    """What an edge of a document graph connects; every edge has exactly one kind."""
-
-    SELF_LOOP = 0
-    DOCUMENT_PASSAGE = 1
-    WITHIN_SECTION = 2
-    ACROSS_SECTIONS = 3
-    SECTION_PASSAGE = 4
-    DOCUMENT_SECTION = 5
-    READOUT = 6
-
-    @property
-    def label(self) -> str:
-        """The name as tables and plots show it."""
-        return self.name.lower().replace("_", " ")
 
 
 class DocumentGraph(Data):  # type: ignore[misc]
@@ -113,6 +86,7 @@ def graph_of_sections(sections: Sequence[int], kind: str = "full", *, window: in
         raise ValueError(f"window={window} must be at least 1")
     section_of = np.asarray(sections, dtype=np.int64)
     count = len(section_of)
+    _check_size(section_of, kind, window)
     starts = section_starts(section_of)
     edges = _BUILDERS[kind](section_of, starts, window)
     section_nodes = section_of[starts] if kind == "hierarchical" else np.empty(0, np.int64)
@@ -128,26 +102,38 @@ def graph_of_sections(sections: Sequence[int], kind: str = "full", *, window: in
 
 def section_starts(section_of: Integers) -> Integers:
     """Positions of the first passage of every section, in reading order."""
-    if len(section_of) == 0:
-        return np.empty(0, np.int64)
-    return np.flatnonzero(np.diff(section_of, prepend=section_of[0] - 1)).astype(np.int64)
+    _, first = np.unique(section_of, return_index=True)
+    return np.sort(first).astype(np.int64)
+
+
+def _check_size(section_of: Integers, kind: str, window: int) -> None:
+    """Refuse a graph that would not fit in memory, before any of it is built."""
+    count = len(section_of)
+    _, sizes = np.unique(section_of, return_counts=True)
+    sections, within = len(sizes), int((sizes * (sizes - 1)).sum())
+    edges = {
+        "full": count * (count + 1),
+        "section": within + sections * (sections + 1),
+        "window": 2 * count * min(window + 1, count),
+        "hierarchical": within + 2 * (count + sections),
+    }[kind]
+    if edges > MAXIMUM_EDGES:
+        raise DocumentError(
+            f"graph kind {kind!r} over {count:,} passages needs {edges:,} edges (limit {MAXIMUM_EDGES:,}); "
+            "use graph kind 'window' with a small window, or a smaller max_passages"
+        )
 
 
 def _pairs(nodes: Integers) -> Integers:
     """Every pair of the given nodes once, as ``(2, pairs)``."""
-    count = len(nodes)
-    if count * (count - 1) > MAXIMUM_EDGES:
-        raise DocumentError(
-            f"connecting {count:,} passages with each other needs {count * (count - 1):,} edges "
-            f"(limit {MAXIMUM_EDGES:,}); use graph kind 'window' or a smaller max_passages"
-        )
-    first, second = np.triu_indices(count, k=1)
+    first, second = np.triu_indices(len(nodes), k=1)
     return np.stack([nodes[first], nodes[second]])
 
 
-def _within_sections(section_of: Integers, starts: Integers) -> Integers:
-    ends = np.append(starts[1:], len(section_of))
-    parts = [_pairs(np.arange(start, end, dtype=np.int64) + 1) for start, end in zip(starts, ends, strict=True)]
+def _within_sections(section_of: Integers) -> Integers:
+    _, sizes = np.unique(section_of, return_counts=True)
+    members = np.split(np.argsort(section_of, kind="stable") + 1, np.cumsum(sizes)[:-1])
+    parts = [_pairs(nodes) for nodes in members if len(nodes) > 1]
     return np.concatenate([np.empty((2, 0), np.int64), *parts], axis=1)
 
 
@@ -161,7 +147,7 @@ def _full(section_of: Integers, starts: Integers, window: int) -> Integers:
 
 def _section(section_of: Integers, starts: Integers, window: int) -> Integers:
     hubs = np.concatenate([np.zeros(1, np.int64), starts + 1])
-    return np.concatenate([_within_sections(section_of, starts), _pairs(hubs)], axis=1)
+    return np.concatenate([_within_sections(section_of), _pairs(hubs)], axis=1)
 
 
 def _window(section_of: Integers, starts: Integers, window: int) -> Integers:
@@ -176,9 +162,10 @@ def _window(section_of: Integers, starts: Integers, window: int) -> Integers:
 def _hierarchical(section_of: Integers, starts: Integers, window: int) -> Integers:
     count = len(section_of)
     section_nodes = np.arange(len(starts), dtype=np.int64) + count + 1
-    rank = np.searchsorted(starts, np.arange(count), side="right") - 1
+    by_number = np.argsort(section_of[starts])
+    rank = by_number[np.searchsorted(section_of[starts], section_of, sorter=by_number)]
     membership = np.stack([section_nodes[rank], np.arange(1, count + 1, dtype=np.int64)])
-    return np.concatenate([_within_sections(section_of, starts), membership, _star(0, section_nodes)], axis=1)
+    return np.concatenate([_within_sections(section_of), membership, _star(0, section_nodes)], axis=1)
 
 
 _BUILDERS: dict[str, Callable[[Integers, Integers, int], Integers]] = {

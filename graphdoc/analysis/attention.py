@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..batching import GraphBatch
 from ..errors import GraphdocError
 from ..files import write_atomically
-from ..graphs import EdgeKind, NodeKind
+from ..graph_kinds import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
 from ..segmentation import SegmentedDocument
 

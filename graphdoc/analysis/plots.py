@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..errors import OutputError
 from ..files import write_atomically
-from ..graphs import NodeKind
+from ..graph_kinds import EdgeKind, NodeKind
 
 if TYPE_CHECKING:
     from ..graphs import DocumentGraph
@@ -94,8 +95,6 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
     Raises:
         OutputError: the file cannot be written or its suffix is unknown.
     """
-    from ..graphs import EdgeKind
-
     figure = _figure(8.2, 6.4)
     axes = figure.subplots()
     source, target = graph.edge_index.numpy()
@@ -113,6 +112,8 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
         )
     axes.set(xlim=(-0.5, graph.num_nodes - 0.5), ylim=(graph.num_nodes - 0.5, -0.5), aspect="equal")
     axes.set(xlabel="source node (0 = document)", ylabel="target node")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, markerscale=max(0.6, 6 / size**0.5))
     axes.set_title(_shorten(title, 70), loc="left", fontsize=11)
     return _finish(figure, path)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..graphs import NodeKind
+from ..graph_kinds import NodeKind
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,

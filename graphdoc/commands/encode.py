@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import argparse
 
-import numpy as np
-from sklearn.preprocessing import normalize
-
 from ..errors import DocumentError, OutputError
 from .arguments import (
     add_model_arguments,
@@ -90,6 +87,9 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
 
 
 def _encode_here(options: argparse.Namespace) -> None:
+    import numpy as np
+    from sklearn.preprocessing import normalize
+
     from ..readers import ReadingReport
     from ..similarity.cosine import similarity_matrix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from ..graphs import GRAPH_KINDS, EdgeKind, NodeKind
+from ..graph_kinds import GRAPH_KINDS, EdgeKind, NodeKind
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,

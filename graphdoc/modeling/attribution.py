@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..batching import GraphBatch
-from ..graphs import NodeKind
+from ..graph_kinds import NodeKind
 from .document_model import DocumentModel
 from .outputs import DocumentOutput
 

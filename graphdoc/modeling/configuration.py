@@ -8,7 +8,7 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
-from ..graphs import GRAPH_KINDS
+from ..graph_kinds import GRAPH_KINDS
 
 Pooling = Literal["cls", "mean"]
 ReadoutKind = Literal["document_node", "mean", "attention"]

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from ..batching import GraphBatch
-from ..graphs import NodeKind
+from ..graph_kinds import NodeKind
 from .configuration import DocumentConfig
 from .graph_attention import Form, GraphAttentionStack
 from .outputs import DocumentOutput
@@ -175,9 +175,7 @@ class DocumentModel(PreTrainedModel):
         nodes = passages.new_zeros(len(batch.node_kind), passages.shape[1])
         nodes = nodes.masked_scatter(batch.is_passage.unsqueeze(-1), passages)
         document_of = batch.document_of[batch.is_passage]
-        nodes = nodes.masked_scatter(
-            batch.is_document.unsqueeze(-1), mean_by_group(passages, document_of, len(batch))
-        )
+        nodes = nodes.masked_scatter(batch.is_document.unsqueeze(-1), mean_by_group(passages, document_of, len(batch)))
         is_section = batch.node_kind == NodeKind.SECTION
         if bool(is_section.any()):
             stride = int(batch.section_of.max()) + 1
