@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATConv
+from torch_geometric.nn import Linear as GraphLinear
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
@@ -40,6 +41,7 @@ class DocumentModel(PreTrainedModel):
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
+    _keep_in_fp32_modules_strict = (r"^projection\.", r"^graph\.", r"^readout\.")
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
@@ -56,17 +58,17 @@ class DocumentModel(PreTrainedModel):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Initialise one module; the graph layers as PyG does, so that none stays undefined memory."""
+        """Initialise a module's own weights; the graph layers as PyG does, so that none stays undefined memory."""
         if isinstance(module, GATConv):
-            for weight in (module.lin.weight, module.res.weight, module.att_src, module.att_dst):
+            for weight in (module.att_src, module.att_dst):
                 bound = math.sqrt(6.0 / (weight.shape[-2] + weight.shape[-1]))
                 init.uniform_(weight, -bound, bound)
             init.zeros_(module.bias)
+        elif isinstance(module, GraphLinear):
+            init.xavier_uniform_(module.weight)
         elif module is self.projection:
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
-        elif module.__class__.__module__.startswith("torch_geometric"):
-            return
         else:
             super()._init_weights(module)
 

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transformers import BertConfig, PreTrainedConfig, RobertaConfig
+
+from graphdoc.modeling import DocumentConfig
+
+SETTINGS: dict[str, Any] = {
+    "backbone": "someone/encoder",
+    "pooling": "mean",
+    "projection_size": None,
+    "normalize_passages": True,
+    "graph_kind": "window",
+    "window": 5,
+    "graph_layers": 3,
+    "graph_heads": 4,
+    "attention_dropout": 0.25,
+    "readout": "attention",
+    "similarity": "dot",
+    "passage_words": 80,
+    "passage_tokens": 128,
+    "max_passages": None,
+    "language": "de",
+    "trained": True,
+}
+
+
+def test_defaults_are_the_papers() -> None:
+    config = DocumentConfig()
+    assert isinstance(config.encoder_config, RobertaConfig)
+    assert config.encoder_config.hidden_size == 768
+    assert (config.pooling, config.projection_size, config.hidden_size) == ("cls", 512, 512)
+    assert (config.graph_kind, config.graph_layers, config.graph_heads) == ("full", 2, 2)
+    assert (config.readout, config.passage_words, config.max_passages) == ("document_node", 100, 100)
+
+
+def test_every_setting_survives_a_file(tmp_path: Path, tiny_encoder_config, encoder_name: str) -> None:
+    encoder_config = tiny_encoder_config(encoder_name)
+    config = DocumentConfig(encoder_config=encoder_config, **SETTINGS)
+    assert all(value != getattr(DocumentConfig(), name) for name, value in SETTINGS.items())
+    config.save_pretrained(tmp_path)
+    loaded = DocumentConfig.from_pretrained(tmp_path)
+    assert {name: getattr(loaded, name) for name in SETTINGS} == SETTINGS
+    assert type(loaded.encoder_config) is type(encoder_config)
+    assert loaded.encoder_config.to_dict() == encoder_config.to_dict()
+    assert loaded.to_dict() == config.to_dict()
+    assert loaded.hidden_size == encoder_config.hidden_size
+
+
+def test_an_encoder_config_may_be_a_mapping() -> None:
+    config = DocumentConfig(encoder_config={"model_type": "bert", "hidden_size": 48, "num_attention_heads": 4})
+    assert isinstance(config.encoder_config, BertConfig)
+    assert config.encoder_config.hidden_size == 48
+    assert DocumentConfig(encoder_config=config.encoder_config.to_dict()).to_dict() == config.to_dict()
+
+
+def test_files_hold_plain_values(tmp_path: Path) -> None:
+    DocumentConfig(**SETTINGS).save_pretrained(tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    assert values["model_type"] == "graphdoc"
+    assert values["encoder_config"]["model_type"] == "roberta"
+    assert values["max_passages"] is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"graph_kind": "ring"}, "graph_kind='ring' is unknown; use one of full, section, window, hierarchical"),
+        ({"pooling": "max"}, "pooling='max' is unknown; use one of cls, mean"),
+        ({"readout": "sum"}, "readout='sum' is unknown; use one of document_node, mean, attention"),
+        ({"similarity": 3}, "similarity=3 is unknown; use one of cosine, dot"),
+        ({"window": 0}, "window=0 must be a whole number of at least 1"),
+        ({"window": "3"}, "window='3' must be a whole number of at least 1"),
+        ({"window": 2.0}, "window=2.0 must be a whole number of at least 1"),
+        ({"graph_layers": -1}, "graph_layers=-1 must be a whole number of at least 0"),
+        ({"graph_layers": True}, "graph_layers=True must be a whole number of at least 0"),
+        ({"graph_heads": 0}, "graph_heads=0 must be a whole number of at least 1"),
+        ({"graph_heads": None}, "graph_heads=None must be a whole number of at least 1"),
+        ({"projection_size": 0}, "projection_size=0 must be a whole number of at least 1 or None"),
+        ({"max_passages": 0}, "max_passages=0 must be a whole number of at least 1 or None"),
+        ({"passage_words": 0}, "passage_words=0 must be a whole number of at least 1"),
+        ({"passage_tokens": "256"}, "passage_tokens='256' must be a whole number of at least 1"),
+        ({"attention_dropout": 1.0}, "attention_dropout=1.0 must be a number of at least 0 and below 1"),
+        ({"attention_dropout": "0"}, "attention_dropout='0' must be a number of at least 0 and below 1"),
+        ({"normalize_passages": "no"}, "normalize_passages='no' must be true or false"),
+        ({"trained": 1}, "trained=1 must be true or false"),
+        (
+            {"graph_heads": 3},
+            "node width 512 is not a multiple of graph_heads=3; change graph_heads or projection_size",
+        ),
+    ],
+)
+def test_wrong_values_are_named_in_one_line(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        DocumentConfig(**settings)
+    assert str(caught.value) == message
+
+
+def test_heads_do_not_matter_without_layers() -> None:
+    assert DocumentConfig(graph_layers=0, graph_heads=3).graph_heads == 3
+
+
+def test_unknown_encoder_types_are_refused() -> None:
+    with pytest.raises(ValueError, match="nonsense"):
+        DocumentConfig(encoder_config={"model_type": "nonsense"})
+
+
+def test_width_without_projection_is_the_encoders(tiny_encoder_config) -> None:
+    config = DocumentConfig(encoder_config=tiny_encoder_config("bert"), projection_size=None)
+    assert isinstance(config.encoder_config, PreTrainedConfig)
+    assert config.hidden_size == config.encoder_config.hidden_size == 24

@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from graphdoc.batching import GraphBatch
+from graphdoc.graph_kinds import GRAPH_KINDS, NodeKind
+from graphdoc.graphs import graph_of_sections
+from graphdoc.modeling import DocumentConfig, DocumentModel
+
+READOUTS = ("document_node", "mean", "attention")
+# One passage, sections that come back, numbers with gaps and out of order, no structure, many short sections.
+LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11, [3, 2, 1, 0]]
+
+
+@pytest.fixture
+def documents(random_document):
+    return [random_document(layout, seed=seed) for seed, layout in enumerate(LAYOUTS)]
+
+
+def vectors_by_hand(model: DocumentModel, token_ids: Sequence[tuple[int, ...]]) -> np.ndarray:
+    """Equation 1, one passage at a time: tanh(W x + b)."""
+    weight, bias = (value.detach().double().numpy() for value in (model.projection.weight, model.projection.bias))
+    rows = []
+    for ids in token_ids:
+        first = model.passage_encoder.transformer(input_ids=torch.tensor([ids])).last_hidden_state[0, 0]
+        rows.append(np.tanh(weight @ first.detach().double().numpy() + bias))
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_equations_1_and_2_are_the_papers(kind: str, tiny_model, documents) -> None:
+    model = tiny_model(projection_size=20)
+    torch.nn.init.normal_(model.projection.bias)
+    batch = GraphBatch.from_documents(documents, kind)
+    actual = model.initial_nodes(model.encode_passages(batch), batch).detach().numpy()
+    expected = []
+    for document, layout in zip(documents, LAYOUTS, strict=True):
+        passages = vectors_by_hand(model, document.token_ids)
+        expected += [passages.mean(0), *passages]
+        if kind == "hierarchical":
+            for number in dict.fromkeys(layout):
+                expected.append(passages[[i for i, section in enumerate(layout) if section == number]].mean(0))
+    np.testing.assert_allclose(actual, np.stack(expected), atol=1e-5)
+
+
+def test_section_nodes_belong_to_their_own_documents_in_batches_of_mixed_kinds(tiny_model) -> None:
+    model = tiny_model(projection_size=None)
+    kinds = ["full", "hierarchical", "window", "hierarchical", "section"]
+    graphs = [graph_of_sections(layout, kind) for layout, kind in zip(LAYOUTS, kinds, strict=True)]
+    vectors = torch.randn(sum(map(len, LAYOUTS)), 24)
+    batch = GraphBatch.from_graphs(graphs)
+    nodes = model.initial_nodes(vectors, batch)
+    first = node = 0
+    for layout, graph in zip(LAYOUTS, graphs, strict=True):
+        own = vectors[first : first + len(layout)]
+        alone = model.initial_nodes(own, GraphBatch.from_graphs([graph]))
+        torch.testing.assert_close(nodes[node : node + graph.num_nodes], alone)
+        for number, vector in zip(graph.section_of.tolist(), alone, strict=True):
+            if bool(graph.node_kind[alone.eq(vector).all(1)].eq(NodeKind.SECTION).all()):
+                torch.testing.assert_close(vector, own[torch.tensor(layout) == number].mean(0))
+        first, node = first + len(layout), node + graph.num_nodes
+
+
+def test_initial_nodes_carry_gradients_to_passages(tiny_model) -> None:
+    model = tiny_model(projection_size=None)
+    batch = GraphBatch.from_graphs([graph_of_sections([1, 0, 0, 0], "hierarchical")])
+    vectors = torch.randn(4, 24, requires_grad=True)
+    (model.initial_nodes(vectors, batch) * torch.tensor([[1.0], [0], [0], [0], [0], [1], [1]])).sum().backward()
+    expected = torch.tensor([1 / 4 + 1, 1 / 4 + 1 / 3, 1 / 4 + 1 / 3, 1 / 4 + 1 / 3])
+    torch.testing.assert_close(vectors.grad, expected.unsqueeze(1).expand(4, 24))
+
+
+def test_without_projection_passages_are_the_encoders(tiny_model, documents) -> None:
+    model = tiny_model(projection_size=None, normalize_passages=True)
+    batch = GraphBatch.from_documents(documents, "full")
+    vectors = model.encode_passages(batch)
+    passages = model.initial_nodes(vectors, batch)[batch.is_passage]
+    torch.testing.assert_close(passages, vectors / vectors.norm(dim=1, keepdim=True))
+    plain = tiny_model(projection_size=None)
+    assert torch.equal(plain.initial_passages(vectors), vectors)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@pytest.mark.parametrize("readout", READOUTS)
+def test_vectors_do_not_depend_on_neighbours(
+    encoder_name: str, pooling: str, readout: str, tiny_model, documents
+) -> None:
+    model = tiny_model(encoder_name, pooling=pooling, readout=readout)
+    for kind in GRAPH_KINDS:
+        alone = [model(GraphBatch.from_documents([document], kind)) for document in documents]
+        together = model(GraphBatch.from_documents(documents, kind))
+        backwards = model(GraphBatch.from_documents(documents[::-1], kind), token_budget=150)
+        expected = torch.cat([output.documents for output in alone])
+        assert float((together.documents - expected).abs().max()) < 1e-5
+        assert float((backwards.documents.flip(0) - expected).abs().max()) < 1e-5
+        for name in ("passages", "nodes"):
+            assert float((together[name] - torch.cat([output[name] for output in alone])).abs().max()) < 1e-5
+        assert float((expected[0] - expected[1:]).abs().max(1).values.min()) > 1e-2
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_forms_give_the_same_documents(kind: str, tiny_model, documents) -> None:
+    model = tiny_model(readout="attention")
+    batch = GraphBatch.from_documents(documents, kind)
+    dense, sparse = (model(batch, form=form, output_attention=True) for form in ("dense", "sparse"))
+    torch.testing.assert_close(dense.documents, sparse.documents, atol=1e-5, rtol=1e-5)
+    for a, b in zip(dense.attention, sparse.attention, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("readout", READOUTS)
+def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
+    model = tiny_model(readout=readout, graph_layers=3, graph_heads=4)
+    batch = GraphBatch.from_documents(documents, "hierarchical")
+    output = model(batch, output_attention=True)
+    assert output.documents.shape == (5, 16)
+    assert output.nodes.shape == (len(batch.node_kind), 16)
+    assert torch.equal(output.passages, output.nodes[batch.is_passage])
+    assert [weights.shape for weights in output.attention] == [(batch.edge_index.shape[1], 4)] * 3
+    vectors = model.encode_passages(batch)
+    torch.testing.assert_close(output.layer_inputs[0], model.initial_nodes(vectors, batch), atol=1e-6, rtol=1e-5)
+    assert model(batch).attention is None
+    assert model(batch).layer_inputs is None
+    if readout == "document_node":
+        assert output.readout_weights is None
+    else:
+        sums = torch.zeros(5).index_add(0, batch.document_of[batch.is_passage], output.readout_weights)
+        torch.testing.assert_close(sums, torch.ones(5))
+
+
+@torch.no_grad()
+def test_autocast_leaves_everything_above_the_encoder_in_fp32(tiny_model, documents) -> None:
+    model = tiny_model(readout="attention")
+    batch = GraphBatch.from_documents(documents, "section")
+    vectors = model.encode_passages(batch)
+    expected = model.encode_graphs(vectors, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        actual = model.encode_graphs(vectors, batch)
+        whole = model(batch)
+    assert actual.documents.dtype == whole.documents.dtype == whole.nodes.dtype == torch.float32
+    assert torch.equal(actual.documents, expected.documents)
+    assert torch.nn.functional.cosine_similarity(whole.documents, expected.documents).min() > 0.98
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("readout", READOUTS)
+def test_saving_and_loading_is_bit_equal(
+    encoder_name: str, readout: str, tmp_path: Path, tiny_model, documents
+) -> None:
+    model = tiny_model(encoder_name, readout=readout, seed=5)
+    batch = GraphBatch.from_documents(documents, "hierarchical")
+    model.save_pretrained(tmp_path)
+    loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    assert not loaded.training
+    assert torch.equal(loaded(batch).documents, model(batch).documents)
+    assert {path.name for path in tmp_path.iterdir()} == {"config.json", "model.safetensors"}
+
+
+MISSING = {
+    "graph.layers.0.conv.att_src": (1, 2, 8),
+    "graph.layers.0.conv.att_dst": (1, 2, 8),
+    "graph.layers.0.conv.bias": (16,),
+    "graph.layers.1.conv.lin.weight": (16, 16),
+    "graph.layers.1.conv.res.weight": (16, 16),
+    "projection.weight": (16, 24),
+    "projection.bias": (16,),
+    "readout.score.weight": (1, 16),
+}
+
+
+def test_weights_missing_from_a_checkpoint_are_initialised_and_reported(tmp_path: Path, tiny_model, documents) -> None:
+    model = tiny_model(readout="attention", seed=5)
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    weights = load_file(file)
+    assert {name: tuple(weights[name].shape) for name in MISSING} == MISSING
+    save_file({name: weight for name, weight in weights.items() if name not in MISSING}, file, {"format": "pt"})
+    states = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
+        assert set(report["missing_keys"]) == set(MISSING)
+        states.append(loaded.state_dict())
+    for name, weight in states[0].items():
+        assert torch.equal(weight, states[1][name]), name
+        assert torch.equal(weight, weights[name]) == (name not in MISSING or name.endswith("bias")), name
+    for name, shape in MISSING.items():
+        weight = states[0][name]
+        bound = (6 / (shape[-2] + shape[-1])) ** 0.5 if len(shape) > 1 else 0.0
+        assert float(weight.abs().max()) <= bound, name
+        assert bool(weight.isfinite().all())
+        if bound:
+            assert float(weight.abs().max()) > 0
+        if bound and name != "readout.score.weight":
+            assert float(weight.abs().max()) > bound / 2, name
+    assert bool(loaded(GraphBatch.from_documents(documents, "full")).documents.isfinite().all())
+
+
+def test_new_graph_layers_start_as_pyg_starts_them(tiny_model) -> None:
+    model = tiny_model(projection_size=128)
+    for layer in model.graph.layers:
+        for weight in (layer.conv.lin.weight, layer.conv.res.weight, layer.conv.att_src, layer.conv.att_dst):
+            bound = (6 / (weight.shape[-2] + weight.shape[-1])) ** 0.5
+            assert 0.95 * bound < float(weight.detach().abs().max()) <= bound
+        assert bool((layer.conv.bias == 0).all())
+
+
+def test_a_seed_fixes_all_weights(tiny_model) -> None:
+    a, b, other = tiny_model(seed=1), tiny_model(seed=1), tiny_model(seed=2)
+    assert all(torch.equal(weight, b.state_dict()[name]) for name, weight in a.state_dict().items())
+    assert not torch.equal(a.graph.layers[0].conv.att_src, other.graph.layers[0].conv.att_src)
+
+
+def gradients(model: DocumentModel, batch: GraphBatch) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    model(batch).documents.square().sum().backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+@pytest.mark.filterwarnings("ignore:.*is deprecated and will be removed in v6:FutureWarning")
+def test_gradient_checkpointing_changes_no_gradient(encoder_name: str, tiny_model, documents) -> None:
+    model = tiny_model(encoder_name).train()
+    batch = GraphBatch.from_documents(documents[:3], "full")
+    expected = gradients(model, batch)
+    model.gradient_checkpointing_enable()
+    assert model.is_gradient_checkpointing
+    runs: list[int] = []
+    block = next(module for module in model.modules() if isinstance(module, GradientCheckpointingLayer))
+    norm = next(module for module in block.modules() if isinstance(module, torch.nn.LayerNorm))
+    norm.register_forward_hook(lambda *_: runs.append(1))
+    actual = gradients(model, batch)
+    assert len(runs) == 2 * sum(1 for _ in batch.mini_batches(2048, 1))
+    assert actual.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(actual[name], gradient, atol=1e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+def test_every_weight_gets_a_gradient(encoder_name: str, readout: str, tiny_model, documents) -> None:
+    model = tiny_model(encoder_name, readout=readout).train()
+    batch = GraphBatch.from_documents(documents, "section")
+    model(batch).documents.square().sum().backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+
+
+def test_building_leaves_a_shared_configuration_alone(tiny_encoder_config) -> None:
+    encoder_config = tiny_encoder_config("modernbert")
+    config = DocumentConfig(encoder_config=encoder_config, projection_size=16)
+    before, values = config.to_dict(), copy.deepcopy(encoder_config.__dict__)
+    model = DocumentModel(config)
+    model.passage_encoder.transformer.set_attn_implementation("eager")
+    assert config.to_dict() == before
+    assert encoder_config.__dict__ == values
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("implementation", "tolerance"), [("eager", 1e-5), ("sdpa", 0.0)])
+def test_attention_implementation_reaches_the_encoder(
+    implementation: str, tolerance: float, encoder_name: str, tmp_path: Path, tiny_model, documents
+) -> None:
+    model = tiny_model(encoder_name)
+    batch = GraphBatch.from_documents(documents, "full")
+    model.save_pretrained(tmp_path)
+    loaded = DocumentModel.from_pretrained(tmp_path, attn_implementation=implementation)
+    assert loaded.passage_encoder.transformer.config._attn_implementation == implementation
+    assert float((loaded(batch).documents - model(batch).documents).abs().max()) <= tolerance
+
+
+@torch.no_grad()
+def test_half_precision_weights_of_the_encoder_leave_the_graph_in_fp32(
+    encoder_name: str, tmp_path: Path, tiny_model, documents
+) -> None:
+    model = tiny_model(encoder_name)
+    batch = GraphBatch.from_documents(documents, "full")
+    expected = model(batch).documents
+    model.save_pretrained(tmp_path)
+    loaded = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert loaded.graph.layers[0].conv.lin.weight.dtype == torch.float32
+    assert {p.dtype for p in loaded.passage_encoder.parameters()} == {torch.bfloat16}
+    actual = loaded(batch).documents
+    assert actual.dtype == torch.float32
+    assert torch.nn.functional.cosine_similarity(actual, expected).min() > 0.97
+
+
+@torch.no_grad()
+def test_settings_do_what_they_say(tiny_model, documents) -> None:
+    def vectors(**settings: Any) -> torch.Tensor:
+        return tiny_model(**settings)(GraphBatch.from_documents(documents, "full")).documents
+
+    variants = [{}, {"pooling": "mean"}, {"readout": "mean"}, {"graph_layers": 1}, {"normalize_passages": True}]
+    outputs = [vectors(**settings) for settings in variants]
+    for (i, a), (j, b) in product(enumerate(outputs), repeat=2):
+        assert i == j or float((a - b).abs().max()) > 1e-2
+
+
+@torch.no_grad()
+def test_without_layers_the_document_node_is_the_mean_of_passages(tiny_model, documents) -> None:
+    batch = GraphBatch.from_documents(documents, "full")
+    node, mean = (tiny_model(graph_layers=0, readout=readout)(batch).documents for readout in READOUTS[:2])
+    torch.testing.assert_close(node, mean)

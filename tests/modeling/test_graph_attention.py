@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch_geometric.nn import GATConv
+
+from graphdoc.batching import GraphBatch
+from graphdoc.graph_kinds import GRAPH_KINDS
+from graphdoc.graphs import graph_of_sections
+from graphdoc.modeling.graph_attention import (
+    DENSE_BLOCK_CELLS,
+    DENSE_BLOCK_EVENNESS,
+    Form,
+    GraphAttention,
+    GraphAttentionStack,
+    plan_attention,
+)
+
+Floats = npt.NDArray[np.float64]
+FORMS: tuple[Form, ...] = ("auto", "dense", "sparse")
+HIDDEN = 16
+
+
+def make_batch(sizes: Sequence[int], kind: str = "section", window: int = 2) -> GraphBatch:
+    graphs = [graph_of_sections([passage // 4 for passage in range(size)], kind, window=window) for size in sizes]
+    return GraphBatch.from_graphs(graphs)
+
+
+def make_layer(heads: int, dropout: float = 0.0) -> GraphAttention:
+    layer = GraphAttention(HIDDEN, heads, dropout)
+    with torch.no_grad():
+        layer.conv.bias.normal_()
+        # Wide scores make attention far from uniform.
+        layer.conv.att_src.mul_(4)
+        layer.conv.att_dst.mul_(4)
+    return layer
+
+
+def apply(layer: GraphAttention, nodes: Tensor, batch: GraphBatch, form: Form) -> Tensor:
+    return layer(nodes, batch, plan_attention(batch, form))[0]
+
+
+def attention_of(layer: GraphAttention, nodes: Tensor, batch: GraphBatch, form: Form) -> Tensor:
+    return layer(nodes, batch, plan_attention(batch, form), return_attention=True)[1]
+
+
+def relative_error(actual: Tensor, expected: Tensor) -> float:
+    """Largest difference, on the scale of the largest expected value (at least 1)."""
+    actual, expected = actual.detach(), expected.detach()
+    return float((actual - expected).abs().max() / expected.abs().max().clamp(min=1))
+
+
+def layer_by_the_paper(
+    layer: GraphAttention, nodes: Floats, edges: list[list[int]]
+) -> tuple[Floats, list[list[float]]]:
+    """Velickovic et al. 2017, equations 1 to 5, one node and one head at a time, with skip connection."""
+    conv = {name: value.detach().double().numpy() for name, value in layer.conv.named_parameters()}
+    heads, width = conv["att_src"].shape[1:]
+    skip, bias = conv["res.weight"], conv["bias"]
+    result = np.zeros_like(nodes)
+    weights = [[0.0] * heads for _ in edges]
+    for i in range(len(nodes)):
+        incoming = [number for number, (_, target) in enumerate(edges) if target == i]
+        for head in range(heads):
+            rows = slice(head * width, (head + 1) * width)
+            projection = conv["lin.weight"][rows]
+            a_neighbour, a_self = conv["att_src"][0, head], conv["att_dst"][0, head]
+            scores = []
+            for number in incoming:
+                j = edges[number][0]
+                score = a_self @ (projection @ nodes[i]) + a_neighbour @ (projection @ nodes[j])
+                scores.append(score if score > 0 else 0.2 * score)
+            exponentials = [np.exp(score - max(scores)) for score in scores]
+            for number, exponential in zip(incoming, exponentials, strict=True):
+                alpha = exponential / sum(exponentials)
+                weights[number][head] = alpha
+                result[i, rows] += alpha * (projection @ nodes[edges[number][0]])
+        result[i] += skip @ nodes[i] + bias
+    return result, weights
+
+
+def stack_by_the_paper(
+    stack: GraphAttentionStack, nodes: Floats, edges: list[list[int]]
+) -> tuple[Floats, list[Floats], list[Floats]]:
+    attention, inputs = [], []
+    for number, layer in enumerate(stack.layers):
+        if number:
+            nodes = np.where(nodes > 0, nodes, np.exp(nodes) - 1)
+        inputs.append(nodes)
+        nodes, weights = layer_by_the_paper(layer, nodes, edges)
+        attention.append(np.array(weights))
+    return nodes, attention, inputs
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+@pytest.mark.parametrize(("layers", "heads"), [(1, 1), (2, 2), (3, 4)])
+def test_equation_3_is_the_papers(kind: str, layers: int, heads: int, form: Form) -> None:
+    batch = make_batch([6, 1, 9], kind)
+    stack = GraphAttentionStack(HIDDEN, layers, heads)
+    stack.layers = torch.nn.ModuleList(make_layer(heads) for _ in range(layers))
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    actual, attention, inputs = stack(nodes, batch, True, form)
+    by_paper = stack_by_the_paper(stack, nodes.double().numpy(), batch.edge_index.T.tolist())
+    np.testing.assert_allclose(actual.detach().numpy(), by_paper[0], rtol=1e-5, atol=1e-5)
+    assert len(attention) == len(inputs) == layers
+    for number in range(layers):
+        np.testing.assert_allclose(attention[number].detach().numpy(), by_paper[1][number], rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(inputs[number].detach().numpy(), by_paper[2][number], rtol=1e-5, atol=1e-5)
+
+
+def test_no_layers_change_nothing() -> None:
+    batch = make_batch([3])
+    nodes = torch.randn(4 + 0, HIDDEN)
+    actual, attention, inputs = GraphAttentionStack(HIDDEN, 0, 2)(nodes, batch, True)
+    assert actual is nodes
+    assert attention == inputs == []
+
+
+BATCHES: dict[str, list[int]] = {
+    "single passage": [1],
+    "even": [7, 7, 7],
+    "mixed": [1, 60, 17, 2, 59, 33, 8, 50, 1, 41],
+}
+
+
+def pure_gatconv(layer: GraphAttention) -> GATConv:
+    """PyG's own layer, built as the paper has it, with the same weights."""
+    heads = layer.conv.heads
+    conv = GATConv(
+        HIDDEN, HIDDEN // heads, heads, concat=True, negative_slope=0.2, add_self_loops=False, residual=True
+    )
+    conv.load_state_dict(layer.conv.state_dict())
+    return conv
+
+
+def values_and_gradients(module: torch.nn.Module, run, nodes: Tensor) -> dict[str, Tensor]:
+    inputs = nodes.clone().requires_grad_()
+    result = run(inputs)
+    torch.manual_seed(1)
+    (result * torch.randn_like(result)).sum().backward()
+    gradients = {f"gradient of {name}": value.grad for name, value in module.named_parameters()}
+    return {"values": result.detach(), "gradient of nodes": inputs.grad, **gradients}
+
+
+def assert_equals_gatconv(layer: GraphAttention, batch: GraphBatch, form: Form) -> None:
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    conv = pure_gatconv(layer)
+    expected = values_and_gradients(conv, lambda x: conv(x, batch.edge_index), nodes)
+    actual = values_and_gradients(layer.conv, lambda x: apply(layer, x, batch, form), nodes)
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert relative_error(actual[name], value) < 1e-5, name
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+@pytest.mark.parametrize("sizes", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("heads", [1, 2, 4])
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_both_forms_equal_gatconv(kind: str, heads: int, sizes: list[int], form: Form) -> None:
+    assert_equals_gatconv(make_layer(heads), make_batch(sizes, kind), form)
+
+
+def mixed_plan_batch() -> GraphBatch:
+    """Short documents next to one of 3,000 passages in a window graph, too sparse for matrices."""
+    short = [graph_of_sections([0] * size, kind) for size, kind in [(9, "full"), (30, "section"), (1, "window")]]
+    return GraphBatch.from_graphs([short[0], graph_of_sections([0] * 3_000, "window"), *short[1:]])
+
+
+def small_mixed_batch() -> GraphBatch:
+    """As :func:`mixed_plan_batch`, small enough to be computed densely too."""
+    return GraphBatch.from_graphs(
+        [graph_of_sections([0] * 9, "full"), graph_of_sections([0] * 500, "window"), graph_of_sections([0], "full")]
+    )
+
+
+def test_long_window_graphs_are_sparse_and_the_rest_dense() -> None:
+    batch = mixed_plan_batch()
+    plan = plan_attention(batch)
+    assert plan.is_sparse_node.tolist() == (batch.document_of == 1).tolist()
+    assert len(plan.sparse_edges) == batch.edge_counts[1]
+    assert sum(int(block.is_node.sum()) for block in plan.blocks) == 10 + 31 + 2
+
+
+def test_plans_that_mix_dense_and_sparse_equal_gatconv() -> None:
+    assert_equals_gatconv(make_layer(2), mixed_plan_batch(), "auto")
+
+
+def test_mixed_plans_return_the_attention_of_the_sparse_form() -> None:
+    batch, layer = mixed_plan_batch(), make_layer(4)
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    auto, sparse = (attention_of(layer, nodes, batch, form) for form in ("auto", "sparse"))
+    assert relative_error(auto, sparse) < 1e-5
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(GRAPH_KINDS)), min_size=1, max_size=8),
+    st.sampled_from(FORMS),
+)
+def test_plans_hold_every_node_and_edge_once(drawn: list[tuple[int, str]], form: Form) -> None:
+    batch = GraphBatch.from_graphs([graph_of_sections([p // 3 for p in range(size)], kind) for size, kind in drawn])
+    plan = plan_attention(batch, form)
+    nodes = torch.cat(
+        [torch.nonzero(plan.is_sparse_node).squeeze(1), *(block.nodes[block.is_node] for block in plan.blocks)]
+    )
+    edges = torch.cat([plan.sparse_edges, *(block.edges for block in plan.blocks)])
+    assert sorted(nodes.tolist()) == list(range(len(batch.node_kind)))
+    assert sorted(edges.tolist()) == list(range(batch.edge_index.shape[1]))
+    for block in plan.blocks:
+        assert int(block.adjacency.sum()) == len(block.edges)
+        assert block.adjacency.numel() <= DENSE_BLOCK_CELLS or len(block.nodes) == 1
+        assert int(block.is_node.sum(1).min()) >= DENSE_BLOCK_EVENNESS * block.nodes.shape[1]
+        document, target, source = torch.nonzero(block.adjacency, as_tuple=True)
+        pairs = torch.stack([block.nodes[document, source], block.nodes[document, target]])
+        place = torch.argsort(block.cells)
+        assert torch.equal(batch.edge_index[:, block.edges[place]], pairs)
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+@pytest.mark.parametrize("form", FORMS)
+def test_attention_of_every_target_sums_to_1(kind: str, form: Form) -> None:
+    batch, layer = make_batch([1, 30, 5, 28], kind), make_layer(4)
+    attention = attention_of(layer, torch.randn(len(batch.node_kind), HIDDEN), batch, form)
+    assert attention.shape == (batch.edge_index.shape[1], 4)
+    totals = torch.zeros(len(batch.node_kind), 4).index_add(0, batch.edge_index[1], attention)
+    assert relative_error(totals, torch.ones_like(totals)) < 1e-5
+    assert bool((attention > 0).all())
+    # Rows far from uniform, or the comparison of both forms would show little.
+    assert float(attention.detach().max()) > 0.9
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_attention_is_equal_in_both_forms_and_gatconv(kind: str) -> None:
+    batch, layer = make_batch(BATCHES["mixed"], kind), make_layer(2)
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    dense, sparse = (attention_of(layer, nodes, batch, form) for form in ("dense", "sparse"))
+    _, (edges, expected) = pure_gatconv(layer)(nodes, batch.edge_index, return_attention_weights=True)
+    assert torch.equal(edges, batch.edge_index)
+    assert relative_error(dense, expected) < 1e-5
+    assert relative_error(sparse, expected) < 1e-5
+
+
+def test_mixed_batches_of_both_sizes_are_computed_in_both_forms() -> None:
+    for batch in (mixed_plan_batch(), small_mixed_batch()):
+        plan = plan_attention(batch)
+        assert plan.blocks
+        assert len(plan.sparse_edges)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_asking_for_attention_changes_no_values(form: Form) -> None:
+    batch, layer = small_mixed_batch(), make_layer(2)
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    plan = plan_attention(batch, form)
+    assert torch.equal(layer(nodes, batch, plan)[0], layer(nodes, batch, plan, return_attention=True)[0])
+    assert layer(nodes, batch, plan)[1] is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_dropout_acts_on_messages_and_not_on_returned_attention(form: Form) -> None:
+    batch, layer = make_batch([6, 3]), make_layer(2, dropout=0.5)
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    plan = plan_attention(batch, form)
+    expected, weights = layer.eval()(nodes, batch, plan, return_attention=True)
+    layer.train()
+    assert torch.allclose(layer(nodes, batch, plan, return_attention=True)[1], weights, atol=1e-6)
+    with torch.no_grad():
+        runs = torch.stack([layer(nodes, batch, plan)[0] for _ in range(100)])
+    assert float(runs.std(0).mean()) > 0.1
+    assert float((runs.mean(0) - expected).abs().mean()) < 0.2 * float(runs.std(0).mean())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_autocast_leaves_the_graph_in_fp32(form: Form) -> None:
+    batch = small_mixed_batch()
+    stack = GraphAttentionStack(HIDDEN, 2, 2)
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    expected, _, _ = stack(nodes, batch, False, form)
+    with torch.autocast("cpu", torch.bfloat16):
+        actual, attention, _ = stack(nodes, batch, True, form)
+        from_half, _, _ = stack(nodes.bfloat16(), batch, False, form)
+    assert actual.dtype == attention[0].dtype == from_half.dtype == torch.float32
+    assert torch.equal(actual, expected)
+
+
+def test_documents_do_not_see_each_other() -> None:
+    sizes = BATCHES["mixed"]
+    batch, layer = make_batch(sizes, "full"), make_layer(2)
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    expected = apply(layer, nodes, batch, "dense")
+    changed = nodes.clone()
+    changed[batch.document_of != 3] = torch.randn(1)
+    actual = apply(layer, changed, batch, "dense")
+    assert torch.equal(actual[batch.document_of == 3], expected[batch.document_of == 3])
+
+
+def test_large_scores_stay_finite() -> None:
+    batch, layer = make_batch([20, 4], "section"), make_layer(2)
+    for form in FORMS:
+        trained = copy.deepcopy(layer)
+        nodes = (1e4 * torch.randn(len(batch.node_kind), HIDDEN)).requires_grad_()
+        result = apply(trained, nodes, batch, form)
+        result.sum().backward()
+        assert bool(result.isfinite().all())
+        assert bool(nodes.grad.isfinite().all())
+        assert all(bool(parameter.grad.isfinite().all()) for parameter in trained.parameters())
