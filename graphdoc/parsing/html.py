@@ -1,0 +1,122 @@
+"""HTML and XHTML to sections, by lxml."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from lxml import etree
+
+from .elements import ElementReader, Vocabulary, local_name, names
+from .outline import Outline, ParsedDocument, one_line
+from .xml_tree import parse_tree
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+HTML = Vocabulary(
+    dropped=names("head script style noscript template nav svg"),
+    blocks=names(
+        "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
+        "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "
+        "summary table tbody tfoot thead ul"
+    ),
+    lines=names("li dt dd option"),
+    rows=names("tr"),
+    cells=names("td th"),
+    verbatim=names("pre textarea listing xmp"),
+    images=names("img"),
+    line_breaks=names("br"),
+    heading_levels={f"h{level}": level for level in range(1, 7)},
+    quotations=names("blockquote"),
+)
+
+
+def parse_html(text: str) -> ParsedDocument:
+    """Parse HTML, or XHTML if it starts with an XML declaration, into sections of readable plain text.
+
+    Scripts, styles, ``noscript``, templates, navigation and SVG are dropped and counted in the metadata under
+    ``dropped_elements``. Entities are resolved; images leave their alternative text; list items and table rows are
+    lines, cells stand apart by a tab. The only ``h1`` is the title if it opens the document; otherwise the title is
+    that of the page.
+
+    Args:
+        text: the HTML source.
+
+    Returns:
+        Title, sections and metadata; a page title that differs from the title is kept as ``page_title``.
+
+    Raises:
+        DocumentError: the elements are nested too deeply to be read whole, or XHTML declares entities.
+    """
+    root: _Element | None = None
+    if text.lstrip()[:5] == "<?xml":
+        try:
+            root = parse_tree(text)
+        except etree.XMLSyntaxError:
+            root = None
+    if root is None:
+        root = _parse_lenient(text)
+    return parse_html_tree(root)
+
+
+def parse_html_tree(root: _Element | None) -> ParsedDocument:
+    """Make sections of an HTML or XHTML tree."""
+    outline = Outline()
+    dropped = _read(outline, root)
+    parsed = outline.finish()
+    page_title = _page_title(root)
+    metadata: dict[str, Any] = dropped_metadata(dropped)
+    if parsed.title and page_title and page_title != parsed.title:
+        metadata["page_title"] = page_title
+    return ParsedDocument(parsed.sections, parsed.title or page_title, metadata)
+
+
+def write_html_fragment(outline: Outline, text: str, *, headings: bool) -> Counter[str]:
+    """Write a piece of HTML, such as Markdown may contain, to an outline.
+
+    Args:
+        outline: what is written to.
+        text: the HTML source, which need not be complete.
+        headings: whether its headings start sections.
+
+    Returns:
+        How many elements were dropped, by name.
+    """
+    return _read(outline, _parse_lenient(text), headings=headings)
+
+
+def dropped_metadata(dropped: Counter[str]) -> dict[str, Any]:
+    """Report dropped elements in the metadata; the head of a page holds no text and is not worth a word."""
+    counts = {name: count for name, count in sorted(dropped.items()) if name != "head"}
+    return {"dropped_elements": counts} if counts else {}
+
+
+def _parse_lenient(text: str) -> _Element | None:
+    # Without huge_tree libxml2 would cut documents at 256 levels or 10 MB and only log it.
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        return etree.fromstring(text.encode("utf-8"), parser)
+    except etree.ParserError:  # nothing but white space and comments
+        return None
+
+
+def _read(outline: Outline, root: _Element | None, *, headings: bool = True) -> Counter[str]:
+    reader = ElementReader(outline, HTML, headings=headings)
+    # What follows </html>, and a second <html>, become siblings of the root.
+    while root is not None:
+        if isinstance(root.tag, str):
+            reader.read(root)
+        root = root.getnext()
+    return reader.dropped
+
+
+def _page_title(root: _Element | None) -> str:
+    if root is None:
+        return ""
+    for element in root.iter():
+        if isinstance(element.tag, str) and local_name(element) == "title":
+            parent = element.getparent()
+            if parent is not None and local_name(parent) == "head":
+                return one_line("".join(map(str, element.itertext())))
+    return ""
