@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import torch
@@ -21,6 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from .batching import GraphBatch
 from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
 from .coverage_report import LeftOut
+from .devices import PRECISIONS, Precision, computed_in, place
 from .documents import Document
 from .errors import DocumentError, ModelError
 from .graphs import DocumentGraph, build_graph
@@ -38,12 +37,6 @@ logger = logging.getLogger(__name__)
 
 Level = Literal["document", "section", "passage"]
 LEVELS = ("document", "section", "passage")
-Precision = Literal["float32", "bfloat16", "float16"]
-PRECISIONS: dict[str, torch.dtype] = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
-}
 AnyDocument = Document | str | Mapping[str, Any]
 
 # Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
@@ -72,19 +65,20 @@ class DocumentEncoder:
     ) -> None:
         if dtype not in PRECISIONS:
             raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
-        self.model = model.eval()
+        self.model = model
+        self.model.train(False)
         self.tokenizer = tokenizer
         self.name = name
         config = model.config
-        self.segmenter = Segmenter(
-            tokenizer,  # type: ignore[arg-type]
-            SegmentationConfig(config.passage_words, config.passage_tokens, config.max_passages, config.language),
-        )
-        self.model.passage_encoder.to(PRECISIONS[dtype])
         try:
-            self.model.to(torch.device(device) if device is not None else _default_device())
-        except (RuntimeError, AssertionError) as error:
-            raise ModelError(f"device {device!r} cannot be used here: {str(error).splitlines()[0]}") from error
+            self.segmenter = Segmenter(
+                tokenizer,  # type: ignore[arg-type]
+                SegmentationConfig(config.passage_words, config.passage_tokens, config.max_passages, config.language),
+            )
+        except ValueError as error:
+            raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error
+        self.model.passage_encoder.to(PRECISIONS[dtype])
+        place(self.model, device)
 
     @classmethod
     def from_pretrained(
@@ -143,7 +137,7 @@ class DocumentEncoder:
     @property
     def device(self) -> torch.device:
         """Where the model runs."""
-        return cast(torch.device, self.model.device)
+        return self.model.device
 
     @property
     def hidden_size(self) -> int:
@@ -190,7 +184,7 @@ class DocumentEncoder:
 
     def segment(self, document: AnyDocument) -> SegmentedDocument:
         """Cut a document into the passages that would be encoded, with its coverage."""
-        return self.segmenter.segment(_as_document(document))
+        return self.segmenter.segment(as_document(document))
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see."""
@@ -226,8 +220,8 @@ class DocumentEncoder:
         Raises:
             DocumentError: a document has no text, or something is no document.
         """
-        if level not in LEVELS:
-            raise ValueError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+        if output not in ("numpy", "torch"):
+            raise ValueError(f"output {output!r} is unknown; use numpy or torch")
         single = isinstance(documents, Document | str | Mapping)
         many: Iterable[AnyDocument] = [documents] if single else documents  # type: ignore[list-item, assignment]
         stream = self.stream(many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress)
@@ -265,6 +259,12 @@ class DocumentEncoder:
         Raises:
             DocumentError: a document has no text, or something is no document.
         """
+        if level not in LEVELS:
+            raise ValueError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+        if token_budget is not None and token_budget < 1:
+            raise ValueError(f"token_budget={token_budget} must be at least 1")
+        if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
+            documents = [documents]
         total = len(documents) if isinstance(documents, Sequence) else None
         left_out = LeftOut()
         with _progress_bar(show_progress, total) as bar:
@@ -366,7 +366,7 @@ class DocumentEncoder:
         source = iter(documents)
         window: list[SegmentedDocument] = []
         passages = 0
-        while block := [_as_document(document) for document in islice(source, 64)]:
+        while block := [as_document(document) for document in islice(source, 64)]:
             for segmented in self.segmenter.segment_many(block):
                 _check_text(segmented)
                 window.append(segmented)
@@ -399,7 +399,7 @@ class DocumentEncoder:
                 shown = len(window) * done // total
 
         with torch.no_grad():
-            with self._precision(dtype):
+            with computed_in(dtype, self.model.passage_encoder, self.name):
                 vectors = self.model.encode_passages(batch, token_budget, advance)
             return batch, vectors, self.model.encode_graphs(vectors, batch, attention)
 
@@ -413,16 +413,9 @@ class DocumentEncoder:
         spans = tuple(whole.passages[row] for row in kept)
         chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
         with torch.no_grad():
-            with self._precision(dtype):
+            with computed_in(dtype, self.model.passage_encoder, self.name):
                 vectors = self.model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
             return spans, _numpy(self.model.initial_passages(vectors))
-
-    def _precision(self, dtype: Precision | None) -> Any:
-        if dtype is None or PRECISIONS[dtype] == next(self.model.passage_encoder.parameters()).dtype:
-            return nullcontext()
-        if dtype == "float32":
-            raise ModelError(f"the weights of {self.name} are in half precision; load it with dtype='float32'")
-        return torch.autocast(self.device.type, dtype=PRECISIONS[dtype])
 
 
 def _vectors_at(
@@ -450,25 +443,27 @@ def _numpy(tensor: Tensor) -> Vectors:
     return tensor.float().cpu().numpy()
 
 
-def _as_document(value: AnyDocument) -> Document:
+def as_document(value: object) -> Document:
+    """Take a document, a string without structure, or a row as a document.
+
+    Raises:
+        DocumentError: it is something else, or a row without text.
+    """
     if isinstance(value, Document):
         return value
     if isinstance(value, str):
         return Document.from_text(value)
     if isinstance(value, Mapping):
         return Document.from_mapping(value)
-    raise DocumentError(f"{type(value).__name__} is no document; give a Document, a string or a mapping with 'text'")
+    hint = "; read it with Document.from_file" if isinstance(value, Path) else ""
+    raise DocumentError(
+        f"{type(value).__name__} is no document{hint or '; give a Document, a string or a mapping with text'}"
+    )
 
 
 def _check_text(segmented: SegmentedDocument) -> None:
     if not segmented.passages:
         raise DocumentError(f"document {segmented.document.id!r} has no text to encode; leave it out")
-
-
-def _default_device() -> torch.device:
-    if torch.cuda.is_available():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
 def _progress_bar(show: bool | None, total: int | None) -> Any:

@@ -175,7 +175,8 @@ class AttentionTable:
         """
         if layer is None:
             layer = self.readout_layer if self.readout_layer is not None else -1
-        return self.matrix(layer, head)[0]
+        weights: npt.NDArray[np.float64] = self.matrix(layer, head)[0]
+        return weights
 
     def to_frame(self) -> pd.DataFrame:
         """The table with kinds, headings and texts of source and target; texts are categories and take no room."""

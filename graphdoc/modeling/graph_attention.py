@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from einops import rearrange
@@ -144,7 +144,7 @@ class GraphAttention(nn.Module):
 
     def __init__(self, hidden_size: int, heads: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.conv = GATConv(
+        self.conv: Any = GATConv(
             hidden_size, hidden_size // heads, heads, dropout=dropout, add_self_loops=False, residual=True
         )
 

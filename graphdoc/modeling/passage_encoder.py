@@ -34,7 +34,7 @@ class PassageEncoder(nn.Module):
         Returns:
             Passage vectors in fp32, ``(passages, encoder hidden)``.
         """
-        hidden = self.transformer(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        hidden: Tensor = self.transformer(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         with torch.autocast(hidden.device.type, enabled=False):
             if self.pooling == "cls":
                 return hidden[:, 0].float()

@@ -177,7 +177,9 @@ class Comparison:
             ``contributions`` and ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and
             span in their section's text); ``coverage``; ``model``.
         """
-        levels: list[Level] = ["section", "passage"] + (["sentence"] if self.sentences is not None else [])
+        levels: list[Level] = ["section", "passage"]
+        if self.sentences is not None:
+            levels.append("sentence")
         return {
             "format": FORMAT,
             "model": dict(self.model),
@@ -223,7 +225,7 @@ class Comparison:
             OutputError: the file cannot be written.
         """
         frame = self.to_frame(level)
-        return write_atomically(path, lambda temporary: frame.to_csv(temporary, index=False, lineterminator="\n"))
+        return write_atomically(path, lambda temporary: _write_table(frame, temporary))
 
     def to_html(self, path: str | Path | None = None) -> str:
         """Write the self-contained report, one file that needs no network.
@@ -260,6 +262,10 @@ class Comparison:
         from ..analysis.plots import plot_comparison
 
         return plot_comparison(self, path, level)
+
+
+def _write_table(frame: pd.DataFrame, path: Path) -> None:
+    frame.to_csv(path, index=False, lineterminator="\n", errors="replace")
 
 
 def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]]:

@@ -1,0 +1,64 @@
+"""Where a model runs and in which precision."""
+
+from __future__ import annotations
+
+import os
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from .errors import ModelError
+
+Precision = Literal["float32", "bfloat16", "float16"]
+PRECISIONS: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def default_device() -> torch.device:
+    """The accelerator of this process if there is one, else the CPU."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def place(model: Any, device: str | torch.device | None) -> None:
+    """Move a model to a device.
+
+    Args:
+        model: the model.
+        device: name of the device; None takes :func:`default_device`.
+
+    Raises:
+        ModelError: the device is unknown or not there.
+    """
+    try:
+        model.to(torch.device(device) if device is not None else default_device())
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelError(f"device {str(device)!r} cannot be used here ({reason}); use cpu or leave it out") from error
+
+
+def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> AbstractContextManager[Any]:
+    """A context in which a module computes in another precision than its weights have.
+
+    Args:
+        dtype: the precision; None or that of the weights changes nothing.
+        module: the module.
+        name: name of the model, for messages.
+
+    Raises:
+        ModelError: the precision is unknown, or the weights have less.
+    """
+    weight = next(module.parameters())
+    if dtype is None or PRECISIONS.get(dtype) == weight.dtype:
+        return nullcontext()
+    if dtype not in PRECISIONS:
+        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+    if dtype == "float32":
+        raise ModelError(f"the weights of {name} are in half precision; load it with dtype='float32'")
+    return torch.autocast(weight.device.type, dtype=PRECISIONS[dtype])
