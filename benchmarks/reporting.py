@@ -1,0 +1,92 @@
+"""What all benchmarks share: taking turns, describing the machine, and writing a table to ``benchmarks/results``."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from graphdoc.files import write_text
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+DATA = ROOT.parent / "shared" / "data"
+LIBRARIES = ("torch", "transformers", "torch-geometric", "sentence-transformers", "scikit-learn", "numpy")
+
+
+def alternate(functions: Mapping[str, Callable[[], object]], repeats: int, warm_up: int = 1) -> dict[str, list[float]]:
+    """Time functions in turns, so that whatever else the machine does falls on all of them.
+
+    Every other round runs backwards, since what runs after a heavy neighbour finds a cold cache.
+
+    Args:
+        functions: what to time, by name.
+        repeats: number of timed rounds.
+        warm_up: rounds before, not timed.
+
+    Returns:
+        Seconds of every timed call by name, round after round.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in functions}
+    for number in range(-warm_up, repeats):
+        order = list(functions) if number % 2 == 0 else list(reversed(functions))
+        for name in order:
+            _finish()
+            start = time.perf_counter()
+            functions[name]()
+            _finish()
+            if number >= 0:
+                seconds[name].append(time.perf_counter() - start)
+    return seconds
+
+
+def describe_machine() -> str:
+    """One paragraph: processors, memory, accelerators and versions."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    parts = [
+        f"{_processor_name()}, {os.cpu_count()} processors, {torch.get_num_threads()} torch threads",
+        f"{memory:.0f} GiB memory",
+        *(torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())),
+        f"{platform.system()}, Python {platform.python_version()}",
+        ", ".join(f"{name} {found}" for name in LIBRARIES if (found := _version(name))),
+    ]
+    return "Machine: " + "; ".join(parts) + "."
+
+
+def write_result(name: str, text: str) -> Path:
+    """Write ``benchmarks/results/<name>.md`` atomically.
+
+    Args:
+        name: name of the benchmark.
+        text: Markdown, with the command that made it.
+
+    Returns:
+        The file.
+    """
+    return write_text(RESULTS / f"{name}.md", text.rstrip() + "\n")
+
+
+def _finish() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _processor_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _version(library: str) -> str | None:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return None
