@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import errno
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NoReturn
 
 from .errors import GraphdocError
+from .plain_text import one_line
 from .version import __version__
 
 DESCRIPTION = "Vectors, comparison and explanation for long documents."
@@ -34,7 +37,7 @@ class Parser(argparse.ArgumentParser):
             wrong = message.removeprefix("unrecognized arguments: ").split()[0]
             near = difflib.get_close_matches(wrong.split("=")[0], list(self._all_options()), n=1)
             message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, one_line(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
     def _all_options(self) -> set[str]:
         options = set(self._option_string_actions)
@@ -80,22 +83,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A terminal that cannot show a character of a document shall not end the run.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    options = build_parser().parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="graphdoc: %(message)s", stream=sys.stderr)
+    name = "graphdoc"
     try:
-        options.run(options)
+        options = build_parser().parse_args(arguments)
+        name = f"graphdoc {options.command}"
+        with _warnings_on_one_line():
+            options.run(options)
         sys.stdout.flush()
     except GraphdocError as error:
-        print(f"graphdoc {options.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"{name}: {one_line(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print(f"graphdoc {options.command}: interrupted", file=sys.stderr)
+        print(f"{name}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of a pipe went away; Python would complain once more while closing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _close_output()
         return 141
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+            raise
+        print(f"{name}: {error.strerror or error}; free some space and try again", file=sys.stderr)
+        _close_output()
+        return 2
     return 0
+
+
+def _close_output() -> None:
+    """Give up standard output; Python would complain once more while closing it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def _warnings_on_one_line() -> Iterator[None]:
+    """Print the package's warnings on standard error, one line each."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("graphdoc: %(message)s"))
+    logger = logging.getLogger("graphdoc")
+    propagate, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagate
+
+
+class _OneLine(logging.Formatter):
+    """Formats a record without line breaks and control characters."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record."""
+        return one_line(super().format(record))
 
 
 if __name__ == "__main__":

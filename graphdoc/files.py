@@ -24,21 +24,31 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
         OutputError: the target cannot be written; no partial file stays behind.
     """
     target = Path(path)
-    temporary = target.with_name(f".partial-{os.getpid()}-{target.name}")
+    if "\0" in str(target):
+        raise OutputError(f"{str(path)!r} cannot be written: the name has a NUL character; choose another one")
+    temporary: Path | None = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        # A link stays a link, and a device such as /dev/null stays a device.
+        place = target.resolve()
+        if place.exists() and not place.is_file() and not place.is_dir():
+            write(place)
+            return target
+        temporary = place.with_name(f".partial-{os.getpid()}-{place.name}")
         write(temporary)
-        temporary.replace(target)
+        temporary.replace(place)
     except OSError as error:
         raise OutputError(
             f"{target} cannot be written: {error.strerror or error}; choose another place or free some space"
         ) from error
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
     return target
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file atomically as UTF-8 (see :func:`write_atomically`)."""
-    return write_atomically(path, lambda temporary: temporary.write_text(text, encoding="utf-8", newline="\n"))
+    """Write a text file atomically as UTF-8 (see :func:`write_atomically`); lone surrogates become question marks."""
+    content = text.encode("utf-8", "replace")
+    return write_atomically(path, lambda temporary: temporary.write_bytes(content))

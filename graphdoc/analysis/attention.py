@@ -144,14 +144,29 @@ class AttentionTable:
         np.add.at(result, (self.target[rows], self.source[rows]), self.weight[rows] / heads)
         return result
 
+    @property
+    def graph_layers(self) -> list[int]:
+        """The graph attention layers there are."""
+        return [number for number in self.layers if number != self.readout_layer]
+
+    def layer_number(self, layer: int) -> int:
+        """Number of a layer that may be counted from the end; where there are no graph layers, -1 is the readout."""
+        numbers = self.graph_layers or self.layers
+        return numbers[layer] if -len(numbers) <= layer < 0 else layer
+
+    def document_layer(self, layer: int | None = None, head: int | None = None) -> int:
+        """Number of the layer that :meth:`document_weights` takes."""
+        if layer is None and head is None and self.readout_layer is not None:
+            return self.readout_layer
+        return self.layer_number(-1 if layer is None else layer)
+
     def _rows(self, layer: int, head: int | None) -> npt.NDArray[np.bool_]:
         """Which rows belong to a layer and head.
 
         Raises:
             GraphdocError: there is no such layer or head.
         """
-        graph_layers = [number for number in self.layers if number != self.readout_layer] or self.layers
-        number = graph_layers[layer] if -len(graph_layers) <= layer < 0 else layer
+        number = self.layer_number(layer)
         rows = self.layer == number
         heads = sorted(set(self.head[rows].tolist()))
         if not heads:
@@ -166,16 +181,14 @@ class AttentionTable:
         """Attention of the document node by node (Graph-RoBERTa, figure 6).
 
         Args:
-            layer: number of the layer; None for the readout, where it is what forms the document vector, else the
-                last graph layer.
+            layer: number of the layer; None for the readout, where it is what forms the document vector and no head
+                is named, else for the last graph layer.
             head: number of the head; None for the mean over heads.
 
         Returns:
             ``(nodes,)``, summing to 1.
         """
-        if layer is None:
-            layer = self.readout_layer if self.readout_layer is not None else -1
-        weights: npt.NDArray[np.float64] = self.matrix(layer, head)[0]
+        weights: npt.NDArray[np.float64] = self.matrix(self.document_layer(layer, head), head)[0]
         return weights
 
     def to_frame(self) -> pd.DataFrame:
@@ -214,7 +227,9 @@ class AttentionTable:
         """
         frame = self.to_frame()
         chosen = frame if texts else frame[CSV_COLUMNS]
-        return write_atomically(path, lambda temporary: chosen.to_csv(temporary, index=False, lineterminator="\n"))
+        return write_atomically(
+            path, lambda temporary: chosen.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values: model, nodes (kind, section, heading, text) and rows as columns."""

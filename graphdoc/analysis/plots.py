@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import textwrap
+import logging
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import PowerNorm
+from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from ..errors import OutputError
 from ..files import write_atomically
 from ..graph_kinds import EdgeKind, NodeKind
+from ..plain_text import one_line
 
 if TYPE_CHECKING:
     from ..graphs import DocumentGraph
@@ -27,6 +30,10 @@ COLORS = ["#2f6f8f", "#c8693a", "#4f8a4c", "#8a5a9e", "#b3923b", "#a8485a", "#52
 MAP = "viridis"
 IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 LONGEST_LABELLED = 40
+# Up to this number of nodes an adjacency matrix is drawn as an image, cell by cell; sparse ones may have more.
+LARGEST_IMAGE = 4000
+
+logger = logging.getLogger(__name__)
 
 
 def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, head: int | None) -> Figure:
@@ -41,12 +48,12 @@ def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, h
     Raises:
         OutputError: the file cannot be written or its suffix is unknown.
     """
-    weights = table.document_weights(None if layer == -1 else layer, head)
-    graph_layers = [number for number in table.layers if number != table.readout_layer]
-    figure = _figure(13.5 if graph_layers else 9.5, 5.4)
-    panels = figure.subplots(1, 2, width_ratios=[1.15, 1]) if graph_layers else [figure.subplots()]
-    _draw_document_weights(panels[0], table, weights)
-    if graph_layers:
+    chosen = None if layer == -1 else layer
+    weights = table.document_weights(chosen, head)
+    figure = _figure(13.5 if table.graph_layers else 9.5, 5.4)
+    panels = figure.subplots(1, 2, width_ratios=[1.6, 1]) if table.graph_layers else [figure.subplots()]
+    _draw_document_weights(panels[0], table, weights, table.document_layer(chosen, head), head)
+    if table.graph_layers:
         _draw_matrix(figure, panels[1], table, layer, head)
     figure.suptitle(_shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
     return _finish(figure, path)
@@ -97,29 +104,30 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
     """
     figure = _figure(8.2, 6.4)
     axes = figure.subplots()
-    source, target = graph.edge_index.numpy()
-    size = max(2.0, min(60.0, (330 / graph.num_nodes) ** 2))
-    for kind in sorted(set(graph.edge_kind.tolist())):
-        rows = graph.edge_kind.numpy() == kind
-        axes.scatter(
-            source[rows],
-            target[rows],
-            s=size,
-            marker="s",
-            color=COLORS[kind],
-            label=EdgeKind(kind).label,
-            linewidths=0,
-        )
-    axes.set(xlim=(-0.5, graph.num_nodes - 0.5), ylim=(graph.num_nodes - 0.5, -0.5), aspect="equal")
+    (source, target), kinds, nodes = graph.edge_index.numpy(), graph.edge_kind.numpy(), int(graph.num_nodes)
+    if nodes <= LARGEST_IMAGE:
+        cells = np.zeros((nodes, nodes), np.uint8)
+        cells[target, source] = kinds + 1
+        norm = Normalize(0, len(COLORS))
+        axes.imshow(cells, cmap=ListedColormap(["white", *COLORS]), norm=norm, interpolation="nearest")
+        if nodes <= LONGEST_LABELLED:
+            axes.set_xticks(np.arange(nodes + 1) - 0.5, minor=True)
+            axes.set_yticks(np.arange(nodes + 1) - 0.5, minor=True)
+            axes.grid(which="minor", color="white", linewidth=1.5)
+            axes.tick_params(which="minor", length=0)
+    else:
+        axes.scatter(source, target, s=1, c=[COLORS[kind] for kind in kinds.tolist()], linewidths=0, rasterized=True)
+    axes.set(xlim=(-0.5, nodes - 0.5), ylim=(nodes - 0.5, -0.5), aspect="equal")
     axes.set(xlabel="source node (0 = document)", ylabel="target node")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False, markerscale=max(0.6, 6 / size**0.5))
+    patches = [Patch(color=COLORS[kind], label=EdgeKind(kind).label) for kind in sorted(set(kinds.tolist()))]
+    axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
     axes.set_title(_shorten(title, 70), loc="left", fontsize=11)
     return _finish(figure, path)
 
 
-def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any) -> None:
+def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, layer: int, head: int | None) -> None:
     nodes = np.arange(len(weights))
     sections = np.array(table.section_of)
     numbers = list(dict.fromkeys(sections[table.node_kind == NodeKind.PASSAGE].tolist()))
@@ -129,9 +137,9 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any) -> N
     axes.set(xlabel="node (0 = document node, then passages in reading order)", ylabel="attention weight")
     axes.set_xlim(-0.7, len(weights) - 0.3)
     axes.margins(y=0.12)
-    readout = table.readout_layer
-    uniform = readout is not None and float(np.ptp(weights[1:])) < 1e-7
-    name = f"{table.model.get('readout')} readout" if readout is not None else "document node"
+    is_readout = layer == table.readout_layer
+    uniform = is_readout and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
+    name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
     axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
     if uniform:
         axes.text(
@@ -160,14 +168,16 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any) -> N
 def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:
     matrix = table.matrix(layer, head)
     shown = np.ma.masked_equal(matrix, 0.0)
-    # Most weights are far below the largest; a square-root scale keeps both visible.
-    norm = PowerNorm(0.5, vmin=0.0, vmax=float(matrix.max()))
+    least, most = float(shown.min()), float(matrix.max())
+    # Where most weights are far below the largest, a square-root scale keeps both visible; where all are alike, a
+    # scale from the least to the largest shows what differs.
+    alike = 0.25 * most < least < most
+    norm = Normalize(vmin=least, vmax=most) if alike else PowerNorm(0.5, vmin=0.0, vmax=most)
     image = axes.imshow(shown, cmap=MAP, norm=norm, interpolation="nearest")
     figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.03)
     axes.set(xlabel="source node", ylabel="target node")
-    number = layer if layer >= 0 else max(number for number in table.layers if number != table.readout_layer)
-    heads = "mean over heads" if head is None else f"head {head}"
-    axes.set_title(f"layer {number}, {heads}: who attends to whom", loc="left", fontsize=11)
+    name = f"layer {table.layer_number(layer)}, {_heads(head)}"
+    axes.set_title(f"{name}: who attends to whom", loc="left", fontsize=11)
 
 
 def _label_sections(axes: Axes, comparison: Comparison) -> None:
@@ -211,8 +221,24 @@ def _finish(figure: Figure, path: str | Path | None) -> Figure:
         suffix = Path(path).suffix.lower()
         if suffix not in IMAGE_SUFFIXES:
             raise OutputError(f"{path} has no image suffix; use one of {', '.join(IMAGE_SUFFIXES)}")
-        write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
+        _warn_of_missing_characters(caught, path)
     return figure
+
+
+def _warn_of_missing_characters(caught: list[warnings.WarningMessage], path: str | Path) -> None:
+    missing = {str(warning.message) for warning in caught if "missing from font" in str(warning.message)}
+    for warning in caught:
+        if str(warning.message) not in missing:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, len(missing))
+
+
+def _heads(head: int | None) -> str:
+    return "mean over heads" if head is None else f"head {head}"
 
 
 def _name(document: Any) -> str:
@@ -221,4 +247,4 @@ def _name(document: Any) -> str:
 
 def _shorten(text: str, width: int) -> str:
     # A dollar sign would start mathematics in matplotlib.
-    return textwrap.shorten(text, width, placeholder=" …").replace("$", r"\$") or text[:width].replace("$", r"\$")
+    return one_line(text, width).replace("$", r"\$")

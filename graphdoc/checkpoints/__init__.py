@@ -122,7 +122,8 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
     if Path(backbone).expanduser().is_dir():
         model.config.backbone = Path(backbone).expanduser().resolve().name
-    return model.eval(), _load_tokenizer(source, config, f"backbone {backbone}")
+    model.train(False)
+    return model, _load_tokenizer(source, config, f"backbone {backbone}")
 
 
 def _load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTrainedTokenizerBase:

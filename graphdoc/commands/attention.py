@@ -19,7 +19,7 @@ from .arguments import (
     read_one,
     write_json,
 )
-from .summaries import console, coverage_line, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from ..analysis.attention import AttentionTable
@@ -81,12 +81,17 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
     target = console()
     document = attention.segmented.document
     target.print(plain(document.title or document.id))
-    target.print(
-        plain(f"model {attention.model['name']}, {attention.model['readout']} readout, {len(attention):,} weights")
-    )
+    layer = attention.document_layer(None if options.layer == -1 else options.layer, options.head)
+    heads = "mean over heads" if options.head is None else f"head {options.head}"
+    if layer == attention.readout_layer:
+        shown = f"the {attention.model['readout']} readout"
+    else:
+        shown = f"the document node in layer {layer}, {heads}"
+    target.print(plain(f"model {attention.model['name']}, {len(attention):,} weights; below those of {shown}"))
     rows = table(("section", "left"), ("passages", "right"), ("weight", "right"))
     is_passage = attention.node_kind == NodeKind.PASSAGE
-    for number in dict.fromkeys(attention.section_of[is_passage].tolist()):
+    numbers = list(dict.fromkeys(attention.section_of[is_passage].tolist()))
+    for number in numbers[:MOST_ROWS]:
         members = attention.section_of == number
         section = document.sections[number]
         name = "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
@@ -95,8 +100,9 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
         rows.add_row(plain("(the document node itself)"), "", f"{weights[0]:.3f}")
     target.print()
     target.print(rows)
+    more_rows(target, MOST_ROWS, len(numbers), "sections")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
-    if float(weights[is_passage].max() - weights[is_passage].min()) < 1e-7:
+    if layer == attention.readout_layer and float(np.ptp(weights[is_passage])) < 1e-7:
         target.print(
             "\nevery passage has the same weight: this model reads the document vector off as a plain average"
         )

@@ -15,7 +15,7 @@ from .arguments import (
     read_one,
     write_json,
 )
-from .summaries import console, coverage_line, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -119,7 +119,7 @@ def _summarise(target: Console, comparison: Comparison, top: int) -> None:
 def _print_sections(target: Console, comparison: Comparison) -> None:
     scores, contributions = comparison.sections, comparison.section_contributions
     rows = table(("section of A", "left"), ("best match in B", "left"), ("score", "right"), ("contribution", "right"))
-    for row in range(scores.shape[0]):
+    for row in range(min(MOST_ROWS, scores.shape[0])):
         others = [column for column in range(scores.shape[1]) if not (comparison.within and column == row)]
         if not others:
             continue
@@ -136,6 +136,7 @@ def _print_sections(target: Console, comparison: Comparison) -> None:
     total = "" if comparison.within and scores.shape[0] == 1 else f"{contributions.sum():+.3f}"
     rows.add_row("", plain("all sections"), "", total, style="dim")
     target.print(rows)
+    more_rows(target, MOST_ROWS, scores.shape[0], "sections")
 
 
 def _heading(encoded: EncodedDocument, row: int) -> str:

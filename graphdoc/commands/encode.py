@@ -14,7 +14,7 @@ from .arguments import (
     read_many,
     write_json,
 )
-from .summaries import console, plain, table, written
+from .summaries import MOST_ROWS, console, more_rows, plain, table, written
 
 NAME = "encode"
 HELP = "encode documents into vectors"
@@ -30,7 +30,6 @@ EPILOG = """examples:
   graphdoc encode *.md --json vectors.json
   torchrun --nproc-per-node 8 -m graphdoc encode corpus/ --output vectors/
 """
-MOST_SHOWN = 40
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,11 +113,11 @@ def _encode_here(options: argparse.Namespace) -> None:
     if options.json == "-":
         return
     target = console()
-    similarity = similarity_matrix(vectors, vectors, encoder.model.config.similarity)
+    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.similarity)
     rows = table(
-        ("document", "left"), ("passages", "right"), ("encoded", "right"), ("nearest", "left"), ("score", "right")
+        ("document", "left"), ("passages", "right"), ("of text", "right"), ("nearest", "left"), ("score", "right")
     )
-    for row, (segmented, _) in enumerate(encoded[:MOST_SHOWN]):
+    for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):
         others = [column for column in range(len(ids)) if column != row]
         best = max(others, key=lambda column: similarity[row, column]) if others else None
         rows.add_row(
@@ -129,9 +128,9 @@ def _encode_here(options: argparse.Namespace) -> None:
             f"{similarity[row, best]:.3f}" if best is not None else "",
         )
     target.print(rows)
-    if len(ids) > MOST_SHOWN:
-        target.print(plain(f"... and {len(ids) - MOST_SHOWN} more"))
-    target.print(plain(f"\n{len(ids)} documents, vectors of {vectors.shape[1]} numbers, model {encoder.name}"))
+    more_rows(target, MOST_ROWS, len(ids), "documents")
+    target.print()
+    target.print(plain(f"{len(ids):,} documents, vectors of {vectors.shape[1]} numbers, model {encoder.name}"))
     for skipped in report.skipped:
         target.print(plain(f"skipped {skipped.source}: {skipped.reason}"))
     written(target, (options.json, options.csv))

@@ -16,7 +16,7 @@ from .arguments import (
     read_one,
     write_json,
 )
-from .summaries import console, coverage_line, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, more_rows, plain, table, written
 
 NAME = "graph"
 HELP = "show the graph of passages that a document becomes"
@@ -96,12 +96,16 @@ def run(options: argparse.Namespace) -> None:
     target.print(plain(document.title or document.id))
     target.print(f"{kind} graph: {graph.num_nodes} nodes, {graph.edge_index.shape[1]:,} edges\n")
     rows = table(("section", "left"), ("passages", "right"), ("words", "right"), ("tokens", "right"))
-    passages = Counter(passage.section for passage in segmented.passages)
-    for number, section in enumerate(document.sections):
+    passages: Counter[int] = Counter()
+    tokens: Counter[int] = Counter()
+    for passage in segmented.passages:
+        passages[passage.section] += 1
+        tokens[passage.section] += passage.tokens
+    for number, section in enumerate(document.sections[:MOST_ROWS]):
         name = "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
-        tokens = sum(passage.tokens for passage in segmented.passages if passage.section == number)
-        rows.add_row(plain(name, 70), str(passages[number]), f"{len(section.text.split()):,}", f"{tokens:,}")
+        rows.add_row(plain(name, 70), str(passages[number]), f"{len(section.text.split()):,}", f"{tokens[number]:,}")
     target.print(rows)
+    more_rows(target, MOST_ROWS, len(document.sections), "sections")
     target.print()
     counts = table(("edge kind", "left"), ("edges", "right"))
     for label, count in Counter(edges["edge_kind"]).most_common():

@@ -10,7 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..plain_text import one_line
 from ..segmentation import Coverage
+
+# A table on the terminal is to be read; everything is in the files.
+MOST_ROWS = 60
 
 
 def console() -> Console:
@@ -19,9 +23,9 @@ def console() -> Console:
 
 
 def plain(text: str, width: int | None = None) -> Text:
-    """Text of a document, shown as it is and on one line: no markup of it is obeyed."""
-    line = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
-    return Text(line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…")
+    """Text of a document, shown as it is and on one line, spaces in front kept: no markup of it is obeyed."""
+    indent = " " * (len(text) - len(text.lstrip(" ")))
+    return Text(indent + one_line(text, width and max(1, width - len(indent))))
 
 
 def table(*columns: tuple[str, str]) -> Table:
@@ -31,6 +35,12 @@ def table(*columns: tuple[str, str]) -> Table:
         right = justify == "right"
         result.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="ellipsis")
     return result
+
+
+def more_rows(target: Console, shown: int, total: int, things: str) -> None:
+    """Say how many rows a table leaves out."""
+    if total > shown:
+        target.print(plain(f"... and {total - shown:,} more {things}; --json writes all"))
 
 
 def coverage_line(name: str, coverage: Coverage) -> Text:
