@@ -1,0 +1,93 @@
+# Everything from a fresh clone: `make demo` to see it work, `make test` to check it. `make` alone lists the rest.
+#
+# What can be set:
+#   VENV=.venv         the virtual environment, made on first use
+#   PYTHON=python3.12  the Python that makes it
+#   WORKERS=2          processes that run the tests
+#   A=... B=...        the two documents of the demo
+
+VENV ?= .venv
+PYTHON ?=
+WORKERS ?= 2
+CONSTRAINTS ?= constraints.txt
+PYTEST_OPTIONS ?=
+
+DOCUMENTS := examples/documents
+A ?= $(DOCUMENTS)/salt-marshes-as-sea-defence.md
+B ?= $(DOCUMENTS)/letting-the-tide-back-in.md
+DEMO := demo
+
+BIN := $(VENV)/bin
+DEMO_READY := $(VENV)/.ready-for-demo
+TEST_READY := $(VENV)/.ready-for-test
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c $(CONSTRAINTS)
+# A thread per test process: more only wait for each other.
+PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest $(PYTEST_OPTIONS)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types pytest format test-slow bench browser clean
+.NOTPARALLEL:
+
+help: ## list what can be made
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(DEMO_READY) ## compare two example documents, encode all of them, and draw attention
+	@mkdir -p $(DEMO)
+	@echo; echo "1. Comparing two documents about the same subject in different words ..."
+	@$(BIN)/graphdoc compare "$(A)" "$(B)" --model mini --html $(DEMO)/report.html --json $(DEMO)/comparison.json
+	@echo; echo "2. Encoding every document of $(DOCUMENTS) ..."
+	@$(BIN)/graphdoc encode $(DOCUMENTS) --model mini --output $(DEMO)/vectors --overwrite
+	@echo; echo "3. Drawing what the nodes of one document attend to ..."
+	@$(BIN)/graphdoc attention "$(A)" --model mini --plot $(DEMO)/attention.png
+	@echo; echo "Done. Where to look:"
+	@echo "  $(DEMO)/report.html      open it in a browser: both texts side by side, every passage pair to click"
+	@echo "  $(DEMO)/comparison.json  the same as data: scores, matrices, passages with their places in the text"
+	@echo "  $(DEMO)/vectors/         one vector per document in Parquet (id, vector), and manifest.json"
+	@echo "  $(DEMO)/attention.png    attention by node, and node by node"
+	@echo "Your own documents: $(BIN)/graphdoc compare YOURS.md THEIRS.html --html report.html"
+
+# All three run, so that one run tells everything that is wrong; the tests come last.
+test: $(TEST_READY) ## check everything: lint, types, tests
+	@status=0; \
+	for step in lint types pytest; do $(MAKE) --no-print-directory $$step || status=1; done; \
+	exit $$status
+
+lint: $(TEST_READY) ## check style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(TEST_READY) ## check types
+	$(BIN)/mypy
+
+pytest: $(TEST_READY) ## run the tests alone
+	$(PYTEST) -n $(WORKERS) --dist loadscope
+
+format: $(TEST_READY) ## format the code and mend what can be mended
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test-slow: $(TEST_READY) ## run the tests that take minutes
+	$(PYTEST) -m slow
+
+bench: $(TEST_READY) ## run every benchmark; tables go to benchmarks/results
+	@for file in $$(grep -l '^if __name__' benchmarks/*.py); do echo "$$file"; $(BIN)/python $$file || exit 1; done
+
+browser: ## install Chromium for the tests of the report, where no browser is found
+	@.ci/browser
+
+clean: ## remove what was made, except the virtual environment
+	rm -rf $(DEMO) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage
+	find graphdoc tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@VENV="$(VENV)" PYTHON="$(PYTHON)" .ci/environment
+
+$(DEMO_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	@echo "Installing graphdoc into $(VENV) (a minute or two) ..."
+	@$(INSTALL) -e '.[offline]'
+	@touch $@
+
+$(TEST_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
+	@echo "Installing graphdoc and its tools into $(VENV) (a minute or two) ..."
+	@$(INSTALL) -e '.[offline,ingest,dev]'
+	@touch $@ $(DEMO_READY)

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import ast
+import configparser
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from importlib.metadata import entry_points, packages_distributions, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import graphdoc
+from graphdoc.checkpoints import PACKAGED_BACKBONES
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "graphdoc"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+MOST_LINES = 400
+
+# From the ground up; a module imports from its own layer and the layers below it.
+LAYERS = [
+    {"errors", "version"},
+    {"devices", "files", "graph_kinds", "memory", "plain_text", "processes"},
+    {"documents", "parsing"},
+    {"readers"},
+    {"cutting", "segmentation", "segments", "sentences"},
+    {"coverage_report", "graphs"},
+    {"batching"},
+    {"modeling"},
+    {"checkpoints"},
+    {"similarity"},
+    {"encoder"},
+    {"analysis", "bulk_encoding", "vector_folder", "vector_manifest", "vector_shards"},
+    {"commands"},
+    {"cli"},
+    {"__main__"},
+]
+RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
+
+# Methods through which users reach upwards from the object in their hands; they import when called.
+REACHES_UP = {
+    ("encoder", "analysis"),
+    ("encoder", "bulk_encoding"),
+    ("similarity", "analysis"),
+}
+
+
+def unit_of(path: Path) -> str:
+    """The part of the package that a file belongs to: the module or folder at its top level."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[str]:
+    """Absolute names that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not node.level:
+        return [f"{node.module}.{alias.name}" for alias in node.names]
+    home = ("graphdoc", *path.relative_to(PACKAGE).parent.parts)
+    base = ".".join([*home[: len(home) - node.level + 1], *([node.module] if node.module else [])])
+    return [f"{base}.{alias.name}" for alias in node.names]
+
+
+def is_for_types(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
+    """Every import that happens when the program runs: its absolute name, whether it waits for a call, its line."""
+
+    def walk(node: ast.AST, in_function: bool) -> Iterator[tuple[str, bool, int]]:
+        for child in ast.iter_child_nodes(node):
+            if is_for_types(child):
+                continue
+            if isinstance(child, ast.Import | ast.ImportFrom):
+                yield from ((name, in_function, child.lineno) for name in imported(child, path))
+            yield from walk(child, in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+    return walk(ast.parse(path.read_text(encoding="utf-8")), False)
+
+
+@pytest.fixture(scope="module")
+def setup() -> configparser.ConfigParser:
+    setup = configparser.ConfigParser()
+    setup.read(ROOT / "setup.cfg", encoding="utf-8")
+    return setup
+
+
+@pytest.fixture(scope="module")
+def requirements(setup: configparser.ConfigParser) -> dict[str, list[Requirement]]:
+    """Requirements by extra; those of the package itself under the empty name."""
+    lists = {"": setup["options"]["install_requires"], **setup["options.extras_require"]}
+    return {name: [Requirement(line) for line in text.split("\n") if line] for name, text in lists.items()}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str], str]:
+    """Files of the sdist, files of the wheel built from it, and the wheel's metadata."""
+    tree, output = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("built")
+    for path in ROOT.iterdir():
+        if path.is_file():
+            shutil.copy2(path, tree)
+    for folder in (".ci", "configs", "docs", "examples", "graphdoc", "tests"):
+        if (ROOT / folder).is_dir():
+            shutil.copytree(ROOT / folder, tree / folder)
+    # What compiling leaves behind must not be taken for data.
+    (tree / "graphdoc" / "checkpoints" / "__pycache__").mkdir(exist_ok=True)
+    (tree / "graphdoc" / "checkpoints" / "__pycache__" / "left.cpython-311.pyc").write_bytes(b"")
+
+    def build(kind: str, folder: Path) -> Path:
+        program = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(output)!r}))"
+        run = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
+        assert run.returncode == 0, run.stderr
+        return output / run.stdout.split()[-1]
+
+    with tarfile.open(build("sdist", tree)) as archive:
+        sdist = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+        archive.extractall(output, filter="data")
+    with zipfile.ZipFile(build("wheel", next(path for path in output.iterdir() if path.is_dir()))) as archive:
+        wheel = set(archive.namelist())
+        metadata = next(name for name in wheel if name.endswith(".dist-info/METADATA"))
+        return sdist, wheel, archive.read(metadata).decode()
+
+
+def test_versions_agree(setup: configparser.ConfigParser) -> None:
+    assert graphdoc.__version__ == version("graphdoc")
+    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == graphdoc.__version__
+
+
+def test_command_is_installed() -> None:
+    (command,) = entry_points(group="console_scripts", name="graphdoc")
+    assert callable(command.load())
+
+
+def test_wheel_holds_every_file_of_the_package(built: tuple[set[str], set[str], str]) -> None:
+    sdist, wheel, _ = built
+    files = {
+        path.relative_to(ROOT).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {"graphdoc/py.typed", "graphdoc/checkpoints/mini/config.json"} <= files
+    assert any(file.endswith(".jinja") for file in files)
+    assert files - wheel == set()
+    assert files - sdist == set()
+
+
+def test_wheel_holds_nothing_else(built: tuple[set[str], set[str], str]) -> None:
+    sdist, wheel, _ = built
+    assert {name.split("/")[0] for name in wheel} == {"graphdoc", f"graphdoc-{graphdoc.__version__}.dist-info"}
+    assert not [name for name in sdist | wheel if "__pycache__" in name]
+
+
+def test_sdist_can_be_tested(built: tuple[set[str], set[str], str]) -> None:
+    sdist, _, _ = built
+    wanted = {"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt", ".ci/run", "tests/conftest.py"}
+    assert wanted - sdist == set()
+
+
+def test_metadata(built: tuple[set[str], set[str], str]) -> None:
+    _, wheel, metadata = built
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+    assert "\nRequires-Python: >=3.11\n" in metadata
+    assert f"graphdoc-{graphdoc.__version__}.dist-info/licenses/LICENSE" in wheel
+
+
+def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) -> None:
+    named = {extra: f"PACKAGED_BACKBONES of {backbone}" for backbone, (_, extra) in PACKAGED_BACKBONES.items()}
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("MissingExtraError"):
+                extra = [*node.args, *(word.value for word in node.keywords if word.arg == "extra")][1]
+                assert isinstance(extra, ast.Constant), f"{path}:{node.lineno} does not name the extra as a word"
+                named[extra.value] = f"{path}:{node.lineno}"
+    pages = [*SOURCES, *ROOT.glob("*.md"), *PACKAGE.rglob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for path in pages:
+        for match in re.finditer(r"graphdoc\[([a-z, ]+)\]", path.read_text(encoding="utf-8")):
+            named.update(dict.fromkeys(re.split(r", *", match[1]), str(path)))
+    assert {"ingest", "offline"} <= set(named)
+    assert {extra: place for extra, place in named.items() if extra not in requirements} == {}
+
+
+def test_imported_libraries_are_required(requirements: dict[str, list[Requirement]]) -> None:
+    """A library imported with its module belongs to the core; one imported in a function may belong to an extra."""
+    core = {canonicalize_name(requirement.name) for requirement in requirements[""]}
+    extras = {canonicalize_name(one.name) for extra in ("offline", "ingest") for one in requirements[extra]}
+    homes = packages_distributions()
+    missing = []
+    for path in SOURCES:
+        for name, waits, line in imports(path):
+            top = name.split(".")[0]
+            if top == "graphdoc" or top in sys.stdlib_module_names:
+                continue
+            known = {canonicalize_name(home) for home in homes.get(top, [top])}
+            if not known & (core | extras if waits else core):
+                missing.append(f"{path.relative_to(ROOT)}:{line} imports {top}")
+    assert missing == []
+
+
+def test_constraints_pin_what_is_required(requirements: dict[str, list[Requirement]]) -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    versions = {}
+    for pin in pins:
+        (specifier,) = pin.specifier
+        assert specifier.operator == "==" and "+" not in specifier.version and pin.url is None, str(pin)
+        versions[canonicalize_name(pin.name)] = specifier.version
+    assert versions["torch"] == "2.13.0"
+    for requirement in (one for several in requirements.values() for one in several):
+        pinned = versions.get(canonicalize_name(requirement.name))
+        assert pinned is not None, f"constraints.txt has no {requirement.name}"
+        assert requirement.specifier.contains(pinned), f"constraints.txt: {pinned} is not {requirement}"
+
+
+def test_every_module_has_a_layer() -> None:
+    units = {unit_of(path) for path in SOURCES} - {"__init__"}
+    assert units - set(RANK) == set()
+    assert set(RANK) - units == set(), "these are gone from the package"
+
+
+def test_layers_point_one_way() -> None:
+    against = []
+    for path in SOURCES:
+        unit = unit_of(path)
+        if unit == "__init__":
+            continue
+        for name, waits, line in imports(path):
+            parts = name.split(".")
+            if parts[0] != "graphdoc" or parts[1] == unit or parts[1] == "__version__":
+                continue
+            if RANK[parts[1]] > RANK[unit] and not (waits and (unit, parts[1]) in REACHES_UP):
+                against.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert against == []
+
+
+def test_importing_the_package_waits_for_nothing() -> None:
+    """Reading documents or asking for help must not wait for torch."""
+    program = (
+        "import sys, graphdoc, graphdoc.cli; print(sorted({'torch', 'transformers', 'pandas'} & set(sys.modules)))"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_files_are_short() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in SOURCES
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > MOST_LINES
+    }
+    assert long == {}
