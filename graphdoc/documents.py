@@ -228,6 +228,23 @@ class Document:
         """Whether no section has any text."""
         return not any(section.text and not section.text.isspace() for section in self.sections)
 
+    def without_surrogates(self) -> Document:
+        """The document with U+FFFD for halves of surrogate pairs, character for character, as files can hold it."""
+
+        def whole(text: str) -> str:
+            return text if text.isascii() else _HALF_PAIRS.sub("\ufffd", text)
+
+        sections = tuple(
+            replace(
+                section,
+                text=whole(section.text),
+                heading=whole(section.heading),
+                path=tuple(whole(heading) for heading in section.path),
+            )
+            for section in self.sections
+        )
+        return replace(self, id=whole(self.id), title=whole(self.title), sections=sections)
+
     def to_dict(self) -> dict[str, Any]:
         """The document as a row that :meth:`from_mapping` reads back."""
         row: dict[str, Any] = {

