@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -45,37 +46,61 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
         return passages * weights.unsqueeze(-1)
     nodes = len(batch.node_kind)
     block = max(1, BLOCK_CELLS // (nodes * hidden))
+    ratios = _elu_ratios(model, batch, output)
     return torch.cat(
         [
-            _terms_of(model, torch.arange(start, min(start + block, count)), passages, batch, output)
+            _terms_of(model, torch.arange(start, min(start + block, count)), passages, batch, output, ratios)
             for start in range(0, count, block)
         ]
     )
 
 
 def _terms_of(
-    model: DocumentModel, origins: Tensor, passages: Tensor, batch: GraphBatch, output: DocumentOutput
+    model: DocumentModel,
+    origins: Tensor,
+    passages: Tensor,
+    batch: GraphBatch,
+    output: DocumentOutput,
+    ratios: Sequence[Tensor],
 ) -> Tensor:
     """Terms of the passages ``origins``, ``(origins, hidden)``."""
-    assert output.layer_inputs is not None and output.attention is not None
+    assert output.attention is not None
     states = _initial_states(origins.to(passages.device), passages, batch)
-    source, target = batch.edge_index
-    share = 1.0 / len(passages)
-    for number, layer in enumerate(model.graph.layers):
-        conv = cast(GraphAttention, layer).conv
-        whole = output.layer_inputs[number]
+    for number, weights in enumerate(output.attention):
         if number:
-            before = _inverse_elu(whole)
-            ratio = torch.where(before.abs() > 1e-12, whole / before, torch.ones_like(whole))
-            states = states * ratio
-        values = conv.lin(states).unflatten(-1, (conv.heads, -1))
-        mixing = states.new_zeros(conv.heads, len(batch.node_kind), len(batch.node_kind))
-        mixing[:, target, source] = output.attention[number].T
-        messages = torch.einsum("hts,oshc->othc", mixing, values).flatten(-2)
-        states = messages + conv.res(states) + conv.bias * share
+            states = states * ratios[number - 1]
+        states = _attend(model, number, weights, states, batch, 1.0 / len(passages))
     if output.readout_weights is None:
         return states[:, batch.is_document].squeeze(1)
     return torch.einsum("p,oph->oh", output.readout_weights, states[:, batch.is_passage])
+
+
+def _attend(
+    model: DocumentModel, number: int, weights: Tensor, states: Tensor, batch: GraphBatch, bias_share: float
+) -> Tensor:
+    """Graph layer ``number`` with attention ``weights`` held still, a linear map of ``(origins, nodes, hidden)``."""
+    conv = cast(GraphAttention, model.graph.layers[number]).conv
+    source, target = batch.edge_index
+    nodes = len(batch.node_kind)
+    values = conv.lin(states).unflatten(-1, (conv.heads, -1))
+    mixing = states.new_zeros(conv.heads, nodes, nodes)
+    mixing[:, target, source] = weights.T
+    messages = torch.einsum("hts,oshc->othc", mixing, values).flatten(-2)
+    return torch.as_tensor(messages + conv.res(states) + conv.bias * bias_share)
+
+
+def _elu_ratios(model: DocumentModel, batch: GraphBatch, output: DocumentOutput) -> list[Tensor]:
+    """What ELU multiplied every node's state by, ``(nodes, hidden)`` before every layer but the first.
+
+    What went into ELU is computed anew: where it saturates, nothing can be read off what came out.
+    """
+    assert output.layer_inputs is not None and output.attention is not None
+    ratios = []
+    for number, after in enumerate(output.layer_inputs[1:]):
+        inputs = output.layer_inputs[number].unsqueeze(0)
+        before = _attend(model, number, output.attention[number], inputs, batch, 1.0).squeeze(0)
+        ratios.append(torch.where(before.abs() > 1e-12, after / before, torch.ones_like(after)))
+    return ratios
 
 
 def _initial_states(origins: Tensor, passages: Tensor, batch: GraphBatch) -> Tensor:
@@ -91,8 +116,3 @@ def _initial_states(origins: Tensor, passages: Tensor, batch: GraphBatch) -> Ten
         members = section_of == batch.section_of[node]
         states[:, node] = passages[origins] * (members[origins] / members.sum()).unsqueeze(-1)
     return states
-
-
-def _inverse_elu(values: Tensor) -> Tensor:
-    """What went into ELU, given what came out (ELU is one to one)."""
-    return torch.where(values > 0, values, torch.log1p(values.clamp(min=-1 + 1e-7)))

@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import elu
+
+from graphdoc.batching import GraphBatch
+from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
+from graphdoc.modeling.attribution import passage_terms
+from graphdoc.segmentation import SegmentedDocument
+
+ModelFactory = Callable[..., DocumentModel]
+DocumentFactory = Callable[..., SegmentedDocument]
+READOUTS = ("document_node", "mean", "attention")
+SECTIONS = [0, 0, 0, 2, 1, 1, 4]
+
+
+def run(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, GraphBatch, DocumentOutput]:
+    batch = GraphBatch.from_documents([document], model.config.graph_kind, model.config.window)
+    with torch.no_grad():
+        vectors = model.encode_passages(batch)
+        return vectors, batch, model.encode_graphs(vectors, batch, output_attention=True)
+
+
+def terms_of(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, Tensor]:
+    vectors, batch, output = run(model, document)
+    with torch.no_grad():
+        terms = passage_terms(model, vectors, batch, output)
+    assert output.documents is not None
+    return terms, output.documents[0]
+
+
+def spread(model: DocumentModel, factor: float) -> DocumentModel:
+    """Draw the weights of the graph layers wide, so that ELU saturates and attention is uneven."""
+    with torch.no_grad():
+        for parameter in model.graph.parameters():
+            parameter.copy_(torch.randn_like(parameter) * factor)
+    return model
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_terms_add_up_to_the_vector(
+    tiny_model: ModelFactory, random_document: DocumentFactory, kind: str, readout: str, layers: int
+) -> None:
+    model = tiny_model(graph_kind=kind, readout=readout, graph_layers=layers)
+    for sections in (SECTIONS, [0], [0, 1]):
+        terms, vector = terms_of(model, random_document(sections))
+        assert terms.shape == (len(sections), 16)
+        torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [3.0, 6.0])
+@pytest.mark.parametrize("readout", READOUTS)
+def test_also_where_elu_saturates(
+    tiny_model: ModelFactory, random_document: DocumentFactory, readout: str, factor: float
+) -> None:
+    model = spread(tiny_model(readout=readout, graph_layers=3), factor)
+    document = random_document(SECTIONS)
+    _, _, output = run(model, document)
+    assert output.layer_inputs is not None
+    assert float(output.layer_inputs[1].min()) < -0.999_9
+    terms, vector = terms_of(model, document)
+    torch.testing.assert_close(terms.sum(0) / vector.norm(), vector / vector.norm(), atol=1e-5, rtol=0)
+
+
+def test_without_graph_layers_a_term_is_the_weighted_passage(
+    tiny_model: ModelFactory, random_document: DocumentFactory
+) -> None:
+    for readout in READOUTS:
+        model = tiny_model(readout=readout, graph_layers=0)
+        vectors, batch, output = run(model, random_document(SECTIONS))
+        initial = model.initial_passages(vectors)
+        weights = torch.full((7,), 1 / 7) if output.readout_weights is None else output.readout_weights
+        torch.testing.assert_close(passage_terms(model, vectors, batch, output), initial * weights.unsqueeze(1))
+        assert (float(weights.detach().std()) > 1e-3) == (readout == "attention")
+
+
+def test_terms_against_a_walk_over_the_nodes(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:
+    """One layer after the other, node by node and in double precision, for the document node of a section graph."""
+    model = spread(tiny_model(graph_kind="section", graph_layers=2), 0.7)
+    vectors, batch, output = run(model, random_document(SECTIONS))
+    assert output.attention is not None
+    initial = model.initial_passages(vectors).detach().double().numpy()
+    count, nodes = len(SECTIONS), len(SECTIONS) + 1
+    parts = np.zeros((count, nodes, 16))
+    for passage in range(count):
+        parts[passage, passage + 1] = initial[passage]
+        parts[passage, 0] = initial[passage] / count
+    edges = batch.edge_index.T.tolist()
+    for number, layer in enumerate(model.graph.layers):
+        state = {name: value.double().numpy() for name, value in layer.conv.state_dict().items()}
+        if number:
+            whole = parts.sum(0)
+            parts = parts * elu(torch.from_numpy(whole)).numpy() / whole
+        after = np.zeros_like(parts)
+        for passage in range(count):
+            for node in range(nodes):
+                after[passage, node] = parts[passage, node] @ state["res.weight"].T + state["bias"] / count
+            for edge, (source, target) in enumerate(edges):
+                value = (parts[passage, source] @ state["lin.weight"].T).reshape(2, 8)
+                weight = output.attention[number][edge].double().numpy()
+                after[passage, target] += (weight[:, None] * value).ravel()
+        parts = after
+    terms = passage_terms(model, vectors, batch, output).detach().numpy()
+    np.testing.assert_allclose(terms, parts[:, 0], atol=1e-4 * np.abs(parts[:, 0]).max())
+
+
+def test_blocks_change_nothing(
+    tiny_model: ModelFactory, random_document: DocumentFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, document = tiny_model(readout="mean", graph_kind="hierarchical"), random_document(SECTIONS)
+    whole, _ = terms_of(model, document)
+    monkeypatch.setattr(attribution, "BLOCK_CELLS", 1)
+    torch.testing.assert_close(terms_of(model, document)[0], whole)
+
+
+def test_one_document_at_a_time(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:
+    model = tiny_model()
+    batch = GraphBatch.from_documents([random_document([0]), random_document([0, 1])], "full")
+    vectors = model.encode_passages(batch)
+    output = model.encode_graphs(vectors, batch, output_attention=True)
+    with pytest.raises(ValueError, match="one document at a time, not for 2"):
+        passage_terms(model, vectors, batch, output)
