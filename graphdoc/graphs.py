@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -49,10 +48,6 @@ class DocumentGraph(Data):  # type: ignore[misc]
     def num_passages(self) -> int:
         """Number of passage nodes."""
         return int((self.node_kind == NodeKind.PASSAGE).sum())
-
-    def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        """Shift nothing but ``edge_index`` when PyG collates."""
-        return super().__inc__(key, value, *args, **kwargs) if key == "edge_index" else 0
 
 
 def build_graph(document: SegmentedDocument, kind: str = "full", *, window: int = 2) -> DocumentGraph:
