@@ -1,9 +1,10 @@
-"""Where a model runs and in which precision."""
+"""Where a model runs, in which precision and in which mode."""
 
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -62,3 +63,17 @@ def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> Abstra
     if dtype == "float32":
         raise ModelError(f"the weights of {name} are in half precision; load it with dtype='float32'")
     return torch.autocast(weight.device.type, dtype=PRECISIONS[dtype])
+
+
+@contextmanager
+def inference(model: nn.Module) -> Iterator[None]:
+    """A context without gradients and dropout; modules that were being trained are in training mode again after it."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True

@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from .batching import GraphBatch
 from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
 from .coverage_report import LeftOut
-from .devices import PRECISIONS, Precision, computed_in, place
+from .devices import PRECISIONS, Precision, computed_in, inference, place
 from .documents import Document
 from .errors import DocumentError, ModelError
 from .graphs import DocumentGraph, build_graph
@@ -330,7 +330,7 @@ class DocumentEncoder:
         """
         segmented = self._segment_one(document)
         batch, vectors, output = self._run([segmented], dtype, attention=True)
-        with torch.no_grad():
+        with inference(self.model):
             terms = passage_terms(self.model, vectors, batch, output)
         assert output.documents is not None and output.passages is not None
         weights = output.readout_weights
@@ -398,7 +398,7 @@ class DocumentEncoder:
                 bar.update(len(window) * done // total - shown)
                 shown = len(window) * done // total
 
-        with torch.no_grad():
+        with inference(self.model):
             with computed_in(dtype, self.model.passage_encoder, self.name):
                 vectors = self.model.encode_passages(batch, token_budget, advance)
             return batch, vectors, self.model.encode_graphs(vectors, batch, attention)
@@ -412,7 +412,7 @@ class DocumentEncoder:
         kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
         spans = tuple(whole.passages[row] for row in kept)
         chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
-        with torch.no_grad():
+        with inference(self.model):
             with computed_in(dtype, self.model.passage_encoder, self.name):
                 vectors = self.model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
             return spans, _numpy(self.model.initial_passages(vectors))

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch_geometric.nn import GATConv
+
+from graphdoc.analysis.attention import CSV_COLUMNS, AttentionTable
+from graphdoc.batching import GraphBatch
+from graphdoc.documents import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import GraphdocError
+from graphdoc.graphs import GRAPH_KINDS
+
+EncoderFactory = Callable[..., DocumentEncoder]
+READOUTS = ("document_node", "mean", "attention")
+
+
+@pytest.fixture(scope="module")
+def table(tiny_encoder: EncoderFactory, structured: list[Document]) -> AttentionTable:
+    encoder = tiny_encoder(graph_kind="hierarchical", readout="attention", graph_heads=4)
+    return encoder.attention(structured[0])
+
+
+@pytest.mark.parametrize("layers", [0, 1, 2, 3])
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_weights_of_one_target_sum_to_one(
+    tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str, layers: int
+) -> None:
+    encoder = tiny_encoder(graph_kind=kind, readout=readout, graph_layers=layers)
+    for document in structured:
+        table = encoder.attention(document)
+        frame = table.to_frame()
+        sums = frame.groupby(["layer", "head", "target"])["weight"].sum()
+        np.testing.assert_allclose(sums, 1, atol=1e-5)
+        has_readout = readout != "document_node" or not layers
+        assert table.layers == list(range(layers + has_readout))
+        assert table.readout_layer == (layers if has_readout else None)
+        assert table.graph_layers == list(range(layers))
+        assert table.document_weights().sum() == pytest.approx(1, abs=1e-5)
+        assert len(table) == len(frame)
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_it_is_the_attention_of_gatconv(tiny_encoder: EncoderFactory, structured: list[Document], kind: str) -> None:
+    encoder = tiny_encoder(graph_kind=kind, graph_layers=2, window=1)
+    table = encoder.attention(structured[0])
+    batch = GraphBatch.from_documents([encoder.segment(structured[0])], kind, 1)
+    with torch.no_grad():
+        output = encoder.model(batch, output_attention=True)
+    assert output.layer_inputs is not None
+    for number, layer in enumerate(encoder.model.graph.layers):
+        reference = GATConv(16, 8, 2, add_self_loops=False, residual=True)
+        reference.load_state_dict(layer.conv.state_dict())
+        with torch.no_grad():
+            _, (edges, weights) = reference.eval()(
+                output.layer_inputs[number], batch.edge_index, return_attention_weights=True
+            )
+        expected = {
+            (head, source, target): float(weights[row, head])
+            for row, (source, target) in enumerate(edges.T.tolist())
+            for head in range(2)
+        }
+        rows = table.layer == number
+        found = {
+            (head, source, target): weight
+            for head, source, target, weight in zip(
+                table.head[rows].tolist(),
+                table.source[rows].tolist(),
+                table.target[rows].tolist(),
+                table.weight[rows].tolist(),
+                strict=True,
+            )
+        }
+        assert found.keys() == expected.keys()
+        np.testing.assert_allclose([found[key] for key in expected], list(expected.values()), atol=1e-6)
+    assert float(np.ptp(table.weight)) > 1e-3
+
+
+def test_dropout_and_training_mode_change_nothing(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+    encoder = tiny_encoder(attention_dropout=0.5)
+    expected = encoder.attention(structured[0])
+    vector = encoder.encode(structured[0])
+    encoder.model.train()
+    encoder.model.passage_encoder.eval()
+    found = encoder.attention(structured[0])
+    np.testing.assert_array_equal(found.weight, expected.weight)
+    assert encoder.model.training
+    np.testing.assert_array_equal(encoder.encode(structured[0]), vector)
+    comparison = encoder.compare(structured[0], structured[1])
+    assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-5)
+    assert encoder.model.training
+    assert encoder.model.graph.training
+    assert not encoder.model.passage_encoder.training
+
+
+class TestMini:
+    def test_readout_rows_are_uniform(self, mini: DocumentEncoder, structured: list[Document]) -> None:
+        frame = mini.attention(structured[1]).to_frame()
+        count = len(mini.segment(structured[1]).passages)
+        assert frame["edge_kind"].unique().tolist() == ["readout"]
+        assert frame["target"].tolist() == [0] * count
+        assert frame["source"].tolist() == list(range(1, count + 1))
+        np.testing.assert_allclose(frame["weight"], 1 / count)
+        assert frame["target_kind"].unique().tolist() == ["document"]
+
+
+class TestTable:
+    def test_columns_kinds_and_texts(self, table: AttentionTable, structured: list[Document]) -> None:
+        frame = table.to_frame()
+        assert list(frame.columns) == [
+            *("layer", "head", "source", "target", "edge_kind", "weight", "source_kind", "target_kind"),
+            *("source_heading", "target_heading", "source_text", "target_text"),
+        ]
+        passages = table.segmented.passages
+        count = len(passages)
+        kinds = ["document", *["passage"] * count, *["section"] * 3]
+        texts = [
+            structured[0].title,
+            *table.segmented.texts,
+            *(structured[0].sections[number].heading for number in (0, 2, 3)),
+        ]
+        for row in frame.itertuples():
+            assert row.source_kind == kinds[row.source]
+            assert row.target_kind == kinds[row.target]
+            assert row.source_text == texts[row.source]
+            assert row.target_text == texts[row.target]
+            if row.source_kind == "passage":
+                section = structured[0].sections[passages[row.source - 1].section]
+                assert row.source_heading == section.heading
+            expected = {
+                ("document", "section"): "document section",
+                ("passage", "section"): "section passage",
+                ("passage", "passage"): "within section",
+            }.get(tuple(sorted((row.source_kind, row.target_kind))), "")
+            if row.edge_kind == "readout":
+                assert (row.source_kind, row.target_kind) == ("passage", "document")
+            elif row.source == row.target:
+                assert row.edge_kind == "self loop"
+            else:
+                assert row.edge_kind == expected
+        assert set(frame["head"][frame["edge_kind"] != "readout"]) == {0, 1, 2, 3}
+
+    def test_matrix(self, table: AttentionTable) -> None:
+        whole = table.matrix(0)
+        np.testing.assert_allclose(whole.sum(axis=1), 1, atol=1e-5)
+        heads = np.stack([table.matrix(0, head) for head in range(4)])
+        np.testing.assert_allclose(whole, heads.mean(axis=0), atol=1e-7)
+        np.testing.assert_array_equal(table.matrix(-1), table.matrix(1))
+        np.testing.assert_array_equal(table.matrix(-2), table.matrix(0))
+        row = (table.layer == 1) & (table.head == 2) & (table.source == 1) & (table.target == 2)
+        assert table.matrix(1, 2)[2, 1] == pytest.approx(float(table.weight[row][0]))
+
+    def test_weights_of_the_document_node(self, table: AttentionTable) -> None:
+        readout = table.weight[table.layer == 2]
+        np.testing.assert_allclose(table.document_weights()[1 : len(readout) + 1], readout)
+        assert table.document_weights()[0] == 0
+        # The readout has no heads, so a head means the last graph layer.
+        np.testing.assert_array_equal(table.document_weights(head=3), table.matrix(1, 3)[0])
+        np.testing.assert_array_equal(table.document_weights(0, 3), table.matrix(0, 3)[0])
+        assert (table.document_layer(), table.document_layer(head=1), table.document_layer(0)) == (2, 1, 0)
+
+    @pytest.mark.parametrize(
+        ("layer", "head", "message"),
+        [
+            (3, None, r"there is no layer 3; this model has the layers \[0, 1, 2\]"),
+            (-3, None, "there is no layer -3"),
+            (0, 4, r"layer 0 has no head 4; it has the heads \[0, 1, 2, 3\]"),
+            (0, -1, "layer 0 has no head -1"),
+            (2, 1, r"layer 2 has no head 1; it has the heads \[0\]"),
+        ],
+    )
+    def test_layers_and_heads_that_do_not_exist(
+        self, table: AttentionTable, layer: int, head: int | None, message: str
+    ) -> None:
+        for call in (table.matrix, table.document_weights):
+            with pytest.raises(GraphdocError, match=message):
+                call(layer, head)
+
+    def test_csv(self, table: AttentionTable, tmp_path: Path) -> None:
+        path = table.to_csv(tmp_path / "attention.csv")
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert list(rows[0]) == CSV_COLUMNS
+        assert list(rows[0])[:6] == ["layer", "head", "source", "target", "edge_kind", "weight"]
+        assert len(rows) == len(table)
+        np.testing.assert_allclose([float(row["weight"]) for row in rows], table.weight, rtol=1e-6)
+        table.to_csv(path, texts=True)
+        with path.open(newline="", encoding="utf-8") as file:
+            texts = {row["source_text"] for row in csv.DictReader(file)}
+        assert set(table.segmented.texts) <= texts
+
+    def test_plain_values_are_strict_json(self, table: AttentionTable) -> None:
+        content: dict[str, Any] = json.loads(json.dumps(table.to_dict(), allow_nan=False))
+        assert [node["node"] for node in content["nodes"]] == list(range(len(table.node_kind)))
+        assert content["nodes"][1]["text"] == table.segmented.texts[0]
+        assert {len(column) for column in content["attention"].values()} == {len(table)}
+        assert content["document"] == {"id": "first", "title": "Rice, vinegar and [tides]"}
+        assert content["model"]["graph_kind"] == "hierarchical"

@@ -1,0 +1,168 @@
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import lxml.etree
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from graphdoc.analysis.plots import LARGEST_IMAGE, plot_graph
+from graphdoc.documents import Document, Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import GraphdocError, OutputError
+from graphdoc.graphs import GRAPH_KINDS, graph_of_sections
+
+EncoderFactory = Callable[..., DocumentEncoder]
+MAGIC = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+
+
+def texts_of(figure: Figure) -> str:
+    figure.canvas.draw()  # labels of axes are set while drawing
+    found = [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+    return "\n".join(found)
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+@pytest.mark.parametrize("subject", ["comparison", "attention", "graph"])
+def test_files(
+    tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path, subject: str, suffix: str
+) -> None:
+    encoder = tiny_encoder(graph_kind="hierarchical")
+    path = tmp_path / "new" / f"plot{suffix}"
+    match subject:
+        case "comparison":
+            encoder.compare(structured[0], structured[1]).plot(path)
+        case "attention":
+            encoder.attention(structured[0]).plot(path)
+        case "graph":
+            plot_graph(encoder.graph(structured[0]), "title", path)
+    assert path.read_bytes().startswith(MAGIC[suffix])
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    if suffix == ".png":
+        pixels = imread(path)
+        assert min(pixels.shape[:2]) > 500
+        assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20
+    if suffix == ".svg":
+        lxml.etree.parse(path)
+
+
+@pytest.mark.parametrize("path", ["plot", "plot.gif", "plot.jpeg", ".png"])
+def test_unknown_suffix(tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path, path: str) -> None:
+    with pytest.raises(OutputError, match=r"has no image suffix; use one of \.png, \.svg, \.pdf"):
+        tiny_encoder().compare(structured[0]).plot(tmp_path / path)
+    assert not list(tmp_path.iterdir())
+
+
+class TestComparison:
+    @pytest.mark.parametrize("level", ["section", "passage", "sentence"])
+    def test_the_matrix_is_drawn(self, tiny_encoder: EncoderFactory, structured: list[Document], level: str) -> None:
+        comparison = tiny_encoder().compare(structured[0], structured[1], sentences=True)
+        figure = comparison.plot(level=level)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), comparison.scores(level))  # type: ignore[arg-type]
+        assert f"document similarity {comparison.document:.3f}, by {level}" in texts_of(figure)
+
+    def test_sections_carry_their_headings_and_scores(
+        self, tiny_encoder: EncoderFactory, structured: list[Document]
+    ) -> None:
+        comparison = tiny_encoder().compare(structured[0], structured[1])
+        shown = texts_of(comparison.plot())
+        for label in ("(lead)", "Air & <wood>", "Salt", "Order", "Water", "Rice, vinegar and [tides]", "second"):
+            assert label in shown
+        assert f"{comparison.sections[1, 1]:.2f}" in shown
+
+    def test_one_section(self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path) -> None:
+        tiny_encoder().compare(structured[2]).plot(tmp_path / "one.png")
+        assert (tmp_path / "one.png").stat().st_size > 1000
+
+
+class TestAttention:
+    def test_readout_and_graph_layer(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        table = tiny_encoder(readout="attention").attention(structured[0])
+        figure = table.plot()
+        heights = [bar.get_height() for bar in figure.axes[0].patches]
+        np.testing.assert_allclose(heights, table.document_weights())
+        shown = texts_of(figure)
+        assert "attention readout: weight by node" in shown
+        assert "layer 1, mean over heads: who attends to whom" in shown
+        np.testing.assert_allclose(figure.axes[1].images[0].get_array().filled(0), table.matrix(1))
+
+    def test_one_head_of_one_layer(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        table = tiny_encoder(readout="mean", graph_kind="section").attention(structured[0])
+        for layer, number in ((0, 0), (-1, 1), (-2, 0)):
+            figure = table.plot(layer=layer, head=1)
+            np.testing.assert_allclose(
+                [bar.get_height() for bar in figure.axes[0].patches], table.matrix(number, 1)[0]
+            )
+            shown = texts_of(figure)
+            assert f"document node, layer {number}, head 1: weight by node" in shown
+            assert f"layer {number}, head 1: who attends to whom" in shown
+        with pytest.raises(GraphdocError, match="layer 1 has no head 2"):
+            table.plot(head=2)
+
+    def test_a_model_without_graph_layers_says_so(
+        self, mini: DocumentEncoder, structured: list[Document], tmp_path: Path
+    ) -> None:
+        figure = mini.attention(structured[0]).plot(tmp_path / "mini.png")
+        assert len(figure.axes) == 1
+        assert "a mean readout gives every passage the same weight" in texts_of(figure)
+
+
+class TestGraph:
+    @pytest.mark.parametrize("kind", GRAPH_KINDS)
+    def test_every_edge_is_drawn(self, kind: str) -> None:
+        graph = graph_of_sections([0, 0, 1, 2, 2], kind)
+        figure = plot_graph(graph, "title", None)
+        cells = np.asarray(figure.axes[0].images[0].get_array())
+        assert {(int(source), int(target)) for target, source in np.argwhere(cells)} == set(
+            map(tuple, graph.edge_index.T.tolist())
+        )
+        legend = figure.axes[0].get_legend()
+        assert legend is not None
+        assert len(legend.get_texts()) == len(set(graph.edge_kind.tolist()))
+
+    def test_a_long_document(self, tmp_path: Path) -> None:
+        graph = graph_of_sections([0] * (LARGEST_IMAGE + 10), "window", window=1)
+        plot_graph(graph, "long", tmp_path / "long.svg")
+        assert (tmp_path / "long.svg").stat().st_size < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "$x_1$ and $y",
+        r"\$ \frac $\frac$",
+        "[bold]x[/bold] <b>&amp; --> ]]>",
+        "red \x1b[31m \x07 \u202e\x00 tab\tline\nbreak",
+        "x" * 300,
+        "",
+    ],
+)
+def test_headings_of_all_kinds(tiny_encoder: EncoderFactory, tmp_path: Path, heading: str) -> None:
+    document = Document("a", (Section("Some text.", heading), Section("More text.", "Second")), heading)
+    encoder = tiny_encoder()
+    encoder.compare(document).plot(tmp_path / "a.svg")
+    encoder.attention(document).plot(tmp_path / "b.svg")
+    plot_graph(encoder.graph(document), heading, tmp_path / "c.svg")
+    for path in tmp_path.iterdir():
+        lxml.etree.parse(path)
+        assert not any(byte in path.read_bytes() for byte in b"\x1b\x07\x00")
+
+
+def test_characters_that_the_font_lacks(
+    tiny_encoder: EncoderFactory, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    document = Document("a", (Section("Some text.", "海の水"), Section("More text.", "Second")), "海")
+    with caplog.at_level(logging.WARNING, "graphdoc"), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny_encoder().attention(document).plot(tmp_path / "a.png")
+    assert "a.png: 3 characters of headings are not in the font and show as boxes" in caplog.text
+
+
+def test_a_long_heading_without_spaces_is_shown(tiny_encoder: EncoderFactory) -> None:
+    document = Document("a", (Section("Some text.", "Donaudampfschifffahrt" * 5), Section("More text.", "Second")))
+    assert "Donaudampfschifffahrtdonau"[:20] in texts_of(tiny_encoder().compare(document).plot())

@@ -1,0 +1,361 @@
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from graphdoc.documents import Document, Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import OutputError
+from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.segmentation import Coverage, SegmentedDocument, Span
+from graphdoc.similarity import Comparison, EncodedDocument
+from graphdoc.similarity.cosine import similarity_matrix
+
+EncoderFactory = Callable[..., DocumentEncoder]
+READOUTS = ("document_node", "mean", "attention")
+
+
+@pytest.fixture(scope="module")
+def comparison(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparison:
+    encoder = tiny_encoder("bert", graph_kind="section", readout="attention")
+    return encoder.compare(structured[0], structured[1], sentences=True)
+
+
+@pytest.fixture(scope="module")
+def within(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparison:
+    return tiny_encoder("bert", readout="mean").compare(structured[0], sentences=True)
+
+
+def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    return np.array([[x @ y / (np.sqrt(x @ x) * np.sqrt(y @ y)) for y in b] for x in a])
+
+
+class TestContributions:
+    @pytest.mark.parametrize("layers", [0, 1, 2, 3])
+    @pytest.mark.parametrize("readout", READOUTS)
+    @pytest.mark.parametrize("kind", GRAPH_KINDS)
+    def test_they_add_up_to_the_document_score(
+        self, tiny_encoder: EncoderFactory, structured: list[Document], kind: str, readout: str, layers: int
+    ) -> None:
+        encoder = tiny_encoder(graph_kind=kind, readout=readout, graph_layers=layers)
+        pairs: list[tuple[Document, Document | None]] = [
+            (structured[0], structured[1]),
+            (structured[1], structured[2]),
+            (structured[0], None),
+        ]
+        for a, b in pairs:
+            found = encoder.compare(a, b)
+            for similarity in ("cosine", "dot"):
+                result = Comparison(found.a, found.b, found.model, similarity, found.within)
+                scale = (
+                    1.0
+                    if similarity == "cosine"
+                    else float(np.linalg.norm(found.a.vector) * np.linalg.norm(found.b.vector))
+                )
+                assert result.passage_contributions.sum() / scale == pytest.approx(result.document / scale, abs=1e-5)
+                assert result.section_contributions.sum() / scale == pytest.approx(result.document / scale, abs=1e-5)
+                assert result.passage_contributions.shape == result.passages.shape
+                assert result.section_contributions.shape == result.sections.shape
+
+    @pytest.mark.parametrize("readout", ["mean", "attention"])
+    @pytest.mark.parametrize("similarity", ["cosine", "dot"])
+    def test_without_a_graph_they_are_weighted_products(
+        self, tiny_encoder: EncoderFactory, structured: list[Document], readout: str, similarity: str
+    ) -> None:
+        encoder = tiny_encoder(readout=readout, graph_layers=0, similarity=similarity)
+        result = encoder.compare(structured[0], structured[1])
+        x, y = (vectors.astype(np.float64) for vectors in encoder.encode(structured[:2], level="passage"))
+        w, v = result.a.weights, result.b.weights
+        if readout == "mean":
+            np.testing.assert_allclose(w, 1 / len(x))
+        d, e = w @ x, v @ y
+        scale = np.linalg.norm(d) * np.linalg.norm(e) if similarity == "cosine" else 1.0
+        expected = np.array([[w[i] * v[j] * (x[i] @ y[j]) / scale for j in range(len(y))] for i in range(len(x))])
+        np.testing.assert_allclose(result.passage_contributions, expected, atol=1e-6, rtol=1e-5)
+        assert result.document == pytest.approx(d @ e / scale, rel=1e-5)
+
+    def test_sections_gather_their_passages(self, comparison: Comparison) -> None:
+        rows = [span.section for span in comparison.a.segmented.passages]
+        columns = [span.section for span in comparison.b.segmented.passages]
+        assert comparison.a.section_numbers == (0, 2, 3)
+        for row, section in enumerate(comparison.a.section_numbers):
+            for column, other in enumerate(comparison.b.section_numbers):
+                cells = comparison.passage_contributions[
+                    np.ix_([number == section for number in rows], [number == other for number in columns])
+                ]
+                assert comparison.section_contributions[row, column] == pytest.approx(cells.sum(), abs=1e-12)
+
+    def test_mini(self, mini: DocumentEncoder, structured: list[Document]) -> None:
+        result = mini.compare(structured[0], structured[1])
+        assert result.passage_contributions.sum() == pytest.approx(result.document, abs=1e-5)
+        vectors = mini.encode(structured[:2])
+        assert result.document == pytest.approx(float(cosine(vectors[:1], vectors[1:])[0, 0]), abs=1e-6)
+
+
+class TestMatrices:
+    def test_against_numpy(
+        self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]
+    ) -> None:
+        encoder = tiny_encoder("bert", graph_kind="section", readout="attention")
+        for level, found in (("section", comparison.sections), ("passage", comparison.passages)):
+            a, b = encoder.encode(structured[:2], level=level)  # type: ignore[arg-type]
+            np.testing.assert_allclose(found, cosine(a, b), atol=1e-5)
+        documents = encoder.encode(structured[:2])
+        assert comparison.document == pytest.approx(float(cosine(documents[:1], documents[1:])[0, 0]), abs=1e-5)
+
+    def test_sentences(self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        a, b = comparison.a, comparison.b
+        assert a.sentences is not None and b.sentences is not None and comparison.sentences is not None
+        texts = [a.segmented.text(span) for span in a.sentences]
+        assert texts[:2] == [
+            "Rice is polished, soaked and steamed.",
+            "The grains must stay whole, and dry enough for the mould to grow in.",
+        ]
+        assert comparison.sentences.shape == (len(a.sentences), len(b.sentences)) == (10, 9)
+        encoder = tiny_encoder("bert", graph_layers=0, readout="mean")
+        alone = [encoder.encode(text) for text in texts]
+        found = encoder.encode_document(structured[0], sentences=True).sentence_vectors
+        np.testing.assert_allclose(found, alone, atol=1e-5)
+        assert a.sentence_vectors is not None and b.sentence_vectors is not None
+        np.testing.assert_allclose(comparison.sentences, cosine(a.sentence_vectors, b.sentence_vectors), atol=1e-6)
+
+    def test_only_sentences_of_encoded_passages(
+        self, tiny_encoder: EncoderFactory, structured: list[Document]
+    ) -> None:
+        encoded = tiny_encoder("bert", max_passages=2).encode_document(structured[0], sentences=True)
+        assert encoded.sentences is not None
+        ends = {span.section: span.end for span in encoded.segmented.passages}
+        assert set(ends) == {0}
+        assert all(span.end <= ends[span.section] for span in encoded.sentences)
+        assert len(encoded.sentences) >= 2
+
+    def test_sentences_on_request_only(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        result = tiny_encoder("bert").compare(structured[2], structured[1])
+        assert result.sentences is None
+        assert result.to_dict()["sentences"] is None
+        with pytest.raises(ValueError, match="sentences were not encoded; call compare"):
+            result.matches("sentence")
+        with pytest.raises(ValueError, match="level 'word' is unknown; use section, passage or sentence"):
+            result.scores("word")  # type: ignore[arg-type]
+
+    def test_within_one_document(self, within: Comparison) -> None:
+        assert within.within
+        assert within.document == pytest.approx(1)
+        for matrix in (within.sections, within.passages, within.sentences):
+            assert matrix is not None
+            np.testing.assert_allclose(matrix, matrix.T, atol=1e-12)
+            np.testing.assert_allclose(np.diag(matrix), 1, atol=1e-9)
+
+    def test_zero_vectors_have_no_similarity(self) -> None:
+        assert similarity_matrix(np.zeros((1, 3)), np.ones((2, 3))).tolist() == [[0, 0]]
+
+    @given(
+        arrays(np.float32, st.tuples(st.integers(1, 5), st.just(4)), elements=st.floats(-100, 100, width=32)),
+        arrays(np.float32, st.tuples(st.integers(1, 5), st.just(4)), elements=st.floats(-100, 100, width=32)),
+    )
+    def test_cosines_are_bounded_and_symmetric(self, a: np.ndarray, b: np.ndarray) -> None:
+        matrix = similarity_matrix(a, b)
+        assert np.isfinite(matrix).all()
+        assert np.abs(matrix).max() <= 1
+        np.testing.assert_array_equal(matrix, similarity_matrix(b, a).T)
+
+
+def made_of(vectors: np.ndarray, within: np.ndarray | None = None) -> Comparison:
+    """A comparison of documents with one passage a section and the given passage vectors."""
+
+    def encoded(rows: np.ndarray) -> EncodedDocument:
+        sections = tuple(Section(f"Text {number}.", f"Heading {number}") for number in range(len(rows)))
+        spans = tuple(Span(number, 0, 7, 2) for number in range(len(rows)))
+        count = len(rows)
+        coverage = Coverage(7 * count, 7 * count, 2 * count, 2 * count, count, count)
+        segmented = SegmentedDocument(Document("made", sections), spans, ((1, 2),) * count, coverage)
+        terms = (rows / count).astype(np.float32)
+        weights = np.full(count, 1 / count, np.float32)
+        return EncodedDocument(segmented, terms.sum(0), rows.astype(np.float32), terms, weights)
+
+    a = encoded(vectors)
+    return Comparison(a, a if within is None else encoded(within), {"name": "made"}, "cosine", within is None)
+
+
+VECTORS = arrays(np.int8, st.tuples(st.integers(1, 6), st.just(3)), elements=st.integers(-3, 3))
+
+
+class TestMatches:
+    @given(VECTORS, VECTORS)
+    def test_every_part_with_its_best_partner(self, a: np.ndarray, b: np.ndarray) -> None:
+        comparison = made_of(a, b)
+        scores = comparison.passages
+        matches = comparison.matches("passage", None)
+        found = {(match.a, match.b) for match in matches}
+        assert len(found) == len(matches)
+        assert [match.score for match in matches] == sorted((match.score for match in matches), reverse=True)
+        for row in range(len(a)):
+            assert any(pair[0] == row and scores[pair] == scores[row].max() for pair in found)
+        for column in range(len(b)):
+            assert any(pair[1] == column and scores[pair] == scores[:, column].max() for pair in found)
+        for match in matches:
+            assert match.score == scores[match.a, match.b]
+            assert match.score in (scores[match.a].max(), scores[:, match.b].max())
+            assert match.contribution == comparison.passage_contributions[match.a, match.b]
+
+    @given(VECTORS)
+    def test_within_a_document_no_part_is_its_own_partner(self, vectors: np.ndarray) -> None:
+        comparison = made_of(vectors)
+        scores = comparison.passages.copy()
+        matches = comparison.matches("section", None)
+        assert all(match.a < match.b for match in matches)
+        assert len({(match.a, match.b) for match in matches}) == len(matches)
+        np.fill_diagonal(scores, -np.inf)
+        for row in range(len(vectors)):
+            pairs = [(match.a, match.b) for match in matches if row in (match.a, match.b)]
+            assert (len(vectors) == 1) == (not pairs)
+            if pairs:
+                assert max(scores[pair] for pair in pairs) == pytest.approx(scores[row].max(), abs=1e-12)
+
+    def test_strongest_first_and_no_more_than_asked(self, comparison: Comparison) -> None:
+        matches = comparison.matches("passage", 3)
+        assert len(matches) == 3
+        assert matches[0].score == comparison.passages.max()
+        assert matches == comparison.matches("passage", None)[:3]
+        assert comparison.matches("sentence", 1)[0].contribution is None
+
+    def test_the_best_pair_of_sections_is_a_match(self, comparison: Comparison) -> None:
+        best = np.unravel_index(comparison.sections.argmax(), comparison.sections.shape)
+        assert comparison.matches("section")[0][:2] == tuple(best)
+
+
+class TestTables:
+    def test_passages(self, comparison: Comparison) -> None:
+        frame = comparison.to_frame()
+        assert list(frame.columns) == [
+            *("a", "b", "score", "contribution"),
+            *("heading_a", "text_a", "start_a", "end_a", "heading_b", "text_b", "start_b", "end_b"),
+        ]
+        assert len(frame) == comparison.passages.size
+        assert frame["contribution"].sum() == pytest.approx(comparison.document, abs=1e-5)
+        sections = {section.heading: section.text for section in comparison.a.segmented.document.sections}
+        for row in frame.itertuples():
+            assert row.score == comparison.passages[row.a, row.b]
+            assert row.text_a == sections[row.heading_a][row.start_a : row.end_a]
+        assert set(frame["heading_a"]) == {"", "Air & <wood>", "Salt"}
+
+    def test_sections_and_sentences(self, comparison: Comparison) -> None:
+        frame = comparison.to_frame("section")
+        assert list(frame.columns) == ["a", "b", "score", "contribution", "heading_a", "heading_b"]
+        assert len(frame) == 6
+        assert frame.loc[4, ["heading_a", "heading_b"]].tolist() == ["Salt", "Order"]
+        frame = comparison.to_frame("sentence")
+        assert "contribution" not in frame
+        assert comparison.sentences is not None
+        assert len(frame) == comparison.sentences.size
+
+    def test_csv(self, comparison: Comparison, tmp_path: Path) -> None:
+        path = comparison.to_csv(tmp_path / "new" / "pairs.csv", "section")
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert len(rows) == 6
+        assert float(rows[0]["score"]) == pytest.approx(float(comparison.sections[0, 0]))
+        assert b"\r" not in path.read_bytes()
+        assert sorted(entry.name for entry in path.parent.iterdir()) == ["pairs.csv"]
+
+
+class TestJson:
+    @pytest.fixture(params=["comparison", "within"])
+    def subject(self, request: pytest.FixtureRequest) -> Comparison:
+        result: Comparison = request.getfixturevalue(request.param)
+        return result
+
+    def test_strict_and_whole(self, subject: Comparison, tmp_path: Path) -> None:
+        text = subject.to_json(tmp_path / "c.json")
+        assert (tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
+
+        def refuse(value: str) -> None:
+            raise AssertionError(value)
+
+        content = json.loads(text, parse_constant=refuse)
+        assert {"document", "sections", "passages", "a", "b", "coverage", "model"} <= set(content)
+        assert content["document"] == subject.document
+        assert content["self"] == subject.within
+        np.testing.assert_allclose(content["sections"], subject.sections, atol=1e-6)
+        np.testing.assert_allclose(content["passages"], subject.passages, atol=1e-6)
+        np.testing.assert_allclose(content["sentences"], subject.sentences, atol=1e-6)
+        for level, size in (("sections", subject.sections), ("passages", subject.passages)):
+            contributions = np.array(content["contributions"][level])
+            assert contributions.shape == size.shape
+            assert contributions.sum() == pytest.approx(subject.document, abs=1e-5)
+        assert content["model"]["name"] == "tiny-bert (untrained graph)"
+        assert content["coverage"]["a"]["share"] == 1.0
+
+    def test_parts_have_their_texts(self, subject: Comparison) -> None:
+        content = subject.to_dict()
+        for side, encoded in (("a", subject.a), ("b", subject.b)):
+            part, document = content[side], encoded.segmented.document
+            assert (part["id"], part["title"]) == (document.id, document.title)
+            assert [section["heading"] for section in part["sections"]] == [
+                document.sections[number].heading for number in encoded.section_numbers
+            ]
+            for kind in ("passages", "sentences"):
+                for row in part[kind]:
+                    section = part["sections"][row["section"]]
+                    source = document.sections[section["number"]]
+                    assert row["text"] == source.text[row["start"] : row["end"]] != ""
+            for number, section in enumerate(part["sections"]):
+                members = [row for row, passage in enumerate(part["passages"]) if passage["section"] == number]
+                assert section["passages"] == members
+                total = sum(part["passages"][row]["contribution"] for row in members)
+                assert section["contribution"] == pytest.approx(total, abs=1e-6)
+            total = sum(section["contribution"] for section in part["sections"])
+            assert total == pytest.approx(subject.document, abs=1e-5)
+
+    def test_matches(self, subject: Comparison) -> None:
+        matches = subject.to_dict()["matches"]
+        assert set(matches) == {"sections", "passages", "sentences"}
+        for level in ("section", "passage", "sentence"):
+            scores = subject.scores(level)  # type: ignore[arg-type]
+            for match in matches[f"{level}s"]:
+                assert match["score"] == scores[match["a"], match["b"]]
+
+    def test_text_is_not_escaped_into_ascii(self, tiny_encoder: EncoderFactory) -> None:
+        text = tiny_encoder("bert").compare("Grüße aus Köln.", "海の水。").to_json()
+        assert "Grüße aus Köln." in text
+        assert "海の水。" in text
+
+
+class TestFiles:
+    def test_report(self, comparison: Comparison, tmp_path: Path) -> None:
+        page = comparison.to_html(tmp_path / "report.html")
+        assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
+        assert page.lower().startswith("<!doctype html>")
+        assert "Rice, vinegar and [tides]" in page
+
+    @pytest.mark.parametrize("method", ["to_json", "to_html", "to_csv", "plot"])
+    def test_a_full_disk_leaves_nothing(
+        self, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(Path, "replace", full)
+        target = tmp_path / "result.png"
+        target.write_text("older result")
+        with pytest.raises(OutputError, match=r"result\.png cannot be written: No space left on device"):
+            getattr(comparison, method)(target)
+        assert [entry.name for entry in tmp_path.iterdir()] == ["result.png"]
+        assert target.read_text() == "older result"
+
+    @pytest.mark.parametrize("method", ["to_json", "to_html", "to_csv"])
+    def test_a_folder_is_no_target(self, comparison: Comparison, tmp_path: Path, method: str) -> None:
+        with pytest.raises(OutputError, match="cannot be written: Is a directory"):
+            getattr(comparison, method)(tmp_path)
