@@ -1,8 +1,9 @@
 """When is masked dense graph attention faster than the sparse form (PyG's ``GATConv``)?
 
 Two layers of graph attention, 512 wide with 2 heads, on batches of documents of one size; dense and sparse take turns
-and medians are compared. The share of empty cells decides: the dense form computes every cell of a document's
-adjacency, the sparse one only its edges. The crossover in cells per edge is where ``DENSE_CELLS_PER_EDGE`` comes from.
+and medians are compared (on a CPU those of the processor time of one thread, which other programs disturb least). The
+share of empty cells decides: the dense form computes every cell of a document's adjacency, the sparse one only its
+edges. The crossover in cells per edge is where ``DENSE_CELLS_PER_EDGE`` comes from.
 
     python benchmarks/graph_attention.py [--repeats 9] [--device cpu]
 """
@@ -10,6 +11,7 @@ adjacency, the sparse one only its edges. The crossover in cells per edge is whe
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -80,6 +82,7 @@ def measure(kind: str, passages: int, stack: GraphAttentionStack, device: str, r
             "sparse forward and backward": backward("sparse"),
         },
         repeats,
+        clock=time.process_time if device == "cpu" else time.perf_counter,
     )
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
     return Measurement(
@@ -105,6 +108,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     torch.manual_seed(0)
+    torch.set_num_threads(1)
     stack = GraphAttentionStack(HIDDEN, LAYERS, HEADS).to(options.device)
     measurements = [measure(kind, passages, stack, options.device, options.repeats) for kind, passages in CASES]
     crossovers = {name: crossover(measurements, name) for name in PASSES}
@@ -116,8 +120,9 @@ def main() -> None:
         describe_machine(),
         "",
         f"{LAYERS} layers, {HIDDEN} wide, {HEADS} heads; sections of {PASSAGES_OF_A_SECTION} passages, window "
-        f"{WINDOW}; batches of about {NODES_OF_A_BATCH:,} nodes. Milliseconds are medians of {options.repeats} runs in turn; "
-        "the ratio is sparse to dense, above 1 where dense is faster.",
+        f"{WINDOW}; batches of about {NODES_OF_A_BATCH:,} nodes. Milliseconds are medians of {options.repeats} runs "
+        "in turn (on a CPU of the processor time of one thread); the ratio is sparse to dense, above 1 where dense is "
+        "faster.",
         "",
         "| graph | passages | documents | cells per edge | dense forward | sparse forward | ratio "
         "| dense with backward | sparse with backward | ratio |",

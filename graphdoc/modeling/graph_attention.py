@@ -18,7 +18,7 @@ from ..batching import GraphBatch
 Form = Literal["auto", "dense", "sparse"]
 
 # Measured in benchmarks/graph_attention.py: up to this many cells per edge the dense form is the faster one.
-DENSE_CELLS_PER_EDGE = 24
+DENSE_CELLS_PER_EDGE = 40
 # Cells of one dense block; bounds the memory of its (documents, heads, nodes, nodes) attention.
 DENSE_BLOCK_CELLS = 2**21
 # Documents share a dense block while the smallest has at least this share of the largest one's nodes.
