@@ -34,22 +34,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print one line and exit with status 2."""
         if message.startswith("unrecognized arguments: "):
-            wrong = message.removeprefix("unrecognized arguments: ").split()[0]
-            near = difflib.get_close_matches(wrong.split("=")[0], list(self._all_options()), n=1)
+            wrong = message.removeprefix("unrecognized arguments: ").partition(" ")[0]
+            near = difflib.get_close_matches(wrong.partition("=")[0], list(self._option_string_actions), n=1)
             message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
+            if not wrong.startswith("-") or wrong == "-":
+                message = f"{wrong!r} is one argument too many"
         self.exit(2, one_line(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
-    def _all_options(self) -> set[str]:
-        options = set(self._option_string_actions)
-        for action in self._actions:
-            if isinstance(action, argparse._SubParsersAction):
-                for parser in action.choices.values():
-                    options |= set(parser._option_string_actions)
-        return options
 
-
-def build_parser() -> Parser:
-    """The parser with all commands."""
+def build_parsers() -> tuple[Parser, dict[str, Parser]]:
+    """The parser that knows the commands, and the parser of every command."""
     from .commands import attention, compare, encode, graph
 
     formatter = argparse.RawDescriptionHelpFormatter
@@ -67,7 +61,15 @@ def build_parser() -> Parser:
         )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    return parser
+    return parser, commands.choices
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the command line; options may stand before, between and after the documents."""
+    parser, commands = build_parsers()
+    if arguments and arguments[0] in commands:
+        return commands[arguments[0]].parse_intermixed_args(arguments[1:], argparse.Namespace(command=arguments[0]))
+    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     name = "graphdoc"
     try:
-        options = build_parser().parse_args(arguments)
+        options = parse(sys.argv[1:] if arguments is None else arguments)
         name = f"graphdoc {options.command}"
         with _warnings_on_one_line():
             options.run(options)

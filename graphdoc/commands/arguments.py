@@ -102,6 +102,10 @@ def read_many(
     """Read documents as the arguments say."""
     from ..readers import read_documents
 
+    if not all(sources):
+        raise DocumentError("the name of a document is empty; name a file, a folder or a corpus")
+    if sources.count("-") > 1:
+        raise DocumentError("standard input can be read only once; name a file for the other document")
     return read_documents(
         sources,
         columns=columns_of(options),
@@ -141,16 +145,41 @@ def write_json(path: str, content: Any) -> None:
         write_text(path, text + "\n")
 
 
+def fill_outputs(options: argparse.Namespace, **files: str) -> None:
+    """Set the outputs that ``--output FOLDER`` stands for, where they are not given one by one, and check them all.
+
+    Args:
+        options: the arguments.
+        **files: name of the file in the folder, by option.
+
+    Raises:
+        OutputError: a place cannot be written.
+    """
+    if options.output == "":
+        raise OutputError("the name of the output folder is empty")
+    if options.output:
+        for name, file in files.items():
+            if getattr(options, name) is None:
+                setattr(options, name, str(Path(options.output) / file))
+    check_outputs(*(getattr(options, name) for name in files))
+
+
 def check_outputs(*paths: str | None) -> None:
     """Refuse output places that cannot be written before the long work starts.
 
     Raises:
-        OutputError: a place is a folder, or its folder cannot be written.
+        OutputError: a place is a folder, its folder cannot be written, or two places are the same.
     """
+    places: set[Path] = set()
     for path in paths:
         if path is None or path == "-":
             continue
+        if not path or "\0" in path:
+            raise OutputError(f"{path!r} is no name for an output file; give another one")
         target = Path(path)
+        if target.absolute() in places:
+            raise OutputError(f"{path} is given for two outputs; give each its own file")
+        places.add(target.absolute())
         if target.is_dir():
             raise OutputError(f"{path} is a folder; give the name of a file")
         folder = next(parent for parent in target.absolute().parents if parent.exists())

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import OutputError
 from ..graph_kinds import NodeKind
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_image,
-    check_outputs,
+    fill_outputs,
     load_encoder,
     positive,
     read_one,
@@ -59,11 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compute, print and write."""
-    if options.output:
-        for name, file in (("csv", "attention.csv"), ("json", "attention.json"), ("plot", "attention.png")):
-            setattr(options, name, getattr(options, name) or f"{options.output}/{file}")
-    check_outputs(options.csv, options.json, options.plot)
+    fill_outputs(options, csv="attention.csv", json="attention.json", plot="attention.png")
     check_image(options.plot)
+    if options.texts and not options.csv:
+        raise OutputError("--texts adds columns to --csv FILE, which is not given")
     document = read_one(options.document, options)
     attention = load_encoder(options).attention(document)
     weights = attention.document_weights(None if options.layer == -1 else options.layer, options.head)

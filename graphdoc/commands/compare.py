@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ..errors import DocumentError
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_image,
-    check_outputs,
+    fill_outputs,
     load_encoder,
     positive,
     read_one,
@@ -27,7 +28,7 @@ HELP = "compare two documents at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
 
 Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.
-A contribution is a pair's share of the document score; contributions add up to it."""
+A contribution is a section's share of the document score, over all of B; contributions add up to it."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
   graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
@@ -62,16 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compare, print and write."""
-    if options.output:
-        for name, file in (
-            ("html", "report.html"),
-            ("json", "comparison.json"),
-            ("csv", "passages.csv"),
-            ("plot", "sections.png"),
-        ):
-            setattr(options, name, getattr(options, name) or f"{options.output}/{file}")
-    check_outputs(options.html, options.json, options.csv, options.plot)
+    fill_outputs(options, html="report.html", json="comparison.json", csv="passages.csv", plot="sections.png")
     check_image(options.plot)
+    if options.a == options.b == "-":
+        raise DocumentError("standard input can be read only once; name a file for the other document")
     a = read_one(options.a, options)
     b = read_one(options.b, options) if options.b is not None else None
     encoder = load_encoder(options)

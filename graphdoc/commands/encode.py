@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+from typing import TYPE_CHECKING
 
 from ..errors import DocumentError, OutputError
 from .arguments import (
@@ -15,6 +17,13 @@ from .arguments import (
     write_json,
 )
 from .summaries import MOST_ROWS, console, more_rows, plain, table, written
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..documents import Document
+    from ..encoder import DocumentEncoder
+    from ..readers import ReadingReport
 
 NAME = "encode"
 HELP = "encode documents into vectors"
@@ -30,6 +39,8 @@ EPILOG = """examples:
   graphdoc encode *.md --json vectors.json
   torchrun --nproc-per-node 8 -m graphdoc encode corpus/ --output vectors/
 """
+
+MOST_LISTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,8 +69,10 @@ def run(options: argparse.Namespace) -> None:
     """Encode, print and write."""
     if options.output and (options.json or options.csv):
         raise OutputError("--output cannot be combined with --json or --csv; run the command twice")
-    if (options.json or options.csv) and options.level != "document":
-        raise OutputError(f"--level {options.level} needs --output FOLDER; JSON and CSV hold document vectors only")
+    if options.output == "":
+        raise OutputError("the name of the output folder is empty")
+    if options.level != "document" and not options.output:
+        raise OutputError(f"--level {options.level} needs --output FOLDER; all else holds document vectors only")
     check_outputs(options.json, options.csv)
     if options.output:
         _encode_to_folder(options)
@@ -82,7 +95,28 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
         on_error=options.on_error,
         report=report,
     )
-    manifest.summarise(console())
+    # Every process of a job has the manifest; one of them tells.
+    if os.environ.get("RANK", "0") == "0":
+        manifest.summarise(console())
+
+
+def _list_left_out(target: Console, report: ReadingReport) -> None:
+    """Say what was not read."""
+    for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
+        for entry in entries[:MOST_LISTED]:
+            target.print(plain(f"{word} {entry.source}: {entry.reason}"), soft_wrap=True)
+        if len(entries) > MOST_LISTED:
+            target.print(plain(f"... and {len(entries) - MOST_LISTED:,} more {word}"))
+
+
+def _has_passages(encoder: DocumentEncoder, document: Document, report: ReadingReport) -> bool:
+    """Whether there is anything to encode; text of nothing but invisible characters gives no passages."""
+    from ..readers import Skipped
+
+    if encoder.segment(document).passages:
+        return True
+    report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
+    return False
 
 
 def _encode_here(options: argparse.Namespace) -> None:
@@ -94,9 +128,12 @@ def _encode_here(options: argparse.Namespace) -> None:
 
     report = ReadingReport()
     documents = list(read_many(options.sources, options, report))
-    if not documents:
-        raise DocumentError(f"there are no documents in {' '.join(options.sources)}")
-    encoder = load_encoder(options)
+    encoder = load_encoder(options) if documents else None
+    if encoder is not None and options.on_error == "skip":
+        documents = [document for document in documents if _has_passages(encoder, document, report)]
+    if encoder is None or not documents:
+        reasons = "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
+        raise DocumentError(f"there are no documents in {' '.join(options.sources)}{reasons}")
     encoded = list(encoder.stream(documents))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     if options.normalize:
@@ -115,7 +152,7 @@ def _encode_here(options: argparse.Namespace) -> None:
     target = console()
     similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.similarity)
     rows = table(
-        ("document", "left"), ("passages", "right"), ("of text", "right"), ("nearest", "left"), ("score", "right")
+        ("document", "left"), ("passages", "right"), ("coverage", "right"), ("nearest", "left"), ("score", "right")
     )
     for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):
         others = [column for column in range(len(ids)) if column != row]
@@ -131,6 +168,5 @@ def _encode_here(options: argparse.Namespace) -> None:
     more_rows(target, MOST_ROWS, len(ids), "documents")
     target.print()
     target.print(plain(f"{len(ids):,} documents, vectors of {vectors.shape[1]} numbers, model {encoder.name}"))
-    for skipped in report.skipped:
-        target.print(plain(f"skipped {skipped.source}: {skipped.reason}"))
+    _list_left_out(target, report)
     written(target, (options.json, options.csv))

@@ -10,7 +10,7 @@ from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_image,
-    check_outputs,
+    fill_outputs,
     load_encoder,
     positive,
     read_one,
@@ -49,10 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Build, print and write."""
-    if options.output:
-        for name, file in (("json", "graph.json"), ("csv", "edges.csv"), ("plot", "graph.png")):
-            setattr(options, name, getattr(options, name) or f"{options.output}/{file}")
-    check_outputs(options.json, options.csv, options.plot)
+    fill_outputs(options, json="graph.json", csv="edges.csv", plot="graph.png")
     check_image(options.plot)
     document = read_one(options.document, options)
     settings = {"graph_kind": options.kind, "window": options.window}

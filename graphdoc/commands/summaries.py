@@ -60,4 +60,4 @@ def written(target: Console, paths: Iterable[str | Path | None]) -> None:
     """Say which files were written."""
     for path in paths:
         if path is not None and str(path) != "-":
-            target.print(plain(f"wrote {path}"))
+            target.print(plain(f"wrote {path}"), soft_wrap=True)

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+
+
+def test_summary(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
+    status, out, err = graphdoc("attention", two[0], "--model", model, "--top", "2")
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "Rice and mould"
+    assert lines[1].startswith("model tiny, ")
+    assert lines[1].endswith("; below those of the attention readout")
+    sections = [line.split() for line in lines if line.split()[-2:-1] == ["1"]]
+    assert [row[0] for row in sections] == ["(lead)", "Steaming", "By"]
+    assert sum(float(row[-1]) for row in sections) == pytest.approx(1, abs=0.002)
+    assert any(line.startswith("  By night") for line in lines)
+    assert len([line for line in lines if " node " in line]) == 2
+
+
+def test_layer_and_head(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
+    for options, shown in (
+        (("--head", "1"), "the document node in layer 1, head 1"),
+        (("--layer", "0"), "the document node in layer 0, mean over heads"),
+        (("--layer", "-2", "--head", "0"), "the document node in layer 0, head 0"),
+        (("--layer", "2"), "the attention readout"),
+    ):
+        status, out, err = graphdoc("attention", two[0], "--model", model, *options)
+        assert (status, err) == (0, "")
+        assert f"below those of {shown}\n" in out
+
+
+def test_mini_says_that_it_is_an_average(
+    graphdoc: Command, two: tuple[Path, Path], mini: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(mini), "from_pretrained", lambda name, **_: mini)
+    status, out, _ = graphdoc("attention", two[0])
+    assert status == 0
+    assert "every passage has the same weight" in out
+
+
+def test_every_output(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
+    status, out, err = graphdoc("attention", two[0], "--model", model, "--output", "out")
+    assert (status, err) == (0, "")
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == ["attention.csv", "attention.json", "attention.png"]
+    assert all(f"wrote out/{name}" in out for name in names)
+    with (tmp_path / "out" / "attention.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0])[:6] == ["layer", "head", "source", "target", "edge_kind", "weight"]
+    sums: defaultdict[tuple[str, str, str], float] = defaultdict(float)
+    for row in rows:
+        sums[row["layer"], row["head"], row["target"]] += float(row["weight"])
+    assert list(sums.values()) == pytest.approx([1] * len(sums), abs=1e-5)
+    # Four nodes in two layers of two heads, and the readout.
+    assert len(sums) == 4 * 4 + 1
+    content = json.loads((tmp_path / "out" / "attention.json").read_text(encoding="utf-8"))
+    assert [node["kind"] for node in content["nodes"]] == ["document", "passage", "passage", "passage"]
+    assert len(content["attention"]["weight"]) == len(rows)
+
+
+def test_outputs_one_by_one(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
+    status, out, _ = graphdoc(
+        "attention", two[0], "--model", model, "--csv", "a.csv", "--texts", "--plot", "a.pdf", "--json", "-"
+    )
+    assert status == 0
+    assert json.loads(out)["document"]["title"] == "Rice and mould"
+    assert "Rice is polished, soaked and steamed." in (tmp_path / "a.csv").read_text(encoding="utf-8")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--layer", "3"), "there is no layer 3; this model has the layers [0, 1, 2]"),
+        (("--layer", "-3"), "there is no layer -3"),
+        (("--head", "2"), "layer 1 has no head 2; it has the heads [0, 1]"),
+        (("--head", "-1"), "layer 1 has no head -1"),
+        (("--layer", "first"), "argument --layer: invalid int value: 'first'"),
+    ],
+)
+def test_layers_and_heads_that_do_not_exist(
+    refused: Command, two: tuple[Path, Path], model: str, options: tuple[str, ...], message: str
+) -> None:
+    outputs = ("--csv", "a.csv", "--plot", "a.png", "--json", "a.json")
+    assert message in refused("attention", two[0], "--model", model, *options, *outputs)
+
+
+def test_texts_need_a_file(refused: Command, two: tuple[Path, Path], model: str) -> None:
+    assert "--texts adds columns to --csv FILE" in refused("attention", two[0], "--model", model, "--texts")

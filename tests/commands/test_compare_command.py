@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphdoc.documents import Document
+from graphdoc.encoder import DocumentEncoder
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _shared_mini(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command line use the encoder that is loaded already."""
+    if "mini" in request.fixturenames:
+        mini = request.getfixturevalue("mini")
+        monkeypatch.setattr(DocumentEncoder, "from_pretrained", lambda name, **_: {"mini": mini}[name])
+
+
+def test_summary(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
+    status, out, err = graphdoc("compare", *two, "--model", model)
+    assert (status, err) == (0, "")
+    comparison = DocumentEncoder.from_pretrained(model, device="cpu").compare(*map(Document.from_file, two))
+    lines = out.splitlines()
+    assert lines[:2] == ["A Rice and mould [a]", "B Vinegar & air [b]"]
+    assert f"document similarity {comparison.document:.3f} (cosine, model tiny)" in lines
+    rows = [line.split() for line in lines]
+    best = int(comparison.sections[1].argmax())
+    assert [
+        "Steaming",
+        ["(lead)", "Casks"][best],
+        f"{comparison.sections[1, best]:.3f}",
+        f"{comparison.section_contributions[1].sum():+.3f}",
+    ] in rows
+    assert ["all", "sections", f"{comparison.document:+.3f}"] in rows
+    # Nested sections are set in.
+    assert any(line.startswith("  By night ") for line in lines)
+    assert lines[-2:] == [
+        f"A: 3 passages, {comparison.a.segmented.coverage.tokens} tokens",
+        f"B: 2 passages, {comparison.b.segmented.coverage.tokens} tokens",
+    ]
+    assert len(lines) < 30
+
+
+def test_summary_of_examples_with_mini(graphdoc: Command, mini: DocumentEncoder, examples: Path) -> None:
+    status, out, err = graphdoc(
+        "compare", examples / "storm-surge-barriers.html", examples / "machines-that-measured.md", "--top", "2"
+    )
+    assert (status, err) == (0, "")
+    assert "The brass ancestors of the tide table Adding up the Moon with pulleys" in " ".join(out.split())
+    strongest = out[out.index("strongest passages") :].splitlines()
+    assert strongest[2].startswith("  A The brass ancestors of the tide table: ")
+    assert len([line for line in strongest if line.startswith("  A ")]) == 2
+    assert max(map(len, out.splitlines())) <= 120
+
+
+def test_within_one_document(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
+    status, out, _ = graphdoc("compare", two[0], "--model", model)
+    assert status == 0
+    assert "B the same document" in out
+    assert "document similarity 1.000" in out
+    for line in out.splitlines():
+        if line.strip().startswith("Steaming"):
+            assert line.split()[1] != "Steaming"
+
+
+def test_one_section(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    (tmp_path / "one.txt").write_text("Only one sentence.")
+    status, out, _ = graphdoc("compare", "one.txt", "--model", model)
+    assert status == 0
+    assert "one section only: there is nothing to compare it with" in out
+
+
+def test_every_output(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
+    status, out, err = graphdoc("compare", *two, "--model", model, "--output", "out")
+    assert (status, err) == (0, "")
+    written = ["comparison.json", "passages.csv", "report.html", "sections.png"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == written
+    for name in written:
+        assert f"wrote out/{name}" in out
+    content = json.loads((tmp_path / "out" / "comparison.json").read_text(encoding="utf-8"))
+    assert {"document", "sections", "passages", "a", "b", "coverage", "model"} <= set(content)
+    assert f"document similarity {content['document']:.3f}" in out
+    assert np.array(content["sections"]).shape == (3, 2)
+    assert [section["heading"] for section in content["a"]["sections"]] == ["", "Steaming", "By night"]
+    assert content["a"]["sections"][2]["path"] == ["Steaming", "By night"]
+    passages = content["a"]["passages"]
+    assert passages[1]["text"] == "The grains must stay whole. They are spread on a table in a warm room."
+    assert (passages[1]["start"], passages[1]["end"]) == (0, len(passages[1]["text"]))
+    assert content["sentences"] is None
+    with (tmp_path / "out" / "passages.csv").open(encoding="utf-8", newline="") as file:
+        assert len(list(csv.DictReader(file))) == 6
+    assert "Rice and mould" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "out" / "sections.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_outputs_one_by_one(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
+    status, _, err = graphdoc(
+        *("compare", *two, "--model", model, "--level", "sentence", "--csv", "new/pairs.csv", "--plot", "p.svg"),
+        *("--html", "r.html", "--json", "c.json"),
+    )
+    assert (status, err) == (0, "")
+    with (tmp_path / "new" / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert rows[0]["text_a"] == "Rice is polished, soaked and steamed."
+    assert len(rows) == 4 * 3
+    content = json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))
+    assert np.array(content["sentences"]).shape == (4, 3)
+    assert (tmp_path / "p.svg").exists()
+    assert (tmp_path / "r.html").exists()
+
+
+def test_json_to_standard_output(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
+    status, out, err = graphdoc("compare", *two, "--model", model, "--json", "-", "--csv", "c.csv")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["a"]["id"] == "a"
+    assert (tmp_path / "c.csv").exists()
+
+
+def test_sources(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
+    rows = [{"id": "P 1", "text": "Two clocks never agree."}, {"id": "P#2", "text": "The tide came over the wall."}]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(json.dumps(row) for row in rows))
+    (tmp_path / "table.csv").write_text("name,body\nfirst,Some words here.\n")
+    (tmp_path / "old.txt").write_bytes("Grüße aus Köln".encode("latin-1"))
+
+    def ids(*arguments: str | Path, stdin: bytes = b"") -> list[str]:
+        status, out, err = graphdoc("compare", *arguments, "--model", model, "--json", "-", stdin=stdin)
+        assert (status, err) == (0, "")
+        content = json.loads(out)
+        return [content["a"]["id"], content["b"]["id"]]
+
+    assert ids("corpus.jsonl#P 1", "corpus.jsonl#P#2") == ["P 1", "P#2"]
+    assert ids("-", two[0], stdin=b"Some text from a pipe.") == ["stdin", "a"]
+    assert ids(two[0], "-", stdin=b'{"id": "piped", "text": "A row from a pipe."}') == ["a", "piped"]
+    assert ids("table.csv", "--text-column", "body", "--id-column", "name") == ["first", "first"]
+    assert ids("old.txt", "--encoding", "latin-1") == ["old", "old"]
+
+
+def test_what_is_left_out_is_told(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    (tmp_path / "long.txt").write_text(
+        " ".join(f"Sentence {number} is a part of a long text." for number in range(400))
+    )
+    status, out, err = graphdoc("compare", "long.txt", "--model", model)
+    assert status == 0
+    assert "1 of 1 documents were not encoded whole" in err
+    assert len(err.splitlines()) == 1
+    assert "of the text was encoded (" in " ".join(out.split())
+    assert "--max-passages all" in " ".join(out.split())
+    status, out, err = graphdoc("compare", "long.txt", "--model", model, "--max-passages", "all")
+    assert (status, err) == (0, "")
+    assert "of the text was encoded" not in out
+    status, out, err = graphdoc("compare", "long.txt", "--model", model, "--max-passages", "2", "--json", "-")
+    assert json.loads(out)["coverage"]["a"]["encoded_passages"] == 2
+
+
+def test_an_untrained_model_is_told(
+    graphdoc: Command, two: tuple[Path, Path], tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
+) -> None:
+    tiny_encoder("bert").save_pretrained(tmp_path / "untrained")
+    status, _, err = graphdoc("compare", *two, "--model", tmp_path / "untrained", "--dtype", "bfloat16")
+    assert status == 0
+    assert err == (
+        "graphdoc: untrained was not trained to compare documents: its scores mean little; load a trained checkpoint\n"
+    )
+
+
+def test_a_document_of_many_sections(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    (tmp_path / "many.md").write_text(
+        "".join(f"# Part {number}\n\nText of part {number}.\n\n" for number in range(90))
+    )
+    status, out, _ = graphdoc("compare", "many.md", "--model", model, "--max-passages", "all")
+    assert status == 0
+    assert "... and 30 more sections; --json writes all" in out
+    assert len(out.splitlines()) < 90
+
+
+@pytest.mark.parametrize("command", ["compare", "graph", "attention"])
+def test_text_cannot_steer_the_terminal(graphdoc: Command, tmp_path: Path, model: str, command: str) -> None:
+    (tmp_path / "evil [red]id.md").write_text(
+        "# [bold]Title[/bold] \x1b[31mred\x1b[0m \x07\n\n## [link=http://x]H[/link] \u202etxet\u2028x\n\n"
+        "Text [/] [bold]b \x1b]0;owned\x07 \x9b1m and :smile: here.\n\n## [/broken]\n\nMore text.\n",
+        encoding="utf-8",
+    )
+    status, out, err = graphdoc(command, "evil [red]id.md", "--model", model)
+    assert (status, err) == (0, "")
+    assert all(character.isprintable() or character == "\n" for character in out)
+    for shown in ("[bold]Title[/bold]", "[link=http://x]H[/link]", "[/broken]"):
+        assert shown in out
+    if command != "graph":
+        assert "[/] [bold]b" in out
+        assert ":smile:" in out
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            (("--plot", "p.gif"), "p.gif has no image suffix; use .png, .svg or .pdf"),
+            (("--plot", "p"), "p has no image suffix"),
+            (("--json", "."), ". is a folder; give the name of a file"),
+            (("--html", "a.md/r.html"), "a.md is not a folder; choose another place"),
+            (("--output", "a.md"), "a.md is not a folder; choose another place"),
+            (("--json", ""), "'' is no name for an output file"),
+            (("--csv", "a\0b"), "is no name for an output file"),
+            (("--output", ""), "the name of the output folder is empty"),
+            (("--json", "x", "--html", "./x"), "x is given for two outputs; give each its own file"),
+            (("--model", "no-such-model"), "model 'no-such-model' is neither a folder nor shipped with graphdoc"),
+            (("--model", "./nowhere"), "there is no model folder ./nowhere; check the path"),
+            (("--device", "gpu"), "device 'gpu' cannot be used here"),
+            (("--encoding", "klingon"), "'klingon' is no known text encoding"),
+            (("--top", "0"), "argument --top: '0' is not a whole number of at least 1"),
+            (("--max-passages", "-1"), "'-1' is neither a number of at least 1 nor 'all'"),
+            (("--dtype", "int8"), "argument --dtype: invalid choice: 'int8'"),
+            (("--level", "word"), "argument --level: invalid choice: 'word'"),
+            (("--jsn", "x"), "option --jsn is unknown; did you mean --json?"),
+            (("--html",), "argument --html: expected one argument"),
+            (("c.md",), "'c.md' is one argument too many"),
+        ],
+    )
+    def test_options(self, refused: Command, two: tuple[Path, Path], options: tuple[str, ...], message: str) -> None:
+        assert message in refused("compare", *two, *options)
+
+    @pytest.mark.parametrize("a", ["-", "b.html"])
+    def test_documents_that_cannot_be_told_apart(self, refused: Command, tmp_path: Path, model: str, a: str) -> None:
+        (tmp_path / "b.html").write_text("<p>text")
+        (tmp_path / "c.jsonl").write_text('{"id":"x","text":"x y"}\n{"id":"y","text":"z"}\n')
+        other = "-" if a == "-" else "c.jsonl"
+        message = refused("compare", a, other, "--model", model, "--json", "o.json", stdin=b"text")
+        expected = {
+            "-": "standard input can be read only once; name a file for the other document",
+            "c.jsonl": "c.jsonl holds several documents; name one file, or one document of a corpus as c.jsonl#ID",
+        }
+        assert expected[other] in message

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from graphdoc.documents import Document
+from graphdoc.encoder import DocumentEncoder
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    path = tmp_path / "corpus.jsonl"
+    rows = [{"id": f"d{number}", "text": f"Text number {number} is about clocks. It is short."} for number in range(7)]
+    path.write_text("\n".join(json.dumps(row) for row in rows) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def vectors(corpus: Path, model: str) -> np.ndarray:
+    encoder = DocumentEncoder.from_pretrained(model, device="cpu")
+    texts = [json.loads(line)["text"] for line in corpus.read_text(encoding="utf-8").splitlines()]
+    found: np.ndarray = encoder.encode([Document.from_text(text) for text in texts])
+    return found
+
+
+def test_summary(graphdoc: Command, corpus: Path, vectors: np.ndarray, model: str) -> None:
+    status, out, err = graphdoc("encode", corpus, "--model", model)
+    assert (status, err) == (0, "")
+    rows = [line.split() for line in out.splitlines()]
+    assert rows[0] == ["document", "passages", "coverage", "nearest", "score"]
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    scores = unit @ unit.T - 2 * np.eye(7)
+    nearest = int(scores[3].argmax())
+    assert rows[4] == ["d3", "1", "100%", f"d{nearest}", f"{scores[3, nearest]:.3f}"]
+    assert out.splitlines()[-1] == "7 documents, vectors of 16 numbers, model tiny"
+
+
+def test_one_document_has_no_neighbour(graphdoc: Command, model: str) -> None:
+    status, out, _ = graphdoc("encode", "-", "--model", model, stdin=b"Two clocks never agree.")
+    assert status == 0
+    assert out.splitlines()[1].split() == ["stdin", "1", "100%"]
+
+
+def test_many_documents_are_not_all_listed(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    (tmp_path / "c.csv").write_text("id,text\n" + "".join(f"r{number},Text {number}\n" for number in range(75)))
+    status, out, _ = graphdoc("encode", "c.csv", "--model", model)
+    assert status == 0
+    assert "... and 15 more documents" in out
+    assert len(out.splitlines()) < 70
+
+
+def test_json_and_csv(graphdoc: Command, corpus: Path, vectors: np.ndarray, model: str, tmp_path: Path) -> None:
+    status, out, err = graphdoc("encode", corpus, "--model", model, "--json", "v.json", "--csv", "v.csv")
+    assert (status, err) == (0, "")
+    assert "wrote v.json\nwrote v.csv\n" in out
+    content = json.loads((tmp_path / "v.json").read_text(encoding="utf-8"))
+    assert content["ids"] == [f"d{number}" for number in range(7)]
+    assert content["model"]["name"] == "tiny"
+    np.testing.assert_allclose(content["vectors"], vectors, atol=1e-5)
+    with (tmp_path / "v.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0][0] == "id"
+    np.testing.assert_allclose(np.array([row[1:] for row in rows[1:]], float), vectors, atol=1e-5)
+    status, out, _ = graphdoc("encode", corpus, "--model", model, "--normalize", "--json", "-")
+    np.testing.assert_allclose(np.linalg.norm(json.loads(out)["vectors"], axis=1), 1, atol=1e-5)
+
+
+def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray, model: str, tmp_path: Path) -> None:
+    command = ("encode", corpus, "--model", model, "--output", "vectors", "--shard-size", "3")
+    status, out, _ = graphdoc(*command)
+    assert status == 0
+    assert "7 documents" in out
+    folder = tmp_path / "vectors"
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["manifest.json", "shard-00000.parquet", "shard-00001.parquet", "shard-00002.parquet"]
+    table = pyarrow.parquet.read_table(sorted(folder.glob("*.parquet")))
+    assert table.column_names[:2] == ["id", "vector"]
+    assert table["id"].to_pylist() == [f"d{number}" for number in range(7)]
+    np.testing.assert_allclose(np.stack(table["vector"].to_numpy()), vectors, atol=1e-5)
+    json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    assert graphdoc(*command)[0] == 0
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_folder_of_another_run(graphdoc: Command, corpus: Path, model: str, tmp_path: Path) -> None:
+    command = ("encode", corpus, "--model", model, "--output", "vectors")
+    assert graphdoc(*command)[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "vectors").iterdir()}
+    corpus.write_text('{"id": "new", "text": "Other words."}\n')
+    status, out, err = graphdoc(*command)
+    assert (status, out) == (2, "")
+    assert "--overwrite" in err
+    assert len(err.splitlines()) == 1
+    assert {path: path.read_bytes() for path in (tmp_path / "vectors").iterdir()} == before
+    assert graphdoc(*command, "--overwrite")[0] == 0
+    assert pyarrow.parquet.read_table(tmp_path / "vectors" / "shard-00000.parquet")["id"].to_pylist() == ["new"]
+
+
+def test_what_is_skipped_is_listed(graphdoc: Command, corpus: Path, model: str, tmp_path: Path) -> None:
+    with corpus.open("a", encoding="utf-8") as file:
+        file.write('not json\n{"id": "d1", "text": "twice"}\n{"id": "zero", "text": "\u200b"}\n{"id": "no text"}\n')
+    (tmp_path / "note.xyz").write_text("unknown")
+    status, out, _ = graphdoc("encode", tmp_path, "--model", model, "--on-error", "skip", "--json", "v.json")
+    assert status == 0
+    assert json.loads((tmp_path / "v.json").read_text())["ids"] == [f"d{number}" for number in range(7)]
+    for line, reason in ((8, "invalid JSON at column 1"), (9, "the id 'd1' is taken"), (11, "row 'no text'")):
+        assert f"skipped {corpus}:{line}: {reason}" in out
+    assert "skipped zero: it has no text to encode" in out
+    assert f"ignored {tmp_path / 'note.xyz'}: unknown type .xyz" in out
+
+
+def test_nothing_left(refused: Command, tmp_path: Path, model: str) -> None:
+    (tmp_path / "bad.jsonl").write_text("not json\n")
+    message = refused("encode", "bad.jsonl", "--model", model, "--on-error", "skip", "--json", "v.json")
+    assert "there are no documents in bad.jsonl; bad.jsonl:1: invalid JSON" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--output", "v", "--json", "v.json"), "--output cannot be combined with --json or --csv"),
+        (("--level", "section", "--csv", "v.csv"), "--level section needs --output FOLDER"),
+        (("--level", "passage"), "--level passage needs --output FOLDER"),
+        (("--output", ""), "the name of the output folder is empty"),
+        (("--output", "corpus.jsonl"), "corpus.jsonl is a file; give a folder"),
+        (("--shard-size", "0"), "argument --shard-size: '0' is not a whole number of at least 1"),
+        (("--on-error", "cry"), "argument --on-error: invalid choice: 'cry'"),
+        (("-", "-"), "standard input can be read only once"),
+        (("",), "the name of a document is empty"),
+        (("missing.md", "--output", "v"), "missing.md: there is no such file or folder"),
+        (("--output", "v", "--text-column", "body"), "it has neither column 'body' nor 'sections'"),
+    ],
+)
+def test_refusals(refused: Command, corpus: Path, model: str, options: tuple[str, ...], message: str) -> None:
+    assert message in refused("encode", corpus, "--model", model, *options)
