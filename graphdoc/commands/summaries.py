@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..plain_text import one_line
-from ..segmentation import Coverage
+from ..segmentation import PASSAGE_LIMIT, Coverage
 
 # A table on the terminal is to be read; everything is in the files.
 MOST_ROWS = 60
@@ -48,9 +48,8 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
     line = f"{name}: {coverage.encoded_passages} passages, {coverage.encoded_tokens:,} tokens"
     if coverage.left_out:
         reasons = ", ".join(f"{count:,} characters: {reason}" for reason, count in coverage.left_out.items())
-        line += (
-            f"; only {coverage.share:.0%} of the text was encoded ({reasons}; --max-passages all encodes every one)"
-        )
+        hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
+        line += f"; only {coverage.share:.0%} of the text was encoded ({reasons}{hint})"
     if coverage.split_sentences:
         line += f"; {coverage.split_sentences} over-long sentences were split"
     return plain(line)
