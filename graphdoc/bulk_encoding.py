@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from itertools import chain, count, islice
 from pathlib import Path
@@ -14,20 +12,20 @@ from typing import Any, Literal
 import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
-from . import coverage_report
+from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision
 from .documents import Document
-from .encoder import LEVELS, WINDOW_PASSAGES, AnyDocument, DocumentEncoder, Level, as_document
+from .encoder import DocumentEncoder
 from .errors import DocumentError, ModelError, OutputError
 from .files import write_atomically
-from .memory import give_back_memory
+from .inference import LEVELS, AnyDocument, Level, as_document
 from .processes import Processes
 from .readers import ReadingReport, Skipped
 from .readers.identities import SeenIds
 from .sentences import replace_surrogates
 from .vector_folder import ANOTHER_FOLDER, VectorFolder, made_with
 from .vector_manifest import Manifest, read_vectors
-from .vector_shards import CoverageTotals, InputHash, Shard, ShardWriter, account_of
+from .vector_shards import InputHash, Shard, ShardWriter, account_of
 
 __all__ = ["Manifest", "encode_to_disk", "read_vectors"]
 
@@ -86,7 +84,7 @@ def encode_to_disk(
         documents = [documents]
     settings = Settings(level, normalize, dtype, shard_size, token_budget)
     target = VectorFolder(Path(folder), made_with(encoder, asdict(settings)))
-    with Processes(encoder.device) as processes, _warnings_held_back():
+    with Processes(encoder.device) as processes:
         try:
             processes.run_first(lambda: target.prepare(overwrite))
             target.open()
@@ -111,7 +109,7 @@ def encode_to_disk(
             target.leave_if_empty()
             raise
     if processes.is_first:
-        _warn_of_left_out(manifest.coverage)
+        manifest.coverage.warn()
     return manifest
 
 
@@ -236,29 +234,22 @@ class _Job:
         account: dict[str, Any] = {}
 
         def write(temporary: Path) -> None:
-            passages = 0
             with ShardWriter(temporary, settings.level, self._encoder.hidden_size) as writer:
                 for segmented, vectors in self._encoder.stream(
                     self._encodable(watched.watch(share), skipped),
                     level=settings.level,
                     dtype=settings.dtype,
                     token_budget=settings.token_budget,
-                    show_progress=False,
+                    totals=coverage,
+                    bar=self._bar,
                 ):
-                    coverage.add(segmented.coverage)
                     rows = torch.nn.functional.normalize(vectors, dim=-1) if settings.normalize else vectors
                     writer.add(segmented, rows)
-                    self._bar.update(1)
-                    passages += len(segmented.passages)
-                    if passages >= WINDOW_PASSAGES:
-                        give_back_memory()
-                        passages = 0
                 account.update(account_of(self._target.made_with, watched, writer.rows, coverage, skipped))
                 writer.finish(account)
 
         self._target.reopen()
         write_atomically(self._target.path(number), write)
-        give_back_memory()
         return self._target.read_shard(number, account)
 
     def _encodable(self, documents: Iterable[Document], skipped: list[Skipped]) -> Iterator[Document]:
@@ -300,25 +291,3 @@ def _progress_bar(show: bool | None, documents: Any, processes: Processes) -> tq
     shown = processes.is_first and (sys.stderr.isatty() if show is None else show)
     total = len(documents) if isinstance(documents, Sized) else None
     return tqdm(total=total, desc="Encoding", unit=" documents", disable=not shown, delay=0.5 if show is None else 0)
-
-
-@contextmanager
-def _warnings_held_back() -> Iterator[None]:
-    """Keep back what every shard says about text left out; the run says it once, in sums."""
-    source = Path(coverage_report.__file__).name
-
-    def is_other(record: logging.LogRecord) -> bool:
-        return record.filename != source
-
-    coverage_report.logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        coverage_report.logger.removeFilter(is_other)
-
-
-def _warn_of_left_out(coverage: CoverageTotals) -> None:
-    left_out = coverage_report.LeftOut()
-    left_out.documents, left_out.affected = coverage.documents, coverage.documents_not_whole
-    left_out.characters = coverage.left_out
-    left_out.report()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,29 +17,36 @@ from transformers import PreTrainedTokenizerBase
 
 from .batching import GraphBatch
 from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
-from .coverage_report import LeftOut
+from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision, computed_in, inference, place
 from .documents import Document
-from .errors import DocumentError, ModelError
+from .errors import ModelError
 from .graphs import DocumentGraph, build_graph
-from .modeling import DocumentModel, DocumentOutput
+from .inference import (
+    LEVELS,
+    AnyDocument,
+    Level,
+    as_document,
+    as_numpy,
+    as_output,
+    progress_bar,
+    require_text,
+    run_model,
+    vectors_at,
+    windows_of,
+)
+from .memory import give_back_memory
+from .modeling import DocumentModel
 from .modeling.attribution import passage_terms
 from .segmentation import SegmentationConfig, SegmentedDocument, Segmenter
 from .similarity import Comparison, EncodedDocument
-from .similarity.encoded_document import Vectors, section_vectors
+from .similarity.encoded_document import Vectors
 
 if TYPE_CHECKING:
     from .analysis.attention import AttentionTable
     from .bulk_encoding import Manifest
 
 logger = logging.getLogger(__name__)
-
-Level = Literal["document", "section", "passage"]
-LEVELS = ("document", "section", "passage")
-AnyDocument = Document | str | Mapping[str, Any]
-
-# Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
-WINDOW_PASSAGES = 4096
 
 
 class DocumentEncoder:
@@ -187,9 +193,13 @@ class DocumentEncoder:
         return self.segmenter.segment(as_document(document))
 
     def graph(self, document: AnyDocument) -> DocumentGraph:
-        """Build the graph that the model would see."""
+        """Build the graph that the model would see.
+
+        Raises:
+            DocumentError: the document has no text.
+        """
         config = self.model.config
-        return build_graph(self.segment(document), config.graph_kind, window=config.window)
+        return build_graph(self._segment_one(document), config.graph_kind, window=config.window)
 
     def encode(
         self,
@@ -229,10 +239,10 @@ class DocumentEncoder:
         if normalize:
             parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
         if level == "document" and not single:
-            return _as_output(torch.cat(parts) if parts else torch.zeros(0, self.hidden_size), output)
+            return as_output(torch.cat(parts) if parts else torch.zeros(0, self.hidden_size), output)
         if single:
-            return _as_output(parts[0][0] if level == "document" else parts[0], output)
-        return [_as_output(part, output) for part in parts]
+            return as_output(parts[0][0] if level == "document" else parts[0], output)
+        return [as_output(part, output) for part in parts]
 
     def stream(
         self,
@@ -242,6 +252,8 @@ class DocumentEncoder:
         dtype: Precision | None = None,
         token_budget: int | None = None,
         show_progress: bool | None = None,
+        totals: CoverageTotals | None = None,
+        bar: tqdm[Any] | None = None,
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Encode documents one window after another, in constant memory.
 
@@ -251,6 +263,8 @@ class DocumentEncoder:
             dtype: compute the transformer in this precision.
             token_budget: most tokens (with padding) that go through the transformer at once.
             show_progress: show a bar; None shows it on a terminal when the work is long.
+            totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
+            bar: a bar to advance by documents instead of one of this call's own.
 
         Yields:
             Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)`` or
@@ -266,16 +280,19 @@ class DocumentEncoder:
         if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
             documents = [documents]
         total = len(documents) if isinstance(documents, Sequence) else None
-        left_out = LeftOut()
-        with _progress_bar(show_progress, total) as bar:
-            for window in self._windows(documents):
-                left_out.add(window)
-                _, _, output = self._run(window, dtype, token_budget, bar=bar)
+        counted = CoverageTotals() if totals is None else totals
+        with progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown:
+            for window in windows_of(documents, self.segmenter):
+                for segmented in window:
+                    counted.add(segmented.coverage)
+                _, _, output = run_model(self.model, window, self._precision(dtype), token_budget, bar=shown)
                 starts = np.cumsum([0, *(len(segmented.passages) for segmented in window)]).tolist()
                 for position, segmented in enumerate(window):
                     rows = slice(starts[position], starts[position + 1])
-                    yield segmented, _vectors_at(level, segmented, output, position, rows)
-        left_out.report()
+                    yield segmented, vectors_at(level, segmented, output, position, rows)
+                give_back_memory()
+        if totals is None:
+            counted.warn()
 
     def compare(
         self, a: AnyDocument, b: AnyDocument | None = None, *, sentences: bool = False, dtype: Precision | None = None
@@ -317,7 +334,7 @@ class DocumentEncoder:
         from .analysis.attention import AttentionTable
 
         segmented = self._segment_one(document)
-        batch, _, output = self._run([segmented], attention=True)
+        batch, _, output = run_model(self.model, [segmented], self._precision(None), attention=True)
         return AttentionTable.of(segmented, batch, output, self.describe())
 
     def encode_document(
@@ -329,20 +346,22 @@ class DocumentEncoder:
             DocumentError: the document has no text.
         """
         segmented = self._segment_one(document)
-        batch, vectors, output = self._run([segmented], dtype, attention=True)
+        batch, vectors, output = run_model(self.model, [segmented], self._precision(dtype), attention=True)
         with inference(self.model):
             terms = passage_terms(self.model, vectors, batch, output)
         assert output.documents is not None and output.passages is not None
         weights = output.readout_weights
         count = len(segmented.passages)
         spans, sentence_vectors = self._encode_sentences(segmented, dtype) if sentences else (None, None)
-        LeftOut([segmented]).report()
+        totals = CoverageTotals()
+        totals.add(segmented.coverage)
+        totals.warn()
         return EncodedDocument(
             segmented,
-            _numpy(output.documents[0]),
-            _numpy(output.passages),
-            _numpy(terms),
-            np.full(count, 1 / count, np.float32) if weights is None else _numpy(weights),
+            as_numpy(output.documents[0]),
+            as_numpy(output.passages),
+            as_numpy(terms),
+            np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
             spans,
             sentence_vectors,
         )
@@ -358,50 +377,11 @@ class DocumentEncoder:
 
     def _segment_one(self, document: AnyDocument) -> SegmentedDocument:
         segmented = self.segment(as_document(document).without_surrogates())
-        _check_text(segmented)
+        require_text(segmented)
         return segmented
 
-    def _windows(self, documents: Iterable[AnyDocument]) -> Iterator[list[SegmentedDocument]]:
-        """Gather documents until their passages fill a window; the window does not depend on what follows it."""
-        source = iter(documents)
-        window: list[SegmentedDocument] = []
-        passages = 0
-        while block := [as_document(document) for document in islice(source, 64)]:
-            for segmented in self.segmenter.segment_many(block):
-                _check_text(segmented)
-                window.append(segmented)
-                passages += len(segmented.passages)
-                if passages >= WINDOW_PASSAGES:
-                    yield window
-                    window, passages = [], 0
-        if window:
-            yield window
-
-    def _run(
-        self,
-        window: Sequence[SegmentedDocument],
-        dtype: Precision | None = None,
-        token_budget: int | None = None,
-        *,
-        attention: bool = False,
-        bar: tqdm[Any] | None = None,
-    ) -> tuple[GraphBatch, Tensor, DocumentOutput]:
-        """Run the model over documents: their batch, the pooled passage vectors and the output."""
-        config = self.model.config
-        batch = GraphBatch.from_documents(window, config.graph_kind, config.window).to(self.device)
-        total, done, shown = len(batch.token_ids), 0, 0
-
-        def advance(passages: int) -> None:
-            nonlocal done, shown
-            done += passages
-            if bar is not None:
-                bar.update(len(window) * done // total - shown)
-                shown = len(window) * done // total
-
-        with inference(self.model):
-            with computed_in(dtype, self.model.passage_encoder, self.name):
-                vectors = self.model.encode_passages(batch, token_budget, advance)
-            return batch, vectors, self.model.encode_graphs(vectors, batch, attention)
+    def _precision(self, dtype: Precision | None) -> AbstractContextManager[Any]:
+        return computed_in(dtype, self.model.passage_encoder, self.name)
 
     def _encode_sentences(
         self, segmented: SegmentedDocument, dtype: Precision | None
@@ -413,59 +393,6 @@ class DocumentEncoder:
         spans = tuple(whole.passages[row] for row in kept)
         chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
         with inference(self.model):
-            with computed_in(dtype, self.model.passage_encoder, self.name):
+            with self._precision(dtype):
                 vectors = self.model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
-            return spans, _numpy(self.model.initial_passages(vectors))
-
-
-def _vectors_at(
-    level: Level, segmented: SegmentedDocument, output: DocumentOutput, position: int, rows: slice
-) -> Tensor:
-    assert output.documents is not None and output.passages is not None
-    if level == "document":
-        return output.documents[position : position + 1].cpu()
-    passages = output.passages[rows].cpu()
-    if level == "passage":
-        return passages
-    sections = np.array([passage.section for passage in segmented.passages])
-    _, inverse = np.unique(sections, return_inverse=True)
-    weights = (
-        np.ones(len(sections), np.float32) if output.readout_weights is None else _numpy(output.readout_weights[rows])
-    )
-    return torch.from_numpy(section_vectors(_numpy(passages), weights, inverse, int(inverse.max()) + 1))
-
-
-def _as_output(tensor: Tensor, output: str) -> Any:
-    return tensor.numpy() if output == "numpy" else tensor
-
-
-def _numpy(tensor: Tensor) -> Vectors:
-    return tensor.float().cpu().numpy()
-
-
-def as_document(value: object) -> Document:
-    """Take a document, a string without structure, or a row as a document.
-
-    Raises:
-        DocumentError: it is something else, or a row without text.
-    """
-    if isinstance(value, Document):
-        return value
-    if isinstance(value, str):
-        return Document.from_text(value)
-    if isinstance(value, Mapping):
-        return Document.from_mapping(value)
-    hint = "; read it with Document.from_file" if isinstance(value, Path) else ""
-    raise DocumentError(
-        f"{type(value).__name__} is no document{hint or '; give a Document, a string or a mapping with text'}"
-    )
-
-
-def _check_text(segmented: SegmentedDocument) -> None:
-    if not segmented.passages:
-        raise DocumentError(f"document {segmented.document.id!r} has no text to encode; leave it out")
-
-
-def _progress_bar(show: bool | None, total: int | None) -> Any:
-    hidden = not (sys.stderr.isatty() if show is None else show)
-    return tqdm(total=total, desc="Encoding", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)
+            return spans, as_numpy(self.model.initial_passages(vectors))

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from .coverage_totals import CoverageTotals
 from .errors import OutputError
 from .files import write_text
 from .plain_text import one_line
 from .readers import Skipped
 from .sentences import replace_surrogates
-from .vector_shards import FORMAT, FORMAT_VERSION, CoverageTotals, Shard, file_checksum, read_rows
+from .vector_shards import FORMAT, FORMAT_VERSION, Shard, file_checksum, read_rows
 
 if TYPE_CHECKING:
     from rich.console import Console

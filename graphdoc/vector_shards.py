@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 
+from .coverage_totals import CoverageTotals
 from .documents import Document
 from .errors import OutputError
+from .inference import Level
 from .readers import Skipped
-from .segmentation import Coverage, SegmentedDocument
+from .segmentation import SegmentedDocument
 from .sentences import replace_surrogates
 
 if TYPE_CHECKING:
@@ -29,63 +30,6 @@ FORMAT = "graphdoc vectors"
 FORMAT_VERSION = 1
 METADATA_KEY = b"graphdoc"
 ROWS_PER_GROUP = 4096
-
-Level = Literal["document", "section", "passage"]
-
-
-@dataclass(slots=True)
-class CoverageTotals:
-    """What of many documents was encoded and what was left out, in sums of :class:`~graphdoc.segments.Coverage`.
-
-    Args:
-        documents: documents counted.
-        documents_not_whole: those of which something was left out.
-        left_out: characters left out by reason.
-    """
-
-    documents: int = 0
-    documents_not_whole: int = 0
-    characters: int = 0
-    encoded_characters: int = 0
-    tokens: int = 0
-    encoded_tokens: int = 0
-    passages: int = 0
-    encoded_passages: int = 0
-    split_sentences: int = 0
-    empty_sections: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> CoverageTotals:
-        """The totals that :meth:`to_dict` wrote."""
-        return cls(**{**values, "left_out": Counter(values["left_out"])})
-
-    def add(self, coverage: Coverage) -> None:
-        """Count one more document."""
-        self.documents += 1
-        self.documents_not_whole += bool(coverage.left_out)
-        self.left_out.update(coverage.left_out)
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(coverage, name))
-
-    def merge(self, other: CoverageTotals) -> None:
-        """Count the documents of other totals too."""
-        self.documents += other.documents
-        self.documents_not_whole += other.documents_not_whole
-        self.left_out.update(other.left_out)
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, reasons in alphabetical order."""
-        return {**asdict(self), "left_out": dict(sorted(self.left_out.items()))}
-
-
-_SUMS = tuple(
-    entry.name
-    for entry in fields(CoverageTotals)
-    if entry.name not in ("documents", "documents_not_whole", "left_out")
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,164 @@
+"""Running a document model over documents: windows of passages in, vectors on the CPU out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from .batching import GraphBatch
+from .devices import inference
+from .documents import Document
+from .errors import DocumentError
+from .modeling import DocumentModel, DocumentOutput
+from .segmentation import SegmentedDocument, Segmenter
+from .similarity.encoded_document import Vectors, section_vectors
+
+Level = Literal["document", "section", "passage"]
+LEVELS = ("document", "section", "passage")
+AnyDocument = Document | str | Mapping[str, Any]
+
+# Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.
+WINDOW_PASSAGES = 4096
+# Documents that are made ready together, so that their passages are tokenised in one call.
+BLOCK_DOCUMENTS = 64
+
+
+def windows_of(documents: Iterable[AnyDocument], segmenter: Segmenter) -> Iterator[list[SegmentedDocument]]:
+    """Gather documents until their passages fill a window; a window does not depend on what follows it.
+
+    Raises:
+        DocumentError: a document has no text, or something is no document.
+    """
+    source = iter(documents)
+    window: list[SegmentedDocument] = []
+    passages = 0
+    while block := [as_document(document) for document in islice(source, BLOCK_DOCUMENTS)]:
+        for segmented in segmenter.segment_many(block):
+            require_text(segmented)
+            window.append(segmented)
+            passages += len(segmented.passages)
+            if passages >= WINDOW_PASSAGES:
+                yield window
+                window, passages = [], 0
+    if window:
+        yield window
+
+
+def run_model(
+    model: DocumentModel,
+    window: Sequence[SegmentedDocument],
+    precision: AbstractContextManager[Any],
+    token_budget: int | None = None,
+    *,
+    attention: bool = False,
+    bar: tqdm[Any] | None = None,
+) -> tuple[GraphBatch, Tensor, DocumentOutput]:
+    """Run a model over documents, in eval mode and without gradients.
+
+    Args:
+        model: the model.
+        window: the documents.
+        precision: context that the transformer computes in.
+        token_budget: most tokens (with padding) that go through the transformer at once.
+        attention: whether the output holds attention weights.
+        bar: a bar to advance by documents while their passages are encoded.
+
+    Returns:
+        The batch; pooled passage vectors ``(passages, encoder hidden)``; the output.
+    """
+    config = model.config
+    batch = GraphBatch.from_documents(window, config.graph_kind, config.window).to(model.device)
+    total, done, shown = len(batch.token_ids), 0, 0
+
+    def advance(passages: int) -> None:
+        nonlocal done, shown
+        done += passages
+        if bar is not None:
+            bar.update(len(window) * done // total - shown)
+            shown = len(window) * done // total
+
+    with inference(model):
+        with precision:
+            vectors = model.encode_passages(batch, token_budget, advance)
+        return batch, vectors, model.encode_graphs(vectors, batch, attention)
+
+
+def vectors_at(
+    level: Level, segmented: SegmentedDocument, output: DocumentOutput, position: int, rows: slice
+) -> Tensor:
+    """Vectors of one document of a batch, on the CPU.
+
+    Args:
+        level: ``document``, ``section`` or ``passage``.
+        segmented: the document.
+        output: the output of its batch.
+        position: place of the document in the batch.
+        rows: its passages among those of the batch.
+
+    Returns:
+        ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, hidden)``.
+    """
+    assert output.documents is not None and output.passages is not None
+    if level == "document":
+        return output.documents[position : position + 1].cpu()
+    passages = output.passages[rows].cpu()
+    if level == "passage":
+        return passages
+    sections = np.array([passage.section for passage in segmented.passages])
+    _, inverse = np.unique(sections, return_inverse=True)
+    readout = output.readout_weights
+    weights = np.ones(len(sections), np.float32) if readout is None else as_numpy(readout[rows])
+    return torch.from_numpy(section_vectors(as_numpy(passages), weights, inverse, int(inverse.max()) + 1))
+
+
+def as_output(tensor: Tensor, output: str) -> Any:
+    """The tensor itself, or the array it holds for ``numpy``."""
+    return tensor.numpy() if output == "numpy" else tensor
+
+
+def as_numpy(tensor: Tensor) -> Vectors:
+    """The numbers of a tensor in fp32 as an array."""
+    return tensor.float().cpu().numpy()
+
+
+def as_document(value: object) -> Document:
+    """Take a document, a string without structure, or a row as a document.
+
+    Raises:
+        DocumentError: it is something else, or a row without text.
+    """
+    if isinstance(value, Document):
+        return value
+    if isinstance(value, str):
+        return Document.from_text(value)
+    if isinstance(value, Mapping):
+        return Document.from_mapping(value)
+    hint = "; read it with Document.from_file" if isinstance(value, Path) else ""
+    raise DocumentError(
+        f"{type(value).__name__} is no document{hint or '; give a Document, a string or a mapping with text'}"
+    )
+
+
+def require_text(segmented: SegmentedDocument) -> None:
+    """Refuse a document that has no passage.
+
+    Raises:
+        DocumentError: there is nothing to encode.
+    """
+    if not segmented.passages:
+        raise DocumentError(f"document {segmented.document.id!r} has no text to encode; leave it out")
+
+
+def progress_bar(show: bool | None, total: int | None) -> tqdm[Any]:
+    """A bar that counts documents; None shows it on a terminal when the work is long."""
+    hidden = not (sys.stderr.isatty() if show is None else show)
+    return tqdm(total=total, desc="Encoding", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)
