@@ -152,13 +152,13 @@ class TestEncode:
         self, tiny: DocumentEncoder, structured: list[Document], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = tiny.encode(structured * 3)
-        monkeypatch.setattr("graphdoc.encoder.WINDOW_PASSAGES", 3)
+        monkeypatch.setattr("graphdoc.inference.WINDOW_PASSAGES", 3)
         np.testing.assert_allclose(tiny.encode(structured * 3), whole, atol=1e-5)
         found = [segmented.document.id for segmented, _ in tiny.stream(iter(structured * 3))]
         assert found == ["first", "second", "third"] * 3
 
     def test_a_stream_does_not_run_ahead(self, tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("graphdoc.encoder.WINDOW_PASSAGES", 64)
+        monkeypatch.setattr("graphdoc.inference.WINDOW_PASSAGES", 64)
         taken = 0
 
         def endless() -> Iterator[str]:
