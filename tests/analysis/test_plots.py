@@ -46,7 +46,7 @@ def test_files(
     if suffix == ".png":
         pixels = imread(path)
         assert min(pixels.shape[:2]) > 500
-        assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 20
+        assert len(np.unique(pixels[::7, ::7].reshape(-1, pixels.shape[2]), axis=0)) > 8
     if suffix == ".svg":
         lxml.etree.parse(path)
 
