@@ -392,6 +392,15 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, me
     assert [entry.source for entry in reasons] == [str(path)]
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.jsonl", "a.json", "a.csv", "a.parquet", "a.txt.gz"])
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    assert "it is a pipe, a socket or a device, not a file; send its content to - instead" in error(tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    assert "it is a pipe, a socket or a device" in error(tmp_path / name)
+
+
 def test_truncated_gzip_gives_the_rows_before(tmp_path: Path) -> None:
     path = tmp_path / "c.jsonl.gz"
     rows = [{"id": str(number), "text": os.urandom(500).hex()} for number in range(100)]

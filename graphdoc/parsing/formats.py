@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import re
+import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -103,6 +104,10 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     if "\0" in str(path):
         raise DocumentError("its path contains a NUL character; check the path")
     try:
+        mode = path.stat().st_mode
+        # Opening a named pipe waits for a writer, and a device such as /dev/zero has no end.
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise DocumentError("it is a pipe, a socket or a device, not a file; send its content to - instead")
         with path.open("rb") as stream:
             if path.name.lower().endswith(".gz"):
                 with gzip.open(stream) as uncompressed:
