@@ -471,6 +471,30 @@ def test_encodings(tmp_path: Path) -> None:
     assert "cannot be read line by line as utf-16" in error(tmp_path / "e.csv", encoding="utf-16")
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_mark_is_no_utf_8(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("Some ordinary text.".encode(encoding))
+    assert error(path) == (
+        f"{path}: it is not utf-8 text but UTF-16 without a byte order mark; give --encoding {encoding}"
+    )
+    assert [document.text for document in read_documents(path, encoding=encoding)] == ["Some ordinary text."]
+
+
+@pytest.mark.parametrize("name", ["undefined", "idna", "punycode"])
+def test_encodings_that_cannot_read_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DocumentError, match="is no known text encoding"):
+        read_documents([], encoding=name)
+    (tmp_path / "a.html").write_bytes(f"<meta charset='{name}'><p>é".encode("latin-1"))
+    assert "it is not utf-8 text (byte 0xe9" in error(tmp_path / "a.html")
+
+
+def test_json_in_utf_16_needs_its_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"text": "Text."}', encoding="utf-8")
+    assert "it is not utf-16 text (UTF-16 stream does not start with BOM)" in error(path, encoding="utf-16")
+
+
 def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
     for name in ("one.jsonl", "two.jsonl"):
         (tmp_path / name).write_text(json_lines(ROWS), encoding="utf-8")

@@ -42,6 +42,9 @@ KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats al
 _DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
+# These codecs are for single names: they have no place for an error, and do not read on after a part.
+_FOR_HOST_NAMES = frozenset({"idna", "punycode"})
+_SAMPLE, _FEWEST_NULS = 4096, 4
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -122,11 +125,14 @@ def check_encoding(encoding: str) -> None:
     """Raise a DocumentError if Python does not know the encoding."""
     try:
         "".encode(encoding)
-    except LookupError:
-        raise DocumentError(f"{encoding!r} is no known text encoding; try utf-8, latin-1 or cp1252") from None
+        unfit = codecs.lookup(encoding).name in _FOR_HOST_NAMES
+    except (LookupError, ValueError):
+        unfit = True
+    if unfit:
+        raise DocumentError(f"{encoding!r} is no known text encoding; try utf-8, latin-1 or cp1252")
 
 
-def decoding_error(error: UnicodeDecodeError, encoding: str, offset: int = 0) -> DocumentError:
+def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> DocumentError:
     """Say where bytes are not text in the given encoding.
 
     Args:
@@ -134,11 +140,11 @@ def decoding_error(error: UnicodeDecodeError, encoding: str, offset: int = 0) ->
         encoding: name of the encoding.
         offset: position in the file of the bytes that were decoded.
     """
-    byte = error.object[error.start]
-    return DocumentError(
-        f"it is not {encoding} text (byte 0x{byte:02x} at offset {offset + error.start:,}); "
-        "give its encoding, for example --encoding latin-1"
-    )
+    if isinstance(error, UnicodeDecodeError):
+        reason = f"byte 0x{error.object[error.start]:02x} at offset {offset + error.start:,}"
+    else:
+        reason = " ".join(str(error).split())
+    return DocumentError(f"it is not {encoding} text ({reason}); give its encoding, for example --encoding latin-1")
 
 
 def decode(content: bytes, encoding: str, kind: str = "text") -> str:
@@ -155,19 +161,32 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
         The text.
 
     Raises:
-        DocumentError: the bytes are not text in that encoding.
+        DocumentError: the bytes are not text in that encoding, or are UTF-16 without a byte order mark.
     """
     for mark, marked_encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
             encoding = marked_encoding
             break
     try:
-        return content.decode(encoding)
-    except UnicodeDecodeError as error:
+        text = content.decode(encoding)
+    except UnicodeError as error:
         declared = _DECLARED.search(content, 0, 2048) if kind in ("html", "xml") else None
         if declared is not None:
             try:
                 return content.decode(declared[1].decode("ascii"))
-            except (UnicodeDecodeError, LookupError):
+            except (UnicodeError, LookupError):
                 pass
         raise decoding_error(error, encoding) from None
+    _refuse_utf_16(text, encoding)
+    return text
+
+
+def _refuse_utf_16(text: str, encoding: str) -> None:
+    """Refuse text with a NUL at every second place, which UTF-16 gives when it is taken for something else."""
+    sample = text[:_SAMPLE]
+    halves = [sample[first::2].count("\0") for first in (0, 1)]
+    if max(halves) >= max(_FEWEST_NULS, len(sample) // 4) and not min(halves):
+        order = "be" if halves[0] else "le"
+        raise DocumentError(
+            f"it is not {encoding} text but UTF-16 without a byte order mark; give --encoding utf-16-{order}"
+        )

@@ -205,6 +205,8 @@ class _JsonBuffer:
             text = self._decoder.decode(block, final=not block)
         except UnicodeDecodeError as error:
             raise decoding_error(error, self._encoding, self._offset + len(block) - len(error.object)) from None
+        except UnicodeError as error:
+            raise decoding_error(error, self._encoding) from None
         self._offset += len(block)
         self._text = self._text[self._position :] + text
         self._position = 0
