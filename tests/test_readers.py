@@ -346,6 +346,9 @@ def test_broken_table_rows_are_named_and_can_be_skipped(tmp_path: Path) -> None:
         ('[{"id": "a", "text": "A."}\n{"id": "b"}]', "", "invalid JSON at line 2: ',' or ']' expected"),
         ('[{"id": "a", "text": "A."}, 5]', ": item 2", "a JSON object is expected, not a number"),
         ('{"id": "a", "text": "A."}\n{"id": "b", "text": "B."}', ":2", "name the file .jsonl"),
+        ('[{"id": "a", "text": "A."}]\n\n[{"id": "b"}]', "", "invalid JSON at line 3: more follows the list"),
+        ('[{"id": "a", "text": "A."}, ' + "[" * 200_000, "", "invalid JSON at line 1: it is nested too deeply"),
+        ('[{"id": "a", "text": "A."}, ' + "9" * 5000 + "]", "", "invalid JSON at line 1: Exceeds the limit"),
     ],
 )
 def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: str) -> None:
@@ -399,6 +402,15 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None
     (tmp_path / name).unlink()
     (tmp_path / name).symlink_to("/dev/zero")
     assert "it is a pipe, a socket or a device" in error(tmp_path / name)
+
+
+def test_values_that_python_cannot_hold_are_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    offsets, text = pyarrow.array([0, 2], pyarrow.int32()), pyarrow.py_buffer(b"\xff\xfe")
+    broken = pyarrow.StringArray.from_buffers(1, offsets.buffers()[1], text)
+    for columns in ({"text": broken}, {"text": ["A."], "date": pyarrow.array([2**60], pyarrow.timestamp("us"))}):
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        assert error(path).startswith(f"{path}: it cannot be read as Parquet after row 0: ")
 
 
 def test_truncated_gzip_gives_the_rows_before(tmp_path: Path) -> None:

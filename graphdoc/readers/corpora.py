@@ -138,6 +138,9 @@ def _read_json(stream: IO[bytes], source: str, stem: str, encoding: str) -> Iter
     for number in itertools.count(1):
         following = buffer.next_character()
         if following == "]":
+            buffer.skip_character()
+            if buffer.next_character():
+                raise DocumentError(f"invalid JSON at line {buffer.line}: more follows the list; the rest is not read")
             return
         if number > 1:
             if following != ",":
@@ -187,10 +190,12 @@ class _JsonBuffer:
                     # Doubling keeps the work of decoding a long value again and again linear.
                     self._read(max(_JSON_BLOCK, len(self._text) - self._position))
                     continue
-                line, reason = self.line, "it is nested too deeply"
+                line, reason = self.line, " ".join(str(error).split())
                 if isinstance(error, json.JSONDecodeError):
                     line += self._text.count("\n", self._position, error.pos)
                     reason = error.msg
+                elif isinstance(error, RecursionError):
+                    reason = "it is nested too deeply"
                 raise DocumentError(f"invalid JSON at line {line}: {reason}; the rest is not read") from None
             self._advance(end)
             return value
@@ -282,6 +287,7 @@ def _read_parquet(path: Path) -> Iterator[Record]:
                 for row in batch.to_pylist():
                     number += 1
                     yield Record(f"{path}: row {number}", row)
-        except pyarrow.ArrowException as error:
+        # Texts that are no UTF-8 and dates beyond the year 9999 raise errors of Python.
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())
             raise DocumentError(f"it cannot be read as Parquet after row {number}: {reason}; write it again") from None
