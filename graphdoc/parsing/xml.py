@@ -61,6 +61,7 @@ TEI = Vocabulary(
     notes=names("note"),
 )
 
+_LONGEST_NAME = 60
 _TITLE = Vocabulary(dropped=names("fn xref note"), line_breaks=names("break lb"))
 _PREFERRED = {"tex-math": "math", "orig": "reg", "sic": "corr", "abbr": "expan"}
 # Their text stands in the document in another form, or is no running text at all: not worth a word in the metadata.
@@ -96,9 +97,13 @@ def parse_xml(text: str) -> ParsedDocument:
             return parse_html_tree(root)
         case name:
             raise DocumentError(
-                f"its root element <{one_line(name)}> is unknown; XML is read as JATS (<article>), TEI (<TEI>) or "
+                f"its root element <{_shortened(name)}> is unknown; XML is read as JATS (<article>), TEI (<TEI>) or "
                 "XHTML (<html>): convert it to one of these, to HTML or to plain text"
             )
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}..."
 
 
 def _parse_jats(root: _Element) -> ParsedDocument:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
-_ROOT = re.compile(r"<[^\W\d]")
+# Comments and instructions in a DOCTYPE may hold anything, also what looks like the root element.
+_ROOT = re.compile(r"<!--.*?-->|<\?.*?\?>|(<[^\W\d])", re.DOTALL)
 
 
 def parse_tree(text: str) -> _Element:
@@ -55,6 +56,6 @@ def _refuse_entities(text: str) -> None:
     start = prolog.end() if prolog else 0
     if not text.startswith("<!DOCTYPE", start):
         return
-    root = _ROOT.search(text, start)
+    root = next((found for found in _ROOT.finditer(text, start) if found[1]), None)
     if "<!ENTITY" in text[start : root.start() if root else len(text)]:
         raise DocumentError("its DOCTYPE declares entities, which are not read for safety; save the XML without them")

@@ -80,8 +80,9 @@ BOMB = "<!DOCTYPE l [<!ENTITY a 'aaaa'>{}]><article><body><p>&i;</p></body></art
         '<!DOCTYPE article [<!ENTITY % p SYSTEM "http://192.0.2.1/x.dtd"> %p;]><article/>',
         '<!-- <a> --><?p <b> ?>\n<!DOCTYPE article [<!-- <c> --><!ENTITY e "x">]><article><body>&e;</body></article>',
         '<?xml version="1.0"?><!DOCTYPE html [<!ENTITY e "x">]><html><body>&e;</body></html>',
+        f'<?xml version="1.0"?>{BOMB.replace("[", "[<!-- <a --><?b <c ?>")}',
     ],
-    ids=["bomb", "external", "parameter", "behind comments", "xhtml"],
+    ids=["bomb", "external", "parameter", "behind comments", "xhtml", "behind a comment in xhtml"],
 )
 def test_declared_entities_are_refused(text: str) -> None:
     with pytest.raises(DocumentError, match=r"^document 'a': its DOCTYPE declares entities"):
@@ -99,6 +100,7 @@ def test_an_entity_declaration_in_the_text_is_text() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        (f"<{'a' * 9999}/>", "^its root element <a{60}...> is unknown"),
         ("<rss><channel/></rss>", "its root element <rss> is unknown; XML is read as JATS"),
         ("<article><body></article>", "it is not well-formed XML .*line 1"),
         ("", "it is not well-formed XML"),
