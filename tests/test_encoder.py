@@ -111,6 +111,11 @@ class TestEncode:
             np.testing.assert_allclose(encoded.passages, by_passage, atol=1e-5)
             np.testing.assert_allclose(encoded.sections, by_section, atol=1e-5)
             np.testing.assert_allclose(encoded.vector, (encoded.weights[:, None] * by_passage).sum(axis=0), atol=1e-5)
+            numbers = [span.section for span in encoded.segmented.passages]
+            for row, number in enumerate(dict.fromkeys(numbers)):
+                members = np.array(numbers) == number
+                weights = encoded.weights[members] / encoded.weights[members].sum()
+                np.testing.assert_allclose(by_section[row], weights @ by_passage[members], atol=1e-5)
 
     @pytest.mark.parametrize(("level", "dimensions"), [("document", 1), ("section", 2), ("passage", 2)])
     def test_a_single_document_has_no_first_axis(
@@ -163,7 +168,7 @@ class TestEncode:
 
         def endless() -> Iterator[str]:
             nonlocal taken
-            while True:
+            while taken < 1000:
                 taken += 1
                 yield f"Text number {taken}."
 
@@ -243,6 +248,9 @@ class TestPassageLimit:
         expected = f"2 of 3 documents were not encoded whole ({2 * coverage.left_out['passage limit']:,} characters"
         assert record.getMessage().startswith(expected)
         assert "max_passages=None" in record.getMessage()
+        caplog.clear()
+        encoder.compare(self.text)
+        assert "1 of 1 documents were not encoded whole" in caplog.text
 
     def test_all_passages(self, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture) -> None:
         encoder = tiny_encoder(max_passages=None, graph_kind="window")

@@ -218,6 +218,7 @@ class TestMatches:
         assert all(match.a < match.b for match in matches)
         assert len({(match.a, match.b) for match in matches}) == len(matches)
         np.fill_diagonal(scores, -np.inf)
+        assert all(match.score in (scores[match.a].max(), scores[match.b].max()) for match in matches)
         for row in range(len(vectors)):
             pairs = [(match.a, match.b) for match in matches if row in (match.a, match.b)]
             assert (len(vectors) == 1) == (not pairs)
@@ -326,6 +327,11 @@ class TestJson:
             scores = subject.scores(level)  # type: ignore[arg-type]
             for match in matches[f"{level}s"]:
                 assert match["score"] == scores[match["a"], match["b"]]
+
+    def test_numbers_that_json_does_not_know(self) -> None:
+        comparison = made_of(np.full((2, 3), np.nan))
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            comparison.to_json()
 
     def test_text_is_not_escaped_into_ascii(self, tiny_encoder: EncoderFactory) -> None:
         text = tiny_encoder("bert").compare("Grüße aus Köln.", "海の水。").to_json()
