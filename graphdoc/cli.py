@@ -107,7 +107,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: {error.strerror or error}; free some space and try again", file=sys.stderr)
         _close_output()
         return 2
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        print(f"{name}: there is too little memory; give a smaller document or --max-passages", file=sys.stderr)
+        return 2
     return 0
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """Whether Python or torch, which has a class of its own on accelerators alone, ran out of memory."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or "can't allocate memory" in str(error)
+    )
 
 
 def _close_output() -> None:

@@ -30,7 +30,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         # A link stays a link, and a device such as /dev/null stays a device.
-        place = target.resolve()
+        place = Path(os.path.realpath(target))
         if place.exists() and not place.is_file() and not place.is_dir():
             write(place)
             return target

@@ -57,9 +57,11 @@ class VectorFolder:
         Raises:
             OutputError: the folder cannot be written, or holds something else.
         """
-        if self.folder.exists() and not self.folder.is_dir():
-            raise OutputError(f"{self.folder} is a file; give a folder")
+        if "\0" in str(self.folder):
+            raise OutputError(f"{str(self.folder)!r} is no name for a folder; give another one")
         try:
+            if self.folder.exists() and not self.folder.is_dir():
+                raise OutputError(f"{self.folder} is a file; give a folder")
             self._made_here = not self.folder.exists()
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.folder, prefix=".partial-"):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..documents import Columns, Document
 from ..errors import DocumentError, OutputError
+from ..parsing.formats import split_suffix
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -145,11 +146,12 @@ def write_json(path: str, content: Any) -> None:
         write_text(path, text + "\n")
 
 
-def fill_outputs(options: argparse.Namespace, **files: str) -> None:
+def fill_outputs(options: argparse.Namespace, *sources: str | None, **files: str) -> None:
     """Set the outputs that ``--output FOLDER`` stands for, where they are not given one by one, and check them all.
 
     Args:
         options: the arguments.
+        *sources: what is read.
         **files: name of the file in the folder, by option.
 
     Raises:
@@ -161,32 +163,71 @@ def fill_outputs(options: argparse.Namespace, **files: str) -> None:
         for name, file in files.items():
             if getattr(options, name) is None:
                 setattr(options, name, str(Path(options.output) / file))
-    check_outputs(*(getattr(options, name) for name in files))
+    check_outputs(options, *files)
+    check_apart(sources, *(getattr(options, name) for name in files))
 
 
-def check_outputs(*paths: str | None) -> None:
+def check_outputs(options: argparse.Namespace, *names: str) -> None:
     """Refuse output places that cannot be written before the long work starts.
+
+    Args:
+        options: the arguments.
+        *names: the options that name output files.
 
     Raises:
         OutputError: a place is a folder, its folder cannot be written, or two places are the same.
     """
-    places: set[Path] = set()
-    for path in paths:
-        if path is None or path == "-":
+    places: set[str] = set()
+    for name in names:
+        path = getattr(options, name)
+        if path is None or (path == "-" and name == "json"):
             continue
+        if path == "-":
+            raise OutputError(f"--{name} cannot go to standard output, only --json can; give the name of a file")
         if not path or "\0" in path:
             raise OutputError(f"{path!r} is no name for an output file; give another one")
-        target = Path(path)
-        if target.absolute() in places:
+        if os.path.realpath(path) in places:
             raise OutputError(f"{path} is given for two outputs; give each its own file")
-        places.add(target.absolute())
-        if target.is_dir():
-            raise OutputError(f"{path} is a folder; give the name of a file")
-        folder = next(parent for parent in target.absolute().parents if parent.exists())
-        if not folder.is_dir():
-            raise OutputError(f"{path} cannot be written: {folder} is not a folder; choose another place")
-        if not os.access(folder, os.W_OK):
-            raise OutputError(f"{path} cannot be written: no permission in {folder}; choose another place")
+        places.add(os.path.realpath(path))
+        try:
+            _check_place(Path(path))
+        except OSError as error:
+            raise OutputError(f"{path} cannot be written: {error.strerror}; choose another place") from error
+
+
+def _check_place(path: Path) -> None:
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder; give the name of a file")
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    if not folder.is_dir():
+        raise OutputError(f"{path} cannot be written: {folder} is not a folder; choose another place")
+    if not os.access(folder, os.W_OK):
+        raise OutputError(f"{path} cannot be written: no permission in {folder}; choose another place")
+
+
+def check_apart(sources: Iterable[str | None], *files: str | None, folder: str | None = None) -> None:
+    """Refuse outputs that would replace what is read, or be read themselves when the run goes on.
+
+    Args:
+        sources: what is read.
+        *files: files that are written.
+        folder: a folder of shards that is written.
+
+    Raises:
+        OutputError: a file is one of those that are read, or the folder lies in one that is read.
+    """
+    for source in sources:
+        if not source or source == "-" or "\0" in source:
+            continue
+        place = Path(os.path.realpath(source if os.path.lexists(source) else source.partition("#")[0]))
+        for file in files:
+            target = Path(os.path.realpath(file)) if file and file != "-" else None
+            if target and (
+                target == place or (place in target.parents and target.exists() and split_suffix(target)[1])
+            ):
+                raise OutputError(f"{file} is read, and would be replaced; give another place")
+        if folder and place.is_dir() and place in (inner := Path(os.path.realpath(folder)), *inner.parents):
+            raise OutputError(f"{folder} lies in {source}, all of which is read; give a place outside")
 
 
 def check_image(path: str | None) -> None:

@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compute, print and write."""
-    fill_outputs(options, csv="attention.csv", json="attention.json", plot="attention.png")
+    fill_outputs(options, options.document, csv="attention.csv", json="attention.json", plot="attention.png")
     check_image(options.plot)
     if options.texts and not options.csv:
         raise OutputError("--texts adds columns to --csv FILE, which is not given")

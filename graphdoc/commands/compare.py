@@ -63,7 +63,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compare, print and write."""
-    fill_outputs(options, html="report.html", json="comparison.json", csv="passages.csv", plot="sections.png")
+    outputs = {"html": "report.html", "json": "comparison.json", "csv": "passages.csv", "plot": "sections.png"}
+    fill_outputs(options, options.a, options.b, **outputs)
     check_image(options.plot)
     if options.a == options.b == "-":
         raise DocumentError("standard input can be read only once; name a file for the other document")

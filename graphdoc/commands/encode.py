@@ -10,6 +10,7 @@ from ..errors import DocumentError, OutputError
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
+    check_apart,
     check_outputs,
     load_encoder,
     positive,
@@ -73,7 +74,8 @@ def run(options: argparse.Namespace) -> None:
         raise OutputError("the name of the output folder is empty")
     if options.level != "document" and not options.output:
         raise OutputError(f"--level {options.level} needs --output FOLDER; all else holds document vectors only")
-    check_outputs(options.json, options.csv)
+    check_outputs(options, "json", "csv")
+    check_apart(options.sources, options.json, options.csv, folder=options.output)
     if options.output:
         _encode_to_folder(options)
     else:

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Build, print and write."""
-    fill_outputs(options, json="graph.json", csv="edges.csv", plot="graph.png")
+    fill_outputs(options, options.document, json="graph.json", csv="edges.csv", plot="graph.png")
     check_image(options.plot)
     document = read_one(options.document, options)
     settings = {"graph_kind": options.kind, "window": options.window}

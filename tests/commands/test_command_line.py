@@ -166,6 +166,41 @@ class TestBadPlaces:
         monkeypatch.setattr("os.access", lambda *_: False)
         assert "o.json cannot be written: no permission in " in refused(command, two[0], "--json", "o.json")
 
+    def test_what_is_read_is_not_replaced(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
+        (two[0].parent / "link.html").symlink_to("b.html")
+        for output in ("b.html", "./b.html", "link.html"):
+            message = refused("compare", *two, "--model", model, "--html", output)
+            assert message.endswith(f"{output} is read, and would be replaced; give another place")
+        corpus = two[0].with_name("c.jsonl")
+        corpus.write_text('{"id": "x", "text": "Some text."}\n')
+        assert "c.jsonl is read" in refused("graph", "c.jsonl#x", "--model", model, "--json", "c.jsonl")
+        assert "c.jsonl is read" in refused("encode", two[0].parent, "--model", model, "--json", "./c.jsonl")
+
+    def test_shards_are_not_written_where_they_would_be_read(
+        self, refused: Command, two: tuple[Path, Path], model: str
+    ) -> None:
+        for output in (".", "vectors", "deep/vectors", "../" + two[0].parent.name):
+            message = refused("encode", ".", "--model", model, "--output", output)
+            assert message.endswith(f"{output} lies in ., all of which is read; give a place outside")
+
+    def test_links_to_one_file_are_one_place(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
+        (two[0].parent / "link").symlink_to("o")
+        message = refused("compare", *two, "--model", model, "--json", "o", "--html", "link")
+        assert message.endswith(" is given for two outputs; give each its own file")
+
+    def test_only_json_goes_to_standard_output(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
+        for option in ("--html", "--csv", "--plot"):
+            message = refused("compare", *two, "--model", model, option, "-")
+            assert f"{option} cannot go to standard output, only --json can" in message
+
+    @pytest.mark.parametrize("option", ["--json", "--output"])
+    @pytest.mark.parametrize("command", COMMANDS)
+    def test_names_that_are_too_long(
+        self, refused: Command, two: tuple[Path, Path], model: str, command: str, option: str
+    ) -> None:
+        message = refused(command, two[0], "--model", model, option, "x" * 300)
+        assert "cannot be written: File name too long; choose another place" in message
+
     @pytest.mark.parametrize("option", ["--json", "--csv", "--html", "--plot"])
     def test_full_disk(
         self,
@@ -231,6 +266,24 @@ class TestEnds:
         status, _, _ = graphdoc("compare", *two, "--model", model, "--json", "out.json")
         assert status == 130
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.md", "b.html"]
+
+    @pytest.mark.parametrize(
+        "error", [MemoryError(), RuntimeError("alloc_cpu.cpp: DefaultCPUAllocator: can't allocate memory: 9 bytes\n")]
+    )
+    def test_too_little_memory(
+        self,
+        refused: Command,
+        two: tuple[Path, Path],
+        model: str,
+        error: Exception,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(DocumentEncoder, "compare", fail)
+        message = refused("compare", *two, "--model", model)
+        assert message == "graphdoc compare: there is too little memory; give a smaller document or --max-passages"
 
     def test_a_missing_extra_names_the_command(
         self, refused: Command, two: tuple[Path, Path], model: str, monkeypatch: pytest.MonkeyPatch
