@@ -9,6 +9,7 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib.metadata import entry_points, packages_distributions, version
 from pathlib import Path
 
@@ -101,10 +102,19 @@ def requirements(setup: configparser.ConfigParser) -> dict[str, list[Requirement
     return {name: [Requirement(line) for line in text.split("\n") if line] for name, text in lists.items()}
 
 
+@dataclass(frozen=True)
+class Built:
+    """Names of the files in the sdist, in the wheel made from it and in the wheel made from the tree, and metadata."""
+
+    sdist: set[str]
+    wheel: set[str]
+    wheel_of_tree: set[str]
+    metadata: str
+
+
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str], str]:
-    """Files of the sdist, files of the wheel built from it, and the wheel's metadata."""
-    tree, output = tmp_path_factory.mktemp("tree"), tmp_path_factory.mktemp("built")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    tree = tmp_path_factory.mktemp("tree")
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy2(path, tree)
@@ -116,18 +126,23 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str],
     (tree / "graphdoc" / "checkpoints" / "__pycache__" / "left.cpython-311.pyc").write_bytes(b"")
 
     def build(kind: str, folder: Path) -> Path:
+        output = tmp_path_factory.mktemp(kind)
         program = f"from setuptools import build_meta; print(build_meta.build_{kind}({str(output)!r}))"
         run = subprocess.run([sys.executable, "-c", program], cwd=folder, capture_output=True, text=True)
         assert run.returncode == 0, run.stderr
         return output / run.stdout.split()[-1]
 
+    unpacked = tmp_path_factory.mktemp("unpacked")
     with tarfile.open(build("sdist", tree)) as archive:
         sdist = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-        archive.extractall(output, filter="data")
-    with zipfile.ZipFile(build("wheel", next(path for path in output.iterdir() if path.is_dir()))) as archive:
+        archive.extractall(unpacked, filter="data")
+    with zipfile.ZipFile(build("wheel", tree)) as archive:
+        wheel_of_tree = set(archive.namelist())
+    (source,) = unpacked.iterdir()
+    with zipfile.ZipFile(build("wheel", source)) as archive:
         wheel = set(archive.namelist())
-        metadata = next(name for name in wheel if name.endswith(".dist-info/METADATA"))
-        return sdist, wheel, archive.read(metadata).decode()
+        metadata = archive.read(next(name for name in wheel if name.endswith(".dist-info/METADATA"))).decode()
+    return Built(sdist, wheel, wheel_of_tree, metadata)
 
 
 def test_versions_agree(setup: configparser.ConfigParser) -> None:
@@ -142,8 +157,7 @@ def test_command_is_installed() -> None:
     assert callable(command.load())
 
 
-def test_wheel_holds_every_file_of_the_package(built: tuple[set[str], set[str], str]) -> None:
-    sdist, wheel, _ = built
+def test_wheel_holds_every_file_of_the_package(built: Built) -> None:
     files = {
         path.relative_to(ROOT).as_posix()
         for path in PACKAGE.rglob("*")
@@ -151,27 +165,25 @@ def test_wheel_holds_every_file_of_the_package(built: tuple[set[str], set[str], 
     }
     assert {"graphdoc/py.typed", "graphdoc/checkpoints/mini/config.json"} <= files
     assert any(file.endswith(".jinja") for file in files)
-    assert files - wheel == set()
-    assert files - sdist == set()
+    assert files - built.sdist == set()
+    assert files - built.wheel == set()
 
 
-def test_wheel_holds_nothing_else(built: tuple[set[str], set[str], str]) -> None:
-    sdist, wheel, _ = built
-    assert {name.split("/")[0] for name in wheel} == {"graphdoc", f"graphdoc-{graphdoc.__version__}.dist-info"}
-    assert not [name for name in sdist | wheel if "__pycache__" in name]
+def test_wheel_holds_nothing_else(built: Built) -> None:
+    assert {name.split("/")[0] for name in built.wheel} == {"graphdoc", f"graphdoc-{graphdoc.__version__}.dist-info"}
+    assert built.wheel_of_tree == built.wheel
+    assert not [name for name in built.sdist | built.wheel if "__pycache__" in name]
 
 
-def test_sdist_can_be_tested(built: tuple[set[str], set[str], str]) -> None:
-    sdist, _, _ = built
+def test_sdist_can_be_tested(built: Built) -> None:
     wanted = {"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt", ".ci/run", "tests/conftest.py"}
-    assert wanted - sdist == set()
+    assert wanted - built.sdist == set()
 
 
-def test_metadata(built: tuple[set[str], set[str], str]) -> None:
-    _, wheel, metadata = built
-    assert "\nLicense-Expression: Apache-2.0\n" in metadata
-    assert "\nRequires-Python: >=3.11\n" in metadata
-    assert f"graphdoc-{graphdoc.__version__}.dist-info/licenses/LICENSE" in wheel
+def test_metadata(built: Built) -> None:
+    assert "\nLicense-Expression: Apache-2.0\n" in built.metadata
+    assert "\nRequires-Python: >=3.11\n" in built.metadata
+    assert f"graphdoc-{graphdoc.__version__}.dist-info/licenses/LICENSE" in built.wheel
 
 
 def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) -> None:
