@@ -49,7 +49,8 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
     if coverage.left_out:
         reasons = ", ".join(f"{count:,} characters: {reason}" for reason, count in coverage.left_out.items())
         hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
-        line += f"; only {coverage.share:.0%} of the text was encoded ({reasons}{hint})"
+        share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
+        line += f"; {share} of the text was encoded ({reasons}{hint})"
     if coverage.split_sentences:
         line += f"; {coverage.split_sentences} over-long sentences were split"
     return plain(line)
