@@ -1,8 +1,8 @@
 """How fast are passages encoded, against sentence-transformers and against the machine's own matrix products?
 
-Same weights (all-MiniLM-L6-v2), same passages, one run: the candidates take turns and medians are compared. The rate of
-the hardware is that of plain matrix products of the model's own shapes, measured in between. Floating-point operations
-are counted for real tokens only, without padding: two per weight and token, plus attention.
+Same weights (all-MiniLM-L6-v2), same passages, one run: the candidates take turns and medians are compared. The rate
+of the hardware is that of plain matrix products of the model's own shapes, measured in between. Floating-point
+operations are counted for real tokens only, without padding: two per weight and token, plus attention.
 
     python benchmarks/encoding_speed.py [--passages 1024] [--repeats 5]
 """
@@ -90,7 +90,7 @@ def main() -> None:
         {
             "sentence-transformers fp32": lambda: peer.encode(texts),
             "graphdoc fp32": lambda: encoder.encode(documents, level="passage"),
-            "graphdoc fp32 weights, bf16 autocast": lambda: encoder.encode(documents, level="passage", dtype="bfloat16"),
+            "graphdoc bf16 autocast": lambda: encoder.encode(documents, level="passage", dtype="bfloat16"),
             "graphdoc bf16": lambda: half.encode(documents, level="passage"),
             "products": products,
         },
@@ -137,8 +137,8 @@ def main() -> None:
         "",
         "Goals: fp32 at least 1.25 times and 65 % of the rate; bf16 at least 1.9 times.",
         "",
-        f"- Largest difference of a number from sentence-transformers' unit vectors: {np.abs(ours - theirs).max():.1e}.",
-        f"- Cosine of bf16 to fp32 passage vectors: mean {cosine.mean():.5f}, smallest {cosine.min():.5f} (goal 0.999).",
+        f"- Largest difference from a number of sentence-transformers' vectors: {np.abs(ours - theirs).max():.1e}.",
+        f"- Cosine of bf16 to fp32 vectors: mean {cosine.mean():.5f}, smallest {cosine.min():.5f} (goal 0.999).",
         f"- Graph layers (full graph, 2 layers, 512 wide, 50 passages a document): {shares:.2%} of the time of an "
         "encoding (goal at most 3 %).",
         "- Padding among all cells: "

@@ -49,6 +49,8 @@ def json_lines(rows: Iterable[Any]) -> str:
 
 
 ROWS = [{"id": f"d{number}", "text": f"Text {number}."} for number in range(3)]
+# A time in the file would give the tests of two processes different names.
+CUT_LINES = gzip.compress(json_lines(ROWS).encode(), mtime=0)[:-6]
 
 
 @pytest.mark.parametrize(
@@ -377,8 +379,8 @@ def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: 
         ("a.docx.gz", b"text", "its type .docx.gz is unknown"),
         ("latin.txt", b"caf\xe9", "byte 0xe9 at offset 3); give its encoding, for example --encoding latin-1"),
         ("foo.xml", b"<foo/>", "its root element <foo> is unknown"),
-        ("cut.txt.gz", gzip.compress(b"text" * 100)[:-12], "its gzip data are cut off or damaged"),
-        ("cut.jsonl.gz", gzip.compress(json_lines(ROWS).encode())[:-6], "its gzip data are cut off or damaged"),
+        ("cut.txt.gz", gzip.compress(b"text" * 100, mtime=0)[:-12], "its gzip data are cut off or damaged"),
+        ("cut.jsonl.gz", CUT_LINES, "its gzip data are cut off or damaged"),
         ("no.jsonl.gz", b"plain", "it is not a gzip file although its name ends in .gz"),
         ("no.parquet", b"plain text that is no Parquet", "it cannot be read as Parquet"),
         ("wide.jsonl", json_lines(ROWS).encode("utf-16"), "it is UTF-16, which cannot be read line by line"),

@@ -26,7 +26,9 @@ ROOT = Path(graphdoc.__file__).parent.parent
 
 def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
     """Start the command line in a process of its own."""
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    # A test runner's own idea of the terminal's size shall not reach it.
+    inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    environment = {**inherited, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "graphdoc", *map(str, arguments)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **options)
 
