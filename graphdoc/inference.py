@@ -17,7 +17,7 @@ from tqdm.auto import tqdm
 from .batching import GraphBatch
 from .devices import inference
 from .documents import Document
-from .errors import DocumentError
+from .errors import DocumentError, ModelError
 from .modeling import DocumentModel, DocumentOutput
 from .segmentation import SegmentedDocument, Segmenter
 from .similarity.encoded_document import Vectors, section_vectors
@@ -74,6 +74,9 @@ def run_model(
 
     Returns:
         The batch; pooled passage vectors ``(passages, encoder hidden)``; the output.
+
+    Raises:
+        ModelError: a number in the output is infinite or none.
     """
     config = model.config
     batch = GraphBatch.from_documents(window, config.graph_kind, config.window).to(model.device)
@@ -89,7 +92,13 @@ def run_model(
     with inference(model):
         with precision:
             vectors = model.encode_passages(batch, token_budget, advance)
-        return batch, vectors, model.encode_graphs(vectors, batch, attention)
+        output = model.encode_graphs(vectors, batch, attention)
+    for result in (output.documents, output.passages):
+        if result is not None and not torch.isfinite(result).all():
+            raise ModelError(
+                "the model gives vectors that are no numbers; fetch its weights again, or do without float16"
+            )
+    return batch, vectors, output
 
 
 def vectors_at(

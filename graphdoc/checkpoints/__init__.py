@@ -31,6 +31,7 @@ from ..errors import ModelError, OutputError
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
 from .model_card import model_card
+from .sizes import excessive_size, impossible_size
 
 SHIPPED = Path(__file__).parent
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
@@ -65,7 +66,7 @@ def load_checkpoint(
             loaded: Any = DocumentModel.from_pretrained(
                 folder, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
             )
-        except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        except Exception as error:  # from a foreign configuration transformers raises anything
             raise ModelError(
                 f"{WEIGHTS_FILE} of checkpoint {name} cannot be loaded: {_first_line(error)}; save or fetch it again"
             ) from error
@@ -116,7 +117,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             pretrained = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
         except (RuntimeError, SafetensorError) as error:
             raise ModelError(f"weights of backbone {backbone} cannot be loaded: {_first_line(error)}") from error
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # from a foreign configuration transformers raises anything
             raise _not_found(backbone, error) from error
         model = DocumentModel(config)
     model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
@@ -143,10 +144,13 @@ def _load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTrain
         raise ModelError(f"the tokenizer of {owner} has no vocabulary; {fix}")
     if not tokenizer.is_fast:
         raise ModelError(f"the tokenizer of {owner} is a slow one, without offsets; save it with a tokenizer.json")
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(f"the tokenizer of {owner} has no number as model_max_length; {fix}")
     known = int(config.encoder_config.vocab_size)  # type: ignore[union-attr]
-    if len(tokenizer) > known:
+    tokens = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values()))
+    if tokens > known:
         raise ModelError(
-            f"the tokenizer of {owner} has {len(tokenizer):,} tokens, its passage encoder knows {known:,}; "
+            f"the tokenizer of {owner} has {tokens:,} tokens, its passage encoder knows {known:,}; "
             "take both from the same model"
         )
     return cast(PreTrainedTokenizerBase, tokenizer)
@@ -165,7 +169,7 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
         try:
             encoder_config = AutoConfig.from_pretrained(source)
             encoder_config.name_or_path = ""
-        except (OSError, ValueError, KeyError) as error:
+        except Exception as error:  # from a foreign configuration transformers raises anything
             raise _not_found(backbone, error) from error
     kind = type(encoder_config)
     if encoder_config.is_encoder_decoder or (
@@ -259,7 +263,7 @@ def _is_path(name: str) -> bool:
 def _model_type(folder: Path) -> Any:
     try:
         return json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError, RecursionError, AttributeError):
         return None
 
 
@@ -287,19 +291,22 @@ def _not_found(name: str, error: Exception) -> ModelError:
 def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentConfig:
     try:
         values = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
             f"{CONFIG_FILE} of checkpoint {name} cannot be read: {_first_line(error)}; save or fetch it again"
         ) from error
     kind = values.get("model_type") if isinstance(values, dict) else None
     if kind != DocumentConfig.model_type:
         raise ModelError(
-            f"{name} is a {kind or 'nameless'!r} model, not a graphdoc checkpoint; "
+            f"{name} is a {str(kind or 'nameless')[:60]!r} model, not a graphdoc checkpoint; "
             f"start from it with DocumentEncoder.from_backbone({name!r})"
         )
     if not isinstance(values.get("encoder_config"), dict):
         raise ModelError(f"{CONFIG_FILE} of checkpoint {name} has no encoder_config; save the model again")
     _check_settings(settings, name)
+    excess = excessive_size(values)
+    if excess:
+        raise ModelError(f"{CONFIG_FILE} of checkpoint {name} is not valid: {excess}; save or fetch it again")
     return _checked_config({**values, **settings}, name)
 
 
@@ -312,13 +319,17 @@ def _check_settings(settings: dict[str, Any], name: str) -> None:
 
 def _checked_config(values: dict[str, Any], name: str) -> DocumentConfig:
     try:
-        config = DocumentConfig(**values)
+        with _quiet_transformers():
+            config = DocumentConfig(**values)
     except (TypeError, ValueError, KeyError) as error:
         raise ModelError(f"configuration of {name} is not valid: {_first_line(error)}") from error
     except Exception as error:  # huggingface_hub's strict dataclasses raise their own kind
         raise ModelError(
             f"configuration of {name} is not valid: {_shortened(' '.join(str(error).split()))}"
         ) from error
+    impossible = impossible_size(config.encoder_config)
+    if impossible:
+        raise ModelError(f"configuration of {name} is not valid: {impossible}")
     limit = token_limit(config.encoder_config)
     if config.passage_tokens > limit:
         raise ModelError(f"passage_tokens={config.passage_tokens} exceeds the {limit} tokens that {name} can read")

@@ -106,6 +106,9 @@ class DocumentConfig(PreTrainedConfig):
             if type(value) is not int or value < least:
                 none = " or None" if name in _MAY_BE_NONE else ""
                 raise ValueError(f"{name}={value!r} must be a whole number of at least {least}{none}")
+        language: object = self.language
+        if not isinstance(language, str):
+            raise ValueError(f"language={language!r} must be a code such as 'en'")
         for name in _FLAGS:
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name}={value!r} must be true or false")

@@ -229,6 +229,66 @@ class TestBrokenCheckpoints:
         (checkpoint / WEIGHTS_FILE).write_bytes(b"PK\x03\x04 this is no safetensors file" * 50)
         assert "cannot be loaded" in refusal(checkpoint)
 
+    @pytest.mark.parametrize(
+        ("key", "value", "message"),
+        [
+            ("hidden_size", 0, "hidden_size=0 must be at least 1"),
+            ("num_attention_heads", -1, "num_attention_heads=-1 must be at least 1"),
+            ("num_attention_heads", 5, "cannot be loaded"),
+            ("hidden_size", 10**30, "cannot be loaded"),
+            ("vocab_size", -1, "vocab_size=-1 must be at least 1"),
+            ("num_hidden_layers", 10**9, "num_hidden_layers=1e+09 is more than the 10,000 there may be"),
+            ("num_labels", 10**12, "num_labels=1e+12 is more than the 1,000,000 there may be"),
+            ("pad_token_id", -5, "pad_token_id=-5 is none of the 400 tokens"),
+            ("pad_token_id", 400, "pad_token_id=400 is none of the 400 tokens"),
+            ("hidden_act", "nonsense", "cannot be loaded: 'nonsense'"),
+            ("model_type", "timm_backbone", "checkpoint"),
+        ],
+    )
+    def test_impossible_encoders(self, checkpoint: Path, key: str, value: Any, message: str) -> None:
+        values = json.loads((checkpoint / CONFIG_FILE).read_text())
+        values["encoder_config"][key] = value
+        (checkpoint / CONFIG_FILE).write_text(json.dumps(values))
+        assert message in refusal(checkpoint)
+
+    def test_configurations_that_cannot_be_built(self, checkpoint: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        values = json.loads((checkpoint / CONFIG_FILE).read_text())
+        for wrong, message in (
+            ({"graph_layers": 10**6}, "graph_layers=1e+06 is more than the 10,000"),
+            ({"quantization_config": 5}, "cannot be loaded"),
+            ({"quantization_config": {"load_in_8bit": True, "quant_method": "bitsandbytes"}}, "cannot be loaded"),
+            ({"language": 5}, "language=5 must be a code such as 'en'"),
+            ({"model_type": "x" * 9999}, "is a 'xxx"),
+        ):
+            (checkpoint / CONFIG_FILE).write_text(json.dumps({**values, **wrong}))
+            assert message in refusal(checkpoint)
+        (checkpoint / CONFIG_FILE).write_text("[" * 200_000)
+        assert "cannot be read: maximum recursion depth" in refusal(checkpoint)
+        assert capfd.readouterr().err == ""
+
+    def test_tokens_beyond_the_vocabulary(self, checkpoint: Path) -> None:
+        tokenizer = json.loads((checkpoint / "tokenizer.json").read_text())
+        name = next(iter(tokenizer["model"]["vocab"]))
+        tokenizer["model"]["vocab"][name] = 5000
+        (checkpoint / "tokenizer.json").write_text(json.dumps(tokenizer))
+        assert "has 5,001 tokens, its passage encoder knows 400" in refusal(checkpoint)
+
+    def test_a_limit_that_is_no_number(self, checkpoint: Path) -> None:
+        settings = json.loads((checkpoint / "tokenizer_config.json").read_text())
+        (checkpoint / "tokenizer_config.json").write_text(json.dumps({**settings, "model_max_length": "x"}))
+        assert "has no number as model_max_length" in refusal(checkpoint)
+
+    @pytest.mark.parametrize("name", ["passage_encoder.", "projection.bias", "graph."])
+    def test_weights_that_are_no_numbers(self, checkpoint: Path, structured: list[Document], name: str) -> None:
+        weights = load_file(checkpoint / WEIGHTS_FILE)
+        for key in [key for key in weights if key.startswith(name)][-1:]:
+            weights[key] = torch.full_like(weights[key], torch.nan)
+        save_file(weights, checkpoint / WEIGHTS_FILE, {"format": "pt"})
+        encoder = load(checkpoint)
+        for run in (encoder.encode, lambda documents: encoder.compare(documents[0])):
+            with pytest.raises(ModelError, match="the model gives vectors that are no numbers"):
+                run(structured)
+
     def test_missing_files(self, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (checkpoint / WEIGHTS_FILE).unlink()
         assert refusal(checkpoint) == (
