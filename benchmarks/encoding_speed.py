@@ -72,11 +72,13 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     torch.manual_seed(0)
-    encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
-    half = DocumentEncoder.from_pretrained("mini", device="cpu", dtype="bfloat16")
-    graph = DocumentEncoder.from_backbone("sentence-transformers/all-MiniLM-L6-v2", device="cpu")
+    texts = passages_of(DocumentEncoder.from_pretrained("mini", device="cpu"), options.passages)
+    # Every text is to stay one passage, as it is one for the peer.
+    whole = 10_000
+    encoder = DocumentEncoder.from_pretrained("mini", device="cpu", passage_words=whole)
+    half = DocumentEncoder.from_pretrained("mini", device="cpu", dtype="bfloat16", passage_words=whole)
+    graph = DocumentEncoder.from_backbone("sentence-transformers/all-MiniLM-L6-v2", device="cpu", passage_words=whole)
     peer = SentenceTransformer(str(get_model_path()), device="cpu")
-    texts = passages_of(encoder, options.passages)
     documents = as_documents(texts, 50)
     config = encoder.model.config.encoder_config
     hidden, inner = config.hidden_size, config.intermediate_size
@@ -104,7 +106,8 @@ def main() -> None:
     segmented = [encoder.segment(document) for document in documents]
     lengths = np.array([len(ids) for document in segmented for ids in document.token_ids])
     operations = floating_point_operations(lengths, config)
-    examples = [encoder.segment(document) for document in read_documents("examples/documents")]
+    usual = DocumentEncoder.from_pretrained("mini", device="cpu")
+    examples = [usual.segment(document) for document in read_documents("examples/documents")]
     padding = {
         "these passages": padding_share(segmented, TOKEN_BUDGET["cpu"]),
         "the example documents": padding_share(examples, TOKEN_BUDGET["cpu"]),
