@@ -28,6 +28,9 @@ Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, -
 """
 
 
+_LONGEST_MESSAGE = 1000
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that says what is wrong in one line and names the nearest option."""
 
@@ -39,7 +42,7 @@ class Parser(argparse.ArgumentParser):
             message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
             if not wrong.startswith("-") or wrong == "-":
                 message = f"{wrong!r} is one argument too many"
-        self.exit(2, one_line(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+        self.exit(2, _told(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
 def build_parsers() -> tuple[Parser, dict[str, Parser]]:
@@ -93,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.run(options)
         sys.stdout.flush()
     except GraphdocError as error:
-        print(f"{name}: {one_line(str(error))}", file=sys.stderr)
+        print(_told(f"{name}: {error}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
@@ -122,6 +125,12 @@ def _is_out_of_memory(error: Exception) -> bool:
         or type(error).__name__ == "OutOfMemoryError"
         or "can't allocate memory" in str(error)
     )
+
+
+def _told(message: str) -> str:
+    """A message on one line; of a very long one, which some name or id makes, the middle is left out."""
+    line = one_line(message)
+    return line if len(line) <= _LONGEST_MESSAGE else f"{line[:600]} ... {line[-300:]}"
 
 
 def _close_output() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
@@ -38,9 +39,12 @@ def place(model: Any, device: str | torch.device | None) -> None:
         ModelError: the device is unknown or not there.
     """
     try:
-        model.to(torch.device(device) if device is not None else default_device())
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).strip().splitlines()[0]
+        place = torch.device(device) if device is not None else default_device()
+        if place.type == "meta":
+            raise RuntimeError("it computes nothing")
+        model.to(place)
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+        reason = textwrap.shorten(str(error).strip().partition("\n")[0], 240, placeholder=" ...")
         raise ModelError(f"device {str(device)!r} cannot be used here ({reason}); use cpu or leave it out") from error
 
 

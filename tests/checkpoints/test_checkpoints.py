@@ -357,6 +357,12 @@ class TestNames:
         with pytest.raises(ModelError, match="there is no model folder"):
             DocumentEncoder.from_backbone(name)
 
+    @pytest.mark.parametrize("name", ["x" * 300, "~nobody-has-this-name"])
+    def test_names_that_no_file_system_takes(self, name: str) -> None:
+        assert "check the" in refusal(name)
+        with pytest.raises(ModelError, match="check the"):
+            DocumentEncoder.from_backbone(name)
+
     @pytest.mark.parametrize("name", ["", "  "])
     def test_empty(self, name: str) -> None:
         assert "is empty" in refusal(name)

@@ -88,10 +88,15 @@ class TestArguments:
             (("graph", "a", ""), "graphdoc graph: '' is one argument too many"),
             (("graph", "a", "-"), "graphdoc graph: '-' is one argument too many"),
             (("graph", "a", "\x1b[31mb\n"), "graphdoc graph: '"),
+            (("compare", "a", "--top", "9" * 5000), "graphdoc compare: argument --top: '999"),
+            (("encode", "a", "--shard-size", "9" * 30), "graphdoc encode: argument --shard-size: '999"),
+            (("encode", "a", "--encoding", "x" * 5000), "graphdoc encode: 'xxx"),
         ],
     )
     def test_mistakes(self, refused: Command, arguments: tuple[str, ...], message: str) -> None:
-        assert refused(*arguments).startswith(message)
+        line = refused(*arguments)
+        assert line.startswith(message)
+        assert len(line) <= 1000
 
 
 BAD_DOCUMENTS: dict[str, tuple[bytes, str]] = {
