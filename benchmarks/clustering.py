@@ -28,11 +28,11 @@ def purity(truth: list[str], clusters: np.ndarray) -> float:
     return float(contingency_matrix(truth, clusters).max(axis=0).sum() / len(truth))
 
 
-def encode(encoder: DocumentEncoder, path: Path, dtype: str) -> tuple[np.ndarray, list[str], int]:
+def encode(encoder: DocumentEncoder, path: Path) -> tuple[np.ndarray, list[str], int]:
     labels: list[str] = []
     passages = 0
     vectors = []
-    for segmented, vector in encoder.stream(read_documents(path), dtype=dtype, show_progress=True):
+    for segmented, vector in encoder.stream(read_documents(path), show_progress=True):
         labels.append(str(segmented.document.label))
         passages += len(segmented.passages)
         vectors.append(vector.numpy())
@@ -45,10 +45,10 @@ def main() -> None:
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    encoder = DocumentEncoder.from_pretrained(options.model)
+    encoder = DocumentEncoder.from_pretrained(options.model, dtype=options.dtype)
     start = time.perf_counter()
-    train, train_labels, train_passages = encode(encoder, NEWSGROUPS / "train.jsonl.gz", options.dtype)
-    test, test_labels, test_passages = encode(encoder, NEWSGROUPS / "test.jsonl.gz", options.dtype)
+    train, train_labels, train_passages = encode(encoder, NEWSGROUPS / "train.jsonl.gz")
+    test, test_labels, test_passages = encode(encoder, NEWSGROUPS / "test.jsonl.gz")
     seconds = time.perf_counter() - start
     groups = len(set(train_labels))
     scores = []
