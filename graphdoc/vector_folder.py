@@ -135,7 +135,7 @@ class VectorFolder:
             OutputError: it was made otherwise than this run does, or is no shard.
         """
         path = self.path(number)
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             return None
         account = read_account(path)
         self._check_made_with(account, path)

@@ -17,7 +17,7 @@ from .files import write_text
 from .plain_text import one_line
 from .readers import Skipped
 from .sentences import replace_surrogates
-from .vector_shards import FORMAT, FORMAT_VERSION, Shard, file_checksum, read_rows
+from .vector_shards import FORMAT, FORMAT_VERSION, Shard, file_checksum, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -124,8 +124,10 @@ class Manifest:
         if not path.exists():
             raise OutputError(f"{folder} has no {MANIFEST_FILE}, so its encoding is not finished; run it again")
         try:
+            if not path.is_file():
+                raise OSError("not a regular file")
             values = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise OutputError(f"{path} cannot be read as JSON; move it, or give another folder") from error
         if not isinstance(values, dict) or values.get("format") != FORMAT:
             raise OutputError(f"{path} was not written by graphdoc; move it, or give another folder")
@@ -134,15 +136,32 @@ class Manifest:
                 f"{path} is of format version {values.get('format_version')}, this graphdoc reads {FORMAT_VERSION}; "
                 "encode into another folder"
             )
-        return cls(
-            folder=Path(folder),
-            **{key: values[key] for key in ("model", "weights", "settings", "versions", "hidden_size")},
-            documents=values["documents"],
-            rows=values["rows"],
-            shards=tuple(ShardEntry(**entry) for entry in values["shards"]),
-            coverage=CoverageTotals.from_dict(values["coverage"]),
-            skipped=tuple(Skipped(**entry) for entry in values["skipped"]["documents"]),
-            ignored=tuple(Skipped(**entry) for entry in values["ignored"]["files"]),
+        try:
+            manifest = cls(
+                folder=Path(folder),
+                **{key: values[key] for key in ("model", "weights", "settings", "versions", "hidden_size")},
+                documents=values["documents"],
+                rows=values["rows"],
+                shards=tuple(ShardEntry(**entry) for entry in values["shards"]),
+                coverage=CoverageTotals.from_dict(values["coverage"]),
+                skipped=tuple(Skipped(**entry) for entry in values["skipped"]["documents"]),
+                ignored=tuple(Skipped(**entry) for entry in values["ignored"]["files"]),
+            )
+            consistent = manifest._is_consistent()
+        except (KeyError, TypeError, ValueError):
+            consistent = False
+        if not consistent:
+            raise OutputError(f"{path} was changed since graphdoc wrote it; remove it and run the encoding again")
+        return manifest
+
+    def _is_consistent(self) -> bool:
+        """Whether the parts are of their types and agree with each other."""
+        return (
+            all(isinstance(part, dict) for part in (self.model, self.settings, self.versions))
+            and isinstance(self.hidden_size, int)
+            and self.rows == sum(entry.rows for entry in self.shards)
+            and self.documents == sum(entry.documents for entry in self.shards) == self.coverage.documents
+            and [entry.file for entry in self.shards] == [shard_name(number) for number in range(len(self.shards))]
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -226,6 +245,8 @@ def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]
         if file_checksum(path) != entry.checksum:
             raise OutputError(f"{path} was changed since it was written; remove it and run the encoding again")
         some_ids, some_vectors = read_rows(path)
+        if some_vectors.shape != (entry.rows, manifest.hidden_size):
+            raise OutputError(f"{path} holds something else than {MANIFEST_FILE} says; run the encoding again")
         vectors[len(ids) : len(ids) + len(some_ids)] = some_vectors
         ids.extend(some_ids)
     return ids, vectors

@@ -220,13 +220,29 @@ def read_account(path: Path) -> dict[str, Any]:
         OutputError: the file is no shard of graphdoc, or is damaged.
     """
     try:
-        metadata = pq.read_metadata(path, memory_map=False).metadata or {}
-        account = json.loads(metadata.get(METADATA_KEY, b"null"))
-    except (OSError, ValueError) as error:
+        if not path.is_file():
+            raise OSError("not a regular file")
+        metadata = pq.read_metadata(path, memory_map=False)
+        account = json.loads((metadata.metadata or {}).get(METADATA_KEY, b"null"))
+    except (OSError, ValueError, RecursionError) as error:
         raise OutputError(f"{path} cannot be read as a shard of vectors; remove it and run again") from error
-    if not isinstance(account, dict) or account.get("format_version") != FORMAT_VERSION:
+    if not _is_account(account, metadata.num_rows):
         raise OutputError(f"{path} is no shard that this version of graphdoc wrote; move it, or give another folder")
-    return account
+    return dict(account)
+
+
+def _is_account(value: Any, rows: int) -> bool:
+    """Whether a value is what :func:`account_of` makes for a file of so many rows."""
+    if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION or value.get("rows") != rows:
+        return False
+    kinds = {"model": dict, "settings": dict, "versions": dict, "read": int, "input_hash": str}
+    if not all(isinstance(value.get(name), kind) for name, kind in kinds.items()):
+        return False
+    try:
+        _shard_of("", value, "")
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
 
 
 def read_shard(path: Path, account: Mapping[str, Any]) -> Shard:
@@ -235,14 +251,18 @@ def read_shard(path: Path, account: Mapping[str, Any]) -> Shard:
     Raises:
         OutputError: the file cannot be read.
     """
+    return _shard_of(path.name, account, file_checksum(path))
+
+
+def _shard_of(file: str, account: Mapping[str, Any], checksum: str) -> Shard:
     return Shard(
-        file=path.name,
+        file=file,
         read=account["read"],
         rows=account["rows"],
         input_hash=account["input_hash"],
         coverage=CoverageTotals.from_dict(account["coverage"]),
         skipped=tuple(Skipped(**entry) for entry in account["skipped"]),
-        checksum=file_checksum(path),
+        checksum=checksum,
     )
 
 

@@ -28,6 +28,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.readers import ReadingReport, read_documents
 from graphdoc.vector_manifest import Manifest
+from graphdoc.vector_shards import METADATA_KEY
 
 ROOT = Path(__file__).parents[1]
 JOB = Path(__file__).with_name("bulk_encoding_job.py")
@@ -425,6 +426,76 @@ class TestDamage:
         with pytest.raises(OutputError, match=r"manifest.json .*another folder"):
             encode_to_disk(encoder, made_up(3), tmp_path, overwrite=overwrite)
         assert (tmp_path / "manifest.json").read_text() == content
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"rows": -1},
+            {"rows": "x"},
+            {"coverage": {}},
+            {"coverage": 5},
+            {"skipped": [5]},
+            {"skipped": [{"x": 1}]},
+            {"settings": 5},
+            {"model": None},
+            {"read": None},
+            {"input_hash": None},
+        ],
+        ids=str,
+    )
+    def test_an_account_that_was_changed(
+        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]
+    ) -> None:
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        (tmp_path / "manifest.json").unlink()
+        path = tmp_path / "shard-00000.parquet"
+        table, metadata = pq.read_table(path), pq.read_metadata(path).metadata
+        account = {**json.loads(metadata[METADATA_KEY]), **change}
+        pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(account)}), path)
+        with pytest.raises(OutputError, match=r"shard-00000.parquet is no shard that this version of graphdoc wrote"):
+            encode_to_disk(encoder, made_up(3), tmp_path)
+        assert not (tmp_path / "manifest.json").exists()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"rows": 4},
+            {"rows": None},
+            {"documents": 2},
+            {"hidden_size": "x"},
+            {"shards": []},
+            {"shards": 5},
+            {"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]},
+            {"coverage": {}},
+            {"skipped": 5},
+            {"ignored": {}},
+            {"model": 5},
+            {"settings": None},
+        ],
+        ids=str,
+    )
+    def test_a_manifest_that_was_changed(
+        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]
+    ) -> None:
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        path = tmp_path / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+        for run in (lambda: read_vectors(tmp_path), lambda: encode_to_disk(encoder, made_up(3), tmp_path)):
+            with pytest.raises(OutputError, match=r"manifest.json was changed since graphdoc wrote it; remove it"):
+                run()
+
+    def test_a_manifest_of_other_shapes_gives_no_vectors(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        path = tmp_path / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "hidden_size": 15}))
+        with pytest.raises(OutputError, match=r"shard-00000.parquet holds something else than manifest.json says"):
+            read_vectors(tmp_path)
+
+    @pytest.mark.parametrize("name", ["shard-00000.parquet", "manifest.json"])
+    def test_pipes_are_not_waited_for(self, encoder: DocumentEncoder, tmp_path: Path, name: str) -> None:
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(OutputError, match=f"{name} cannot be read as"):
+            encode_to_disk(encoder, made_up(3), tmp_path)
 
     def test_reading_what_is_not_there(self, tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="is no folder"):
