@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,8 @@ from torch_geometric.data import Batch
 from .graph_kinds import EdgeKind, NodeKind
 from .graphs import DocumentGraph, build_graph
 from .segmentation import SegmentedDocument
+
+TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class GraphBatch:
     """Documents as the model takes them: no padding across documents.
 
     Args:
-        token_ids: token ids of all passages, special tokens included, document after document.
+        token_ids: token ids of all passages, special tokens included, document after document; none where graphs or
+            passage vectors are all there is.
         node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.NodeKind`.
         section_of: ``(nodes,)``, section of a node within its document, -1 for document nodes.
         document_of: ``(nodes,)``, position of a node's document in the batch.
@@ -90,9 +94,11 @@ class GraphBatch:
         edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.EdgeKind`.
         node_counts: nodes of every document.
         edge_counts: edges of every document.
+        passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a
+            passage encoder that is frozen.
     """
 
-    token_ids: tuple[tuple[int, ...], ...]
+    token_ids: tuple[TokenIds, ...]
     node_kind: Tensor
     section_of: Tensor
     document_of: Tensor
@@ -100,6 +106,7 @@ class GraphBatch:
     edge_kind: Tensor
     node_counts: tuple[int, ...]
     edge_counts: tuple[int, ...]
+    passage_vectors: Tensor | None = None
 
     @classmethod
     def from_documents(cls, documents: Sequence[SegmentedDocument], graph_kind: str, window: int = 2) -> GraphBatch:
@@ -108,7 +115,7 @@ class GraphBatch:
         return cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[DocumentGraph], token_ids: tuple[tuple[int, ...], ...] = ()) -> GraphBatch:
+    def from_graphs(cls, graphs: Sequence[DocumentGraph], token_ids: tuple[TokenIds, ...] = ()) -> GraphBatch:
         """Put graphs into one batch, with the token ids of their passages where the transformer is to run."""
         if not graphs:
             raise ValueError("a batch needs at least one document")
@@ -150,13 +157,18 @@ class GraphBatch:
 
     @property
     def is_passage(self) -> Tensor:
-        """Which nodes are passages, ``(nodes,)``."""
-        return self.node_kind == NodeKind.PASSAGE
+        """Which nodes are passages, queries among them, ``(nodes,)``."""
+        return (self.node_kind == NodeKind.PASSAGE) | self.is_query
 
     @property
     def is_document(self) -> Tensor:
-        """Which nodes are document nodes, ``(nodes,)``."""
-        return self.node_kind == NodeKind.DOCUMENT
+        """Which nodes stand for their document, queries among them, ``(nodes,)``."""
+        return (self.node_kind == NodeKind.DOCUMENT) | self.is_query
+
+    @property
+    def is_query(self) -> Tensor:
+        """Which nodes are queries, ``(nodes,)``: passages that are all of their document and its graph."""
+        return self.node_kind == NodeKind.QUERY
 
     @property
     def is_readout_edge(self) -> Tensor:
@@ -172,6 +184,38 @@ class GraphBatch:
             document_of=self.document_of.to(device),
             edge_index=self.edge_index.to(device),
             edge_kind=self.edge_kind.to(device),
+            passage_vectors=None if self.passage_vectors is None else self.passage_vectors.to(device),
+        )
+
+    def slices(self, most_cells: int) -> Iterator[GraphBatch]:
+        """Cut the batch into batches of consecutive documents that keep to a number of adjacency cells.
+
+        Token ids and passage vectors are left behind.
+
+        Args:
+            most_cells: most cells, nodes times nodes of every document; a document over it has a slice of its own.
+        """
+        cells = [nodes * nodes for nodes in self.node_counts]
+        first, used = 0, 0
+        for document, count in enumerate(cells):
+            if document > first and used + count > most_cells:
+                yield self._slice(first, document)
+                first, used = document, 0
+            used += count
+        yield self._slice(first, len(cells))
+
+    def _slice(self, first: int, last: int) -> GraphBatch:
+        nodes = slice(sum(self.node_counts[:first]), sum(self.node_counts[:last]))
+        edges = slice(sum(self.edge_counts[:first]), sum(self.edge_counts[:last]))
+        return GraphBatch(
+            token_ids=(),
+            node_kind=self.node_kind[nodes],
+            section_of=self.section_of[nodes],
+            document_of=self.document_of[nodes] - first,
+            edge_index=self.edge_index[:, edges] - nodes.start,
+            edge_kind=self.edge_kind[edges],
+            node_counts=self.node_counts[first:last],
+            edge_counts=self.edge_counts[first:last],
         )
 
     def mini_batches(self, token_budget: int, pad_token_id: int) -> Iterator[MiniBatch]:

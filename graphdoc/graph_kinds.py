@@ -15,6 +15,7 @@ class NodeKind(IntEnum):
     DOCUMENT = 0
     PASSAGE = 1
     SECTION = 2
+    QUERY = 3
 
 
 class EdgeKind(IntEnum):

@@ -47,7 +47,7 @@ class DocumentGraph(Data):  # type: ignore[misc]
     @property
     def num_passages(self) -> int:
         """Number of passage nodes."""
-        return int((self.node_kind == NodeKind.PASSAGE).sum())
+        return int(((self.node_kind == NodeKind.PASSAGE) | (self.node_kind == NodeKind.QUERY)).sum())
 
 
 def build_graph(document: SegmentedDocument, kind: str = "full", *, window: int = 2) -> DocumentGraph:
@@ -93,6 +93,20 @@ def graph_of_sections(sections: Sequence[int], kind: str = "full", *, window: in
     ).astype(np.int64)
     node_section = np.concatenate([[-1], section_of, section_nodes]).astype(np.int64)
     return DocumentGraph.of(node_kind, node_section, all_edges, _edge_kinds(all_edges, node_kind, node_section))
+
+
+def query_graph(section: int = 0) -> DocumentGraph:
+    """The graph of a query: one node, whose vector is its initial one (Graph-RoBERTa, section 3.3).
+
+    The node is a passage and stands for the document too; no graph attention reaches it.
+
+    Args:
+        section: section that the passage comes from, where the query is a passage of a document.
+    """
+    loop = np.zeros((2, 1), np.int64)
+    return DocumentGraph.of(
+        np.array([NodeKind.QUERY], np.int64), np.array([section], np.int64), loop, np.array([EdgeKind.SELF_LOOP])
+    )
 
 
 def section_starts(section_of: Integers) -> Integers:

@@ -103,10 +103,13 @@ class DocumentModel(PreTrainedModel):
             progress: called with the number of passages done after every mini-batch.
 
         Returns:
-            Pooled passage vectors in fp32, document after document, ``(passages, encoder hidden)``.
+            Pooled passage vectors in fp32, document after document, ``(passages, encoder hidden)``; those that the
+            batch brings along, if it does.
         """
+        if batch.passage_vectors is not None:
+            return batch.passage_vectors
         device = self.device
-        budget = token_budget or TOKEN_BUDGET.get(device.type, TOKEN_BUDGET_ACCELERATOR)
+        budget = token_budget or token_budget_of(device)
         padding = self.config.encoder_config.pad_token_id or 0
         vectors: list[Tensor] = []
         order: list[Tensor] = []
@@ -134,8 +137,9 @@ class DocumentModel(PreTrainedModel):
             Document, passage and node vectors.
         """
         with torch.autocast(passage_vectors.device.type, enabled=False):
-            nodes = self.initial_nodes(passage_vectors.float(), batch)
-            nodes, attention, inputs = self.graph(nodes, batch, output_attention, form)
+            initial = self.initial_nodes(passage_vectors.float(), batch)
+            nodes, attention, inputs = self.graph(initial, batch, output_attention, form)
+            nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
             documents, weights = self.readout(nodes, batch)
         return DocumentOutput(
             documents=documents,
@@ -164,7 +168,8 @@ class DocumentModel(PreTrainedModel):
     def initial_nodes(self, passage_vectors: Tensor, batch: GraphBatch) -> Tensor:
         """All initial nodes: passages by eq. 1, document nodes as the mean of their passages (eq. 2).
 
-        Section nodes, where the graph has them, are the mean of their section's passages.
+        Section nodes, where the graph has them, are the mean of their section's passages. A query is both passage and
+        document, and its own mean.
 
         Args:
             passage_vectors: ``(passages, encoder hidden)``.
@@ -191,3 +196,8 @@ class DocumentModel(PreTrainedModel):
             means = mean_by_group(passages[belongs], order[place[belongs]], len(section_keys))
             nodes = nodes.masked_scatter(is_section.unsqueeze(-1), means)
         return nodes
+
+
+def token_budget_of(device: torch.device) -> int:
+    """Most cells of a mini-batch that goes through the transformer, where nothing else is asked for."""
+    return TOKEN_BUDGET.get(device.type, TOKEN_BUDGET_ACCELERATOR)

@@ -1,0 +1,1 @@
+"""Training: one trainer, one batch type and one checkpoint format for all recipes."""

@@ -1,0 +1,154 @@
+"""One training step: the gradient of a contrastive loss over a batch of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..batching import GraphBatch, MiniBatch
+from ..losses import ContrastiveLoss, GradientCache
+from ..modeling import DocumentModel
+from ..modeling.document_model import token_budget_of
+from .view_batch import ViewBatch
+
+# Cells of adjacency matrices whose activations are held at once: about 1 GB of them for two heads and layers.
+GRAPH_CELLS = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """What a step found; the gradients are on the parameters.
+
+    Args:
+        loss: the loss of this process (see :class:`~graphdoc.losses.LossOutput`), without gradient.
+        metrics: numbers to log.
+    """
+
+    loss: Tensor
+    metrics: dict[str, Tensor]
+
+
+class ContrastiveStep:
+    """Computes the gradient of a contrastive loss with gradient caching at passage vectors.
+
+    Every passage is encoded once for its vector, in mini-batches and without keeping activations; graphs and loss run
+    on all vectors; then every mini-batch is encoded again, to push its share of the gradient through the transformer.
+    The gradient is exact, also under dropout, and does not depend on how passages are spread over mini-batches.
+
+    Args:
+        model: the model, whose parameters collect the gradients.
+        loss: the loss between anchors and candidates.
+        precision: makes the context that the transformer computes in; a new one for every mini-batch, since autocast
+            must not carry weights that were cast without gradient into the second pass.
+        token_budget: most cells (with padding) of a mini-batch; by default small on a CPU and large on accelerators.
+        keep_activations: cells whose activations may be kept, so that they are not encoded twice.
+        graph_cells: cells of adjacency matrices from which on graphs are computed in slices, each of them twice.
+    """
+
+    def __init__(
+        self,
+        model: DocumentModel,
+        loss: ContrastiveLoss,
+        *,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
+        token_budget: int | None = None,
+        keep_activations: int = 0,
+        graph_cells: int = GRAPH_CELLS,
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.precision = precision
+        self.token_budget = token_budget
+        self.keep_activations = keep_activations
+        self.graph_cells = graph_cells
+
+    def __call__(self, batch: ViewBatch) -> StepOutput:
+        """Add the gradient of the loss over a batch to the parameters' gradients.
+
+        Args:
+            batch: this process's share of the batch.
+
+        Returns:
+            The loss and what is worth logging.
+        """
+        moved = batch.to(self.model.device)
+        encodes_twice = moved.graphs.passage_vectors is None and any(
+            parameter.requires_grad for parameter in self.model.passage_encoder.parameters()
+        )
+        if not encodes_twice:
+            with torch.no_grad(), self.precision():
+                vectors = self.model.encode_passages(moved.graphs, self.token_budget)
+            return self._graphs_and_loss(vectors, moved)
+        mini_batches = list(self._mini_batches(moved.graphs))
+        cache = GradientCache(self._encode, self.keep_activations, lambda passages: passages.input_ids.numel())
+        encoded = cache.forward(mini_batches)
+        order = torch.cat([mini_batch.passage_order for mini_batch in mini_batches])
+        output = self._graphs_and_loss(encoded[torch.argsort(order).to(encoded.device)], moved)
+        cache.backward()
+        return output
+
+    def _mini_batches(self, graphs: GraphBatch) -> Any:
+        config = self.model.config
+        budget = self.token_budget or token_budget_of(self.model.device)
+        return graphs.mini_batches(budget, config.encoder_config.pad_token_id or 0)
+
+    def _encode(self, mini_batch: MiniBatch) -> Tensor:
+        moved = mini_batch.to(self.model.device)
+        with self.precision():
+            vectors: Tensor = self.model.passage_encoder(moved.input_ids, moved.attention_mask)
+        return vectors
+
+    def _graphs_and_loss(self, vectors: Tensor, batch: ViewBatch) -> StepOutput:
+        """Everything above the transformer: once and whole where it fits, else in slices of documents."""
+        graphs = batch.graphs
+        slices = list(graphs.slices(self.graph_cells))
+        if len(slices) == 1:
+            documents = self.model.encode_graphs(vectors, graphs).documents
+            assert documents is not None
+            output = self._loss(documents, batch)
+            output.loss.backward()  # type: ignore[no-untyped-call]
+            return replace(output, loss=output.loss.detach())
+        leaf = vectors.detach().requires_grad_(vectors.requires_grad)
+        counts = [int(part.is_passage.sum()) for part in slices]
+        inputs = list(zip(slices, torch.split(leaf, counts), strict=True))
+        cache = GradientCache(self._encode_slice)
+        output = self._loss(cache.forward(inputs), batch)
+        output.loss.backward()  # type: ignore[no-untyped-call]
+        cache.backward()
+        if vectors.requires_grad:
+            vectors.backward(leaf.grad)  # type: ignore[no-untyped-call]
+        return replace(output, loss=output.loss.detach())
+
+    def _encode_slice(self, part: tuple[GraphBatch, Tensor]) -> Tensor:
+        graphs, vectors = part
+        documents = self.model.encode_graphs(vectors, graphs).documents
+        assert documents is not None
+        return documents
+
+    def _loss(self, documents: Tensor, batch: ViewBatch) -> StepOutput:
+        anchors, candidates = documents.chunk(2)
+        output = self.loss(anchors, candidates, batch.groups)
+        return StepOutput(output.loss, {**output.metrics, **describe_vectors(documents.detach())})
+
+
+def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
+    """Length and spread of document vectors, to see a collapse coming.
+
+    Args:
+        documents: ``(documents, hidden)``.
+
+    Returns:
+        ``embedding_norm``, the mean length; ``spread``, the standard deviation of a coordinate of the unit vectors
+        times the root of their width: 1 where directions are evenly spread, 0 where all are the same.
+    """
+    unit = functional.normalize(documents.float(), dim=-1)
+    return {
+        "embedding_norm": documents.float().norm(dim=-1).mean(),
+        "spread": unit.std(dim=0, correction=0).mean() * documents.shape[1] ** 0.5,
+    }

@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from graphdoc.graph_kinds import GRAPH_KINDS
+from graphdoc.losses import InfoNCE
+from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.sampling import SPLITS, SubDocuments
+from graphdoc.training.contrastive_step import ContrastiveStep, describe_vectors
+from graphdoc.training.view_batch import ViewBatch, sub_document_batch
+
+LOSS = InfoNCE("cosine", 0.3)
+
+
+@pytest.fixture
+def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
+    """A tiny model with dropout everywhere, ready to train."""
+    config = DocumentConfig(
+        encoder_config=tiny_encoder_config(
+            "roberta", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2, initializer_range=0.1
+        ),
+        projection_size=16,
+        attention_dropout=0.3,
+        readout="attention",
+    )
+    return DocumentModel(config).train()
+
+
+def plain_loss(model: DocumentModel, batch: ViewBatch, loss: InfoNCE, budget: int | None) -> Tensor:
+    """The loss by plain autograd: everything held at once."""
+    vectors = model.encode_passages(batch.graphs, budget)
+    documents = model.encode_graphs(vectors, batch.graphs).documents
+    assert documents is not None
+    anchors, candidates = documents[: len(batch)], documents[len(batch) :]
+    return loss(anchors, candidates, batch.groups).loss
+
+
+def gradients(model: DocumentModel) -> dict[str, Tensor]:
+    result = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return result
+
+
+def assert_equal_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """The whole gradient to 1e-6, and every tensor of it but those that are zero up to rounding (biases of keys)."""
+    assert found.keys() == expected.keys()
+    assert any("transformer" in name for name in expected)
+    difference = torch.cat([(found[name] - gradient).flatten() for name, gradient in expected.items()])
+    whole = torch.cat([gradient.flatten() for gradient in expected.values()])
+    assert float(difference.norm()) <= 1e-6 * float(whole.norm())
+    largest = float(whole.abs().max())
+    for name, gradient in expected.items():
+        scale = max(float(gradient.abs().max()), 0.1 * largest)
+        assert float((found[name] - gradient).abs().max()) <= 2e-6 * scale, name
+
+
+@pytest.mark.parametrize("graph_kind", GRAPH_KINDS)
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("budget", [41, 97, 100_000])
+def test_gradients_are_those_of_plain_autograd_under_dropout(
+    model: DocumentModel, training_examples: Any, graph_kind: str, split: str, budget: int
+) -> None:
+    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind=graph_kind)  # type: ignore[arg-type]
+    torch.manual_seed(5)
+    expected_loss = plain_loss(model, batch, LOSS, budget)
+    expected_loss.backward()
+    expected = gradients(model)
+    torch.manual_seed(6)
+    plain_loss(model, batch, LOSS, budget).backward()
+    other = gradients(model)
+    assert any(not torch.allclose(other[name], expected[name], rtol=0.01) for name in expected), "no dropout active"
+
+    torch.manual_seed(5)
+    output = ContrastiveStep(model, LOSS, token_budget=budget)(batch)
+
+    assert output.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
+    assert_equal_gradients(gradients(model), expected)
+
+
+@pytest.mark.parametrize("keep", [50, 500, 10_000])
+def test_kept_activations_change_nothing(model: DocumentModel, training_examples: Any, keep: int) -> None:
+    batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
+    torch.manual_seed(5)
+    ContrastiveStep(model, LOSS, token_budget=80)(batch)
+    expected = gradients(model)
+
+    torch.manual_seed(5)
+    ContrastiveStep(model, LOSS, token_budget=80, keep_activations=keep)(batch)
+
+    assert_equal_gradients(gradients(model), expected)
+
+
+@pytest.mark.parametrize("graph_cells", [1, 60, 120])
+@pytest.mark.parametrize("split", SPLITS)
+def test_graphs_in_slices_change_nothing_but_random_numbers(
+    model: DocumentModel, training_examples: Any, graph_cells: int, split: str
+) -> None:
+    # Dropout in the graphs draws for every slice; without it the gradient is the same.
+    for layer in model.graph.layers:
+        layer.conv.dropout = 0.0
+    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
+    assert len(list(batch.graphs.slices(graph_cells))) > 1
+    torch.manual_seed(5)
+    ContrastiveStep(model, LOSS, token_budget=80)(batch)
+    expected = gradients(model)
+
+    torch.manual_seed(5)
+    ContrastiveStep(model, LOSS, token_budget=80, graph_cells=graph_cells)(batch)
+
+    assert_equal_gradients(gradients(model), expected)
+
+
+def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentModel, training_examples: Any) -> None:
+    """The second pass over a slice has to repeat the first one, or its gradient belongs to another loss."""
+    batch = sub_document_batch(training_examples(6), SubDocuments(), 0)
+    model.passage_encoder.requires_grad_(False)
+    model.passage_encoder.eval()
+    seen: list[Tensor] = []
+    slices = len(list(batch.graphs.slices(60)))
+    step = ContrastiveStep(model, LOSS, graph_cells=60)
+    original = step._encode_slice
+
+    def watched(part: Any) -> Tensor:
+        result = original(part)
+        seen.append(result.detach().clone())
+        return result
+
+    step._encode_slice = watched  # type: ignore[method-assign]
+    step(batch)
+
+    assert len(seen) == 2 * slices > 2
+    for first, second in zip(seen[:slices], reversed(seen[slices:]), strict=True):
+        assert torch.equal(first, second)
+
+
+def test_passages_are_encoded_once_though_they_serve_two_views(model: DocumentModel, training_examples: Any) -> None:
+    examples = training_examples(6)
+    batch = sub_document_batch(examples, SubDocuments(), 0)
+
+    assert len(batch.graphs.token_ids) == sum(len(example.sections) for example in examples)
+    drawn = sorted(tuple(ids.tolist()) for ids in batch.graphs.token_ids)
+    assert drawn == sorted(tuple(ids.tolist()) for example in examples for ids in example.token_ids)
+
+
+def test_a_query_keeps_its_initial_vector(model: DocumentModel, training_examples: Any) -> None:
+    model.eval()
+    batch = sub_document_batch(training_examples(4), SubDocuments("one_passage"), 0)
+    with torch.no_grad():
+        vectors = model.encode_passages(batch.graphs)
+        documents = model.encode_graphs(vectors, batch.graphs).documents
+    assert documents is not None
+
+    torch.testing.assert_close(documents[:4], model.initial_passages(vectors[:4]))
+    assert batch.graphs.node_counts[:4] == (1, 1, 1, 1)
+
+
+def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, training_examples: Any) -> None:
+    model.passage_encoder.requires_grad_(False)
+    model.passage_encoder.eval()
+    examples = training_examples(5)
+    batch = sub_document_batch(examples, SubDocuments(), 3, graph_kind="section")
+    torch.manual_seed(1)
+    expected_loss = ContrastiveStep(model, LOSS)(batch).loss
+    expected = gradients(model)
+    assert not any("transformer" in name for name in expected)
+    vectors = []
+    for example in examples:
+        padded = torch.nn.utils.rnn.pad_sequence(
+            [torch.from_numpy(ids.astype(np.int64)) for ids in example.token_ids], True, 1
+        )
+        with torch.no_grad():
+            vectors.append(model.passage_encoder(padded, (padded != 1).long()).numpy())
+
+    torch.manual_seed(1)
+    ready = sub_document_batch(examples, SubDocuments(), 3, graph_kind="section", passage_vectors=vectors)
+    loss = ContrastiveStep(model, LOSS)(ready).loss
+
+    assert ready.tokens == 0
+    torch.testing.assert_close(loss, expected_loss)
+    for name, gradient in gradients(model).items():
+        torch.testing.assert_close(gradient, expected[name], rtol=1e-4, atol=1e-6)
+
+
+def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
+    batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
+    step = ContrastiveStep(model, LOSS, precision=lambda: torch.autocast("cpu", torch.bfloat16), token_budget=90)
+
+    loss = step(batch).loss
+
+    assert loss.dtype == torch.float32
+    found = gradients(model)
+    assert all(gradient.dtype == torch.float32 and torch.isfinite(gradient).all() for gradient in found.values())
+    # A cache of weights that were cast without gradient would leave the transformer without any.
+    assert sum("transformer" in name for name in found) == sum(
+        "transformer" in name for name, _ in model.named_parameters()
+    )
+
+
+def test_spread_tells_a_collapse_from_even_directions() -> None:
+    torch.manual_seed(0)
+    even = describe_vectors(torch.randn(2_000, 64))
+    collapsed = describe_vectors(torch.ones(50, 64) * 3)
+
+    assert even["spread"].item() == pytest.approx(1.0, abs=0.02)
+    assert collapsed["spread"].item() == pytest.approx(0.0, abs=1e-6)
+    assert collapsed["embedding_norm"].item() == pytest.approx(24.0)
+
+
+def test_a_batch_on_another_device_is_the_same_batch(training_examples: Any) -> None:
+    batch = sub_document_batch(training_examples(3), SubDocuments(), 0)
+
+    assert batch.to("cpu") == replace(batch, graphs=batch.to("cpu").graphs, groups=batch.to("cpu").groups)
