@@ -29,6 +29,15 @@ Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, -
 
 
 _LONGEST_MESSAGE = 1000
+# What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
+_SIGNS_OF_NO_MEMORY = (
+    "can't allocate memory",
+    "annot allocate memory",
+    "std::bad_alloc",
+    "could not create a primitive",
+    "could not create a memory object",
+    "failed to map segment from shared object",
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -104,27 +113,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _close_output()
         return 141
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+    except Exception as error:
+        if _is_out_of_memory(error):
+            print(f"{name}: there is too little memory; give a smaller document or --max-passages", file=sys.stderr)
+            return 2
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise
         print(f"{name}: {error.strerror or error}; free some space and try again", file=sys.stderr)
         _close_output()
-        return 2
-    except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
-            raise
-        print(f"{name}: there is too little memory; give a smaller document or --max-passages", file=sys.stderr)
         return 2
     return 0
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    """Whether Python or torch, which has a class of its own on accelerators alone, ran out of memory."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or "can't allocate memory" in str(error)
-    )
+    """Whether Python, the system or a library ran out of memory; not every library has a class of its own for it."""
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    if isinstance(error, ImportError | RuntimeError):
+        return type(error).__name__ == "OutOfMemoryError" or any(part in str(error) for part in _SIGNS_OF_NO_MEMORY)
+    return isinstance(error, MemoryError)
 
 
 def _told(message: str) -> str:

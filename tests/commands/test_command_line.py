@@ -275,7 +275,16 @@ class TestEnds:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.md", "b.html"]
 
     @pytest.mark.parametrize(
-        "error", [MemoryError(), RuntimeError("alloc_cpu.cpp: DefaultCPUAllocator: can't allocate memory: 9 bytes\n")]
+        "error",
+        [
+            MemoryError(),
+            RuntimeError("alloc_cpu.cpp: DefaultCPUAllocator: can't allocate memory: 9 bytes\n"),
+            RuntimeError("could not create a primitive"),
+            RuntimeError("std::bad_alloc"),
+            ImportError("libgfortran.so.5.0.0: failed to map segment from shared object"),
+            OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ],
+        ids=["python", "torch", "onednn", "c++", "linker", "system"],
     )
     def test_too_little_memory(
         self,
