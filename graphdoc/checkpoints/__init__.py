@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -66,11 +66,19 @@ def load_checkpoint(
             loaded: Any = DocumentModel.from_pretrained(
                 folder, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
             )
+            foreign = _not_floating(folder / WEIGHTS_FILE)
+        except MemoryError:
+            raise
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise ModelError(
                 f"{WEIGHTS_FILE} of checkpoint {name} cannot be loaded: {_first_line(error)}; save or fetch it again"
             ) from error
     model, report = loaded
+    if foreign:
+        raise ModelError(
+            f"{WEIGHTS_FILE} of checkpoint {name} holds weights that are no floating-point numbers ({foreign}); "
+            "save or fetch it again"
+        )
     mismatched = (key if isinstance(key, str) else key[0] for key in report["mismatched_keys"])
     wrong = sorted(str(key) for key in {*report["missing_keys"], *report["unexpected_keys"], *mismatched})
     if wrong:
@@ -81,6 +89,16 @@ def load_checkpoint(
             "the same run, and leave settings that change shapes as they are"
         )
     return model.eval(), _load_tokenizer(str(folder), config, f"checkpoint {name}")
+
+
+def _not_floating(path: Path) -> str | None:
+    """Name and type of the first weight that is no floating-point number; torch would cast it and say nothing."""
+    with safe_open(path, framework="pt") as weights:
+        for name in weights.keys():  # noqa: SIM118
+            kind = str(weights.get_slice(name).get_dtype())
+            if kind not in ("F64", "F32", "F16", "BF16"):
+                return f"{name}: {kind}"
+    return None
 
 
 def _load_shipped_backbone(config: DocumentConfig, name: str) -> tuple[DocumentModel, PreTrainedTokenizerBase]:

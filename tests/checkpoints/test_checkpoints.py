@@ -289,6 +289,12 @@ class TestBrokenCheckpoints:
             with pytest.raises(ModelError, match="the model gives vectors that are no numbers"):
                 run(structured)
 
+    def test_weights_that_are_whole_numbers(self, checkpoint: Path) -> None:
+        weights = load_file(checkpoint / WEIGHTS_FILE)
+        weights["projection.weight"] = (100 * weights["projection.weight"]).to(torch.int64)
+        save_file(weights, checkpoint / WEIGHTS_FILE, {"format": "pt"})
+        assert "no floating-point numbers (projection.weight: I64)" in refusal(checkpoint)
+
     def test_missing_files(self, checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (checkpoint / WEIGHTS_FILE).unlink()
         assert refusal(checkpoint) == (

@@ -1,0 +1,118 @@
+"""The settings of a training run, as a configuration file holds them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from ..devices import PRECISIONS, Precision
+from .tuning import LoraSettings, Tune
+
+Optimizer = Literal["adam", "adamw", "adafactor"]
+Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup", "inverse_sqrt", "warmup_stable_decay"]
+Tracker = Literal["tensorboard"]
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """What is trained and where it starts.
+
+    Args:
+        start: name or folder of a pretrained encoder, on which everything above starts untrained; or of a graphdoc
+            checkpoint, which is trained on. The other settings of the model are then the checkpoint's, unless given.
+        settings: fields of the model's configuration (see :class:`~graphdoc.modeling.DocumentConfig`), such as
+            ``graph_kind``, ``pooling`` or ``projection_size``.
+        tune: ``full``, ``lora`` or ``frozen`` passage encoder; what lies above it is always trained.
+        lora: the low-rank updates, for ``tune: lora``.
+        gradient_checkpointing: compute activations of the transformer again instead of holding them, for mini-batches
+            of long passages.
+        compile: compile the transformer, which pays off in runs of hours.
+    """
+
+    start: str = "roberta-base"
+    settings: dict[str, str | int | float | bool | None] = field(default_factory=dict)
+    tune: Tune = "full"
+    lora: LoraSettings = field(default_factory=LoraSettings)
+    gradient_checkpointing: bool = False
+    compile: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How long and how a model is trained.
+
+    Args:
+        batch_size: documents that the loss compares with each other, over all processes.
+        epochs: passes over the corpus.
+        max_steps: steps after which a run ends whatever the epochs; needed for streaming.
+        learning_rate: highest learning rate.
+        encoder_learning_rate: that of the passage encoder; None is the same.
+        optimizer: ``adam`` (the paper's), ``adamw`` or ``adafactor``.
+        weight_decay: decay of weights, not of biases and norms; for ``adamw``.
+        schedule: course of the learning rate after the warm-up.
+        warmup: share of all steps (below 1) or number of steps over which the learning rate rises.
+        clip: longest gradient; longer ones are shortened to it. 0 for none.
+        moving_average: share that the average of the weights keeps at every step, such as 0.999; the average is then
+            what is evaluated and saved as the result. None for none.
+        precision: what the transformer computes in; graph, loss and weights are in float32.
+        token_budget: most tokens, with padding, of a mini-batch; by default small on a CPU and large on accelerators.
+        keep_activations: tokens whose activations are kept rather than computed twice; as many as fit in memory.
+        seed: of everything that is drawn.
+        loading_processes: processes of each process that prepare batches ahead.
+        save_steps: steps between checkpoints; None for one at the end of every epoch.
+        keep_checkpoints: checkpoints that are kept, apart from the best one.
+        log_steps: steps between entries in the log.
+        evaluation_steps: steps between evaluations; None for one at the end of every epoch.
+        patience: evaluations without a better result after which a run ends; None for never.
+        trackers: where numbers are also written: ``tensorboard``.
+
+    Raises:
+        ValueError: a value is out of range; the message names it.
+    """
+
+    batch_size: int = 1536
+    epochs: float = 10.0
+    max_steps: int | None = None
+    learning_rate: float = 5e-5
+    encoder_learning_rate: float | None = None
+    optimizer: Optimizer = "adam"
+    weight_decay: float = 0.0
+    schedule: Schedule = "linear"
+    warmup: float = 0.1
+    clip: float = 1.0
+    moving_average: float | None = None
+    precision: Precision = "float32"
+    token_budget: int | None = None
+    keep_activations: int = 0
+    seed: int = 0
+    loading_processes: int = 2
+    save_steps: int | None = None
+    keep_checkpoints: int = 2
+    log_steps: int = 10
+    evaluation_steps: int | None = None
+    patience: int | None = None
+    trackers: list[Tracker] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "max_steps", "token_budget", "save_steps", "keep_checkpoints", "log_steps",
+                     "evaluation_steps", "patience"):  # fmt: skip
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name}={value} must be at least 1")
+        for name in ("learning_rate", "encoder_learning_rate", "epochs"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}={value} must be above 0")
+        for name in ("weight_decay", "warmup", "clip", "keep_activations", "loading_processes"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
+        if self.batch_size < 2:
+            raise ValueError("batch_size=1 leaves no other document to tell a document from; set it to 2 or more")
+        if self.moving_average is not None and not 0 < self.moving_average < 1:
+            raise ValueError(f"moving_average={self.moving_average} must be above 0 and below 1, such as 0.999")
+        if self.precision not in PRECISIONS or self.precision == "float16":
+            raise ValueError(f"precision {self.precision!r} is not for training; use float32 or bfloat16")
+        if self.optimizer not in get_args(Optimizer):
+            raise ValueError(f"optimizer {self.optimizer!r} is unknown; use one of {', '.join(get_args(Optimizer))}")
+        if self.weight_decay and self.optimizer == "adam":
+            raise ValueError(f"weight_decay={self.weight_decay} has no effect with adam; use optimizer=adamw")

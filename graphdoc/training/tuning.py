@@ -1,0 +1,117 @@
+"""Which weights a run trains: all of them, low-rank updates of the passage encoder, or none of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from ..errors import MissingExtraError, ModelError
+from ..modeling import DocumentModel
+
+Tune = Literal["full", "lora", "frozen"]
+
+ADAPTER = "default"
+
+
+@dataclass(frozen=True)
+class LoraSettings:
+    """Low-rank updates of the passage encoder (Hu et al. 2021).
+
+    Args:
+        rank: rank of the updates.
+        alpha: updates are scaled by alpha / rank.
+        dropout: dropout on what goes into an update.
+        targets: how the names of the linear layers end that get an update; empty takes those of the attention and of
+            the feed-forward layers.
+    """
+
+    rank: int = 8
+    alpha: float = 16.0
+    dropout: float = 0.0
+    targets: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.rank < 1:
+            raise ValueError(f"rank={self.rank} must be at least 1")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout} must be at least 0 and below 1")
+
+
+def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None = None) -> None:
+    """Mark the weights that a run trains; what lies above the passage encoder is always trained.
+
+    Args:
+        model: the model, changed in place.
+        tune: ``full`` trains the passage encoder, ``lora`` adds low-rank updates to it and trains those, ``frozen``
+            leaves it alone.
+        lora: settings for ``lora``.
+
+    Raises:
+        MissingExtraError: ``lora`` without the package it needs.
+        ModelError: nothing would be trained, or no layer has such a name.
+        ValueError: ``tune`` is unknown.
+    """
+    if tune not in get_args(Tune):
+        raise ValueError(f"tune {tune!r} is unknown; use one of {', '.join(get_args(Tune))}")
+    model.requires_grad_(True)
+    if tune != "full":
+        model.passage_encoder.requires_grad_(False)
+    if tune == "lora":
+        _add_low_rank_updates(model, lora or LoraSettings())
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ModelError(
+            "the model has no weights to train with tune='frozen': no projection, no graph layers, no attention "
+            "readout; set projection_size or graph_layers, or tune the passage encoder (lora or full)"
+        )
+
+
+def _add_low_rank_updates(model: DocumentModel, settings: LoraSettings) -> None:
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise MissingExtraError("tune='lora' needs peft; install it with: pip install 'graphdoc[lora]'") from error
+    transformer: Any = model.passage_encoder.transformer
+    targets = [name for name, module in transformer.named_modules() if isinstance(module, torch.nn.Linear)]
+    if settings.targets:
+        known = sorted({name.rpartition(".")[2] for name in targets})
+        targets = [name for name in targets if name.endswith(tuple(settings.targets))]
+        if not targets:
+            raise ModelError(
+                f"no linear layer of the passage encoder ends in {' or '.join(settings.targets)}; "
+                f"there are {', '.join(known)}"
+            )
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,  # type: ignore[arg-type]
+        lora_dropout=settings.dropout,
+        target_modules=targets,
+    )
+    inject_adapter_in_model(config, transformer, ADAPTER)
+
+
+def trained_weights(model: DocumentModel) -> dict[str, Tensor]:
+    """The weights that a run trains, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
+    """All weights of a model with its low-rank updates added in, named as in a model without them.
+
+    Returns:
+        Weights by name; those without an update are the model's own tensors.
+    """
+    weights = {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in model.state_dict().items()
+        if ".lora_" not in name
+    }
+    for name, module in model.named_modules():
+        update = getattr(module, "get_delta_weight", None)
+        if update is not None:
+            key = f"{name}.weight"
+            with torch.no_grad():
+                weights[key] = weights[key] + update(ADAPTER).to(weights[key].dtype)
+    return weights
