@@ -16,6 +16,7 @@ import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
@@ -217,12 +218,26 @@ def backbone_source(backbone: str) -> str:
 
 
 def save_checkpoint(
-    model: DocumentModel, tokenizer: PreTrainedTokenizerBase, folder: str | Path, *, name: str
+    model: DocumentModel,
+    tokenizer: PreTrainedTokenizerBase,
+    folder: str | Path,
+    *,
+    name: str,
+    weights: dict[str, Tensor] | None = None,
+    training: str = "",
 ) -> Path:
     """Write a checkpoint: configuration, weights, tokenizer and model card.
 
     Everything is written beside the folder first and moved in file by file, the configuration last, so that an
     interrupted save never looks whole.
+
+    Args:
+        model: the model.
+        tokenizer: tokenizer of its passage encoder.
+        folder: where to write; made if missing.
+        name: what the model card calls it.
+        weights: weights by name to write instead of the model's own.
+        training: sections of the model card on how it was trained.
 
     Returns:
         The folder.
@@ -234,10 +249,10 @@ def save_checkpoint(
     try:
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, _quiet_transformers():
-            model.save_pretrained(temporary)
+            model.save_pretrained(temporary, state_dict=weights)
             tokenizer.save_pretrained(temporary)
             card = Path(temporary, CARD_FILE)
-            card.write_text(model_card(cast(DocumentConfig, model.config), name), encoding="utf-8")
+            card.write_text(model_card(cast(DocumentConfig, model.config), name, training), encoding="utf-8")
             # safetensors writes for the owner alone; others may read a checkpoint as they may its other files.
             Path(temporary, WEIGHTS_FILE).chmod(card.stat().st_mode)
             (target / CONFIG_FILE).unlink(missing_ok=True)

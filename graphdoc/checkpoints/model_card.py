@@ -5,12 +5,13 @@ from __future__ import annotations
 from ..modeling import DocumentConfig
 
 
-def model_card(config: DocumentConfig, name: str) -> str:
+def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     """Write the model card of a checkpoint as Markdown with the hub's front matter.
 
     Args:
         config: what the model is made of.
         name: name of the model.
+        training: how it was trained, as Markdown sections.
 
     Returns:
         The text of the card.
@@ -52,4 +53,4 @@ from graphdoc import Document, DocumentEncoder
 encoder = DocumentEncoder.from_pretrained("path/to/this/folder")
 vectors = encoder.encode([Document.from_file("a.md"), Document.from_file("b.md")])
 ```
-"""
+{training and chr(10) + training}"""

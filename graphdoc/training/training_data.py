@@ -92,13 +92,14 @@ class EpochBatches(Sampler[list[Place]]):
         by_length = rows[np.argsort(-self._counts[rows], kind="stable")]
         place = np.arange(len(rows)) % (2 * self._processes)
         dealt_to = np.where(place < self._processes, place, 2 * self._processes - 1 - place)
-        return by_length[dealt_to == self._rank]
+        share: npt.NDArray[np.int64] = by_length[dealt_to == self._rank]
+        return share
 
 
 class EpochLoader(DataLoader[Any]):
     """Loads the batches of an epoch ahead, in worker processes."""
 
-    def __init__(self, corpus: Corpus, batches: EpochBatches, collate: Collate, workers: int, pin: bool) -> None:
+    def __init__(self, corpus: Corpus, batches: EpochBatches, collate: Collate, workers: int = 0) -> None:
         super().__init__(
             EpochExamples(corpus),
             batch_sampler=batches,

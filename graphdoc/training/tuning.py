@@ -72,7 +72,7 @@ def _add_low_rank_updates(model: DocumentModel, settings: LoraSettings) -> None:
     try:
         from peft import LoraConfig, inject_adapter_in_model
     except ImportError as error:
-        raise MissingExtraError("tune='lora' needs peft; install it with: pip install 'graphdoc[lora]'") from error
+        raise MissingExtraError("peft", "lora", "train low-rank updates (tune: lora)") from error
     transformer: Any = model.passage_encoder.transformer
     targets = [name for name, module in transformer.named_modules() if isinstance(module, torch.nn.Linear)]
     if settings.targets:

@@ -23,7 +23,7 @@ ExampleFactory = Callable[..., list[Example]]
 
 @pytest.fixture(scope="session")
 def training_examples() -> ExampleFactory:
-    """Makes documents of random tokens, of very different sizes: ``training_examples(8, seed=1)``."""
+    """Makes documents of very different sizes, each of a few tokens of its own: ``training_examples(8, seed=1)``."""
 
     def make(count: int, *, seed: int = 0, most: int = 9, longest: int = 40, vocabulary: int = 100) -> list[Example]:
         draw = np.random.default_rng(seed)
@@ -31,9 +31,8 @@ def training_examples() -> ExampleFactory:
         for number in range(count):
             passages = int(draw.integers(2, most + 1))
             lengths = draw.integers(3, longest + 1, size=passages)
-            token_ids = tuple(
-                np.array([0, *draw.integers(4, vocabulary, size=length - 2), 2], np.int32) for length in lengths
-            )
+            words = draw.integers(4, vocabulary, size=6)
+            token_ids = tuple(np.array([0, *draw.choice(words, size=length - 2), 2], np.int32) for length in lengths)
             sections = np.sort(draw.integers(0, 3, size=passages)).astype(np.int64)
             examples.append(Example(f"document {seed}-{number}", 1000 * seed + number, sections, token_ids))
         return examples

@@ -1,0 +1,185 @@
+"""Checkpoints of a run: whole models that can be used, with all that is needed to go on training."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+from transformers.trainer_utils import get_last_checkpoint, rotate_checkpoints
+
+from ..checkpoints import WEIGHTS_FILE, save_checkpoint
+from ..errors import ModelError, OutputError
+from ..modeling import DocumentModel
+from ..processes import Processes
+from .moving_average import MovingAverage
+from .optimizer_state import load_optimizer, save_optimizer
+from .tuning import merged_weights, trained_weights
+
+STATE_FILE = "trainer_state.json"
+TRAINING_FOLDER = "training"
+TRAINED_FILE = "trained.safetensors"
+PREFIX = "checkpoint-"
+
+
+class RunCheckpoints:
+    """Writes and reads the checkpoints of a run.
+
+    A checkpoint ``checkpoint-N`` is a folder that :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads, as
+    the run would leave it if it ended there. Its folder ``training`` holds the weights as they are in training, where
+    those differ, and the optimiser's state. It is written under another name and then renamed, so that there is
+    always a whole one.
+
+    Args:
+        folder: the run's folder.
+        model: the model in training.
+        tokenizer: tokenizer of its passage encoder.
+        name: what model cards call it.
+        keep: checkpoints that are kept, apart from the best.
+        moving_average: the average of the weights, which is then the result.
+        describe_training: gives the sections of the model card on how it was trained.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        model: DocumentModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str,
+        keep: int = 2,
+        moving_average: MovingAverage | None = None,
+        describe_training: Callable[[], str] = str,
+    ) -> None:
+        self.folder = folder
+        self.moving_average = moving_average
+        self._model, self._tokenizer, self._name = model, tokenizer, name
+        self._keep, self._describe = keep, describe_training
+
+    @property
+    def last(self) -> Path | None:
+        """The newest checkpoint of the run, None if there is none."""
+        last = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
+        return Path(last) if last is not None else None
+
+    def save(
+        self, state: Any, callbacks: Mapping[str, Any], optimizer: Any, scheduler: Any, processes: Processes
+    ) -> None:
+        """Write a checkpoint of the current step; one process writes, the others wait.
+
+        Args:
+            state: the trainer's state.
+            callbacks: states of callbacks by name.
+            optimizer: the optimiser.
+            scheduler: its schedule.
+            processes: the processes of the run.
+
+        Raises:
+            OutputError: it cannot be written; earlier checkpoints are whole.
+        """
+        target = self.folder / f"{PREFIX}{state.global_step}"
+        if target.exists():
+            # The end of an epoch can fall on a step that was saved already.
+            processes.gather(None)
+            return
+        best = self.folder / f"{PREFIX}{state.best_global_step}"
+        if state.best_global_step and (best == target or best.exists()):
+            state.best_model_checkpoint = str(best)
+        for name, values in callbacks.items():
+            previous = state.stateful_callbacks.get(name)
+            state.stateful_callbacks[name] = [*previous, values] if isinstance(previous, list) else values
+
+        def write() -> None:
+            partial = self.folder / f".partial-{target.name}"
+            try:
+                shutil.rmtree(partial, ignore_errors=True)
+                self.save_result(partial)
+                self._save_training(partial / TRAINING_FOLDER, optimizer, scheduler)
+                state.save_to_json(str(partial / STATE_FILE))
+                partial.rename(target)
+            except (OSError, SafetensorError) as error:
+                raise OutputError(
+                    f"checkpoint {target} cannot be written: {error}; earlier checkpoints are whole: free some space "
+                    "and resume"
+                ) from error
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+            rotate_checkpoints(
+                output_dir=str(self.folder),
+                save_total_limit=self._keep,
+                best_model_checkpoint=state.best_model_checkpoint,
+            )
+
+        processes.run_first(write)
+
+    def save_result(self, folder: Path) -> Path:
+        """Write the model as it is used: with the averaged weights if there are any, and low-rank updates added in.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        with self.result_weights():
+            weights = {name: tensor.detach() for name, tensor in merged_weights(self._model).items()}
+            return save_checkpoint(
+                self._model,
+                self._tokenizer,
+                folder,
+                name=self._name,
+                weights=weights,
+                training=self._describe(),
+            )
+
+    @contextmanager
+    def result_weights(self) -> Iterator[None]:
+        """A context in which the model has the weights that are the result of the run."""
+        if self.moving_average is None:
+            yield
+            return
+        with self.moving_average.applied():
+            yield
+
+    def load_weights(self, checkpoint: Path) -> None:
+        """Give the model the weights of a checkpoint as they were in training, and the average its own.
+
+        Raises:
+            ModelError: the checkpoint is damaged or belongs to another model.
+        """
+        training = checkpoint / TRAINING_FOLDER
+        path = training / TRAINED_FILE if (training / TRAINED_FILE).exists() else checkpoint / WEIGHTS_FILE
+        own: Mapping[str, Tensor] = trained_weights(self._model)
+        try:
+            saved = load_file(path)
+            with torch.no_grad():
+                for name, weight in own.items():
+                    weight.copy_(saved[name])
+            if self.moving_average is not None:
+                self.moving_average.load(training)
+        except (OSError, SafetensorError, KeyError, RuntimeError) as error:
+            raise ModelError(
+                f"{path} cannot be used ({str(error).partition(chr(10))[0][:200]}); resume from another checkpoint, "
+                "or start anew"
+            ) from error
+
+    def load_optimizer(self, checkpoint: Path, optimizer: Any, scheduler: Any) -> None:
+        """Give the optimiser and its schedule the state of a checkpoint.
+
+        Raises:
+            ModelError: the checkpoint is damaged or belongs to other weights.
+        """
+        load_optimizer(checkpoint / TRAINING_FOLDER, optimizer, scheduler)
+
+    def _save_training(self, folder: Path, optimizer: Any, scheduler: Any) -> None:
+        folder.mkdir()
+        own = trained_weights(self._model)
+        if self.moving_average is not None:
+            self.moving_average.save(folder)
+        if self.moving_average is not None or len(own) < len(list(self._model.parameters())):
+            save_file({name: weight.detach().contiguous() for name, weight in own.items()}, folder / TRAINED_FILE)
+        save_optimizer(folder, optimizer, scheduler)

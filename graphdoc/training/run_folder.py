@@ -1,0 +1,121 @@
+"""The folder of a run: what was asked for, with what it was made, and what came of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ..errors import OutputError
+from ..files import write_text
+from ..version import __version__
+
+CONFIG_FILE, RECORD_FILE, RESULTS_FILE, MODEL_FOLDER = "config.yaml", "record.json", "results.json", "model"
+
+_PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")
+
+# Settings that may differ when a run goes on: they say where and how it is computed, not what.
+_FREE = {
+    ("output",),
+    ("training", "log_steps"),
+    ("training", "loading_processes"),
+    ("training", "token_budget"),
+    ("training", "keep_activations"),
+    ("training", "keep_checkpoints"),
+    ("training", "trackers"),
+    ("corpus", "preparing_processes"),
+    ("corpus", "cache"),
+}
+
+
+def git_revision() -> str | None:
+    """Commit of the source tree, with ``-dirty`` if it was changed; None outside of a repository."""
+    folder = Path(__file__).parent
+    try:
+        run = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=20,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return run.stdout.strip() or None
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, graphdoc and the packages that decide about numbers."""
+    found = {"python": platform.python_version(), "graphdoc": __version__}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any], *, resume: bool) -> None:
+    """Make the folder of a run, or check that a run can go on in it.
+
+    Args:
+        folder: the folder.
+        config: all settings of the run.
+        record: with what it is made: versions, seed, processes.
+        resume: whether a run that was begun in the folder is to go on.
+
+    Raises:
+        OutputError: the folder holds another run, or cannot be written.
+    """
+    path = folder / CONFIG_FILE
+    if path.exists():
+        if not resume:
+            raise OutputError(f"{folder} holds a run already; go on with it by --resume, or choose another output")
+        _check_same(path, config)
+    elif folder.exists() and (not folder.is_dir() or any(entry.name != "log.jsonl" for entry in folder.iterdir())):
+        raise OutputError(f"{folder} is not empty and holds no run; choose another output")
+    write_text(path, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+    write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
+
+
+def _check_same(path: Path, config: Mapping[str, Any]) -> None:
+    try:
+        before = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert isinstance(before, dict)
+    except (OSError, ValueError, yaml.YAMLError, AssertionError) as error:
+        raise OutputError(f"{path} cannot be read, so the run cannot go on; choose another output") from error
+    old, new = dict(_leaves(before)), dict(_leaves(config))
+    for key in sorted({*old, *new}):
+        if key not in _FREE and old.get(key) != new.get(key):
+            name = ".".join(key)
+            raise OutputError(
+                f"{path.parent} holds a run with {name}={old.get(key)!r}, not {new.get(key)!r}; resume it with the "
+                "settings it has, or choose another output"
+            )
+
+
+def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:
+    if isinstance(values, Mapping) and values:
+        for key, value in values.items():
+            yield from _leaves(value, (*path, str(key)))
+    else:
+        yield path, values
+
+
+def write_ids(folder: Path, step: int, ids: list[str]) -> Path:
+    """Write the ids of the documents of a batch that went wrong."""
+    return write_text(
+        folder / f"wrong-batch-{step + 1}.json", json.dumps({"step": step + 1, "documents": ids}, indent=1) + "\n"
+    )
+
+
+def write_results(folder: Path, results: Mapping[str, Any]) -> Path:
+    """Write what came of a run."""
+    return write_text(folder / RESULTS_FILE, json.dumps(results, indent=2) + "\n")

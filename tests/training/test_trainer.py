@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from graphdoc import DocumentEncoder
+from graphdoc.errors import ModelError, OutputError
+from graphdoc.losses import InfoNCE
+from graphdoc.processes import Processes
+from graphdoc.sampling import SubDocuments
+from graphdoc.training.checkpointing import RunCheckpoints
+from graphdoc.training.contrastive_step import ContrastiveStep
+from graphdoc.training.moving_average import MovingAverage
+from graphdoc.training.settings import TrainingSettings
+from graphdoc.training.trainer import DocumentTrainer
+from graphdoc.training.training_data import EpochBatches, EpochLoader
+from graphdoc.training.tuning import prepare_tuning
+from graphdoc.training.view_batch import sub_document_batch
+
+SETTINGS = TrainingSettings(
+    batch_size=8, epochs=2, learning_rate=1e-3, log_steps=1, save_steps=3, loading_processes=0, keep_checkpoints=9
+)
+
+
+class MemoryCorpus:
+    """Documents in memory."""
+
+    def __init__(self, examples: list[Any]) -> None:
+        self.examples = examples
+        self.passage_counts = np.array([len(example.sections) for example in examples])
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.examples[row]
+
+
+def collate(items: Any) -> Any:
+    return sub_document_batch([item for item, _, _ in items], SubDocuments(), items[0][1])
+
+
+@pytest.fixture
+def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples: Any) -> Iterator[Callable[..., Any]]:
+    """Makes a trainer on 40 tiny documents, always with the same weights."""
+
+    def make(folder: Path, *, tune: str = "full", examples: int = 40, **changes: Any) -> DocumentTrainer:
+        evaluation = changes.pop("evaluation", None)
+        settings = replace(SETTINGS, **changes)
+        torch.manual_seed(0)
+        encoder = tiny_encoder(attention_dropout=0.1)
+        model = encoder.model
+        model.passage_encoder.transformer.config.hidden_dropout_prob = 0.1
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.1
+        prepare_tuning(model, tune)  # type: ignore[arg-type]
+        average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
+        corpus = MemoryCorpus(training_examples(examples))
+        processes = Processes(torch.device("cpu"))
+        folder.mkdir(exist_ok=True)
+        checkpoints = RunCheckpoints(
+            folder, model, encoder.tokenizer, name="tiny", keep=settings.keep_checkpoints, moving_average=average
+        )
+        return DocumentTrainer(
+            model,
+            ContrastiveStep(model, InfoNCE("cosine", 0.2), token_budget=200),
+            EpochLoader(corpus, EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed), collate),
+            settings,
+            checkpoints,
+            processes,
+            documents=len(corpus),
+            evaluation=evaluation,
+            best_metric="score" if evaluation else None,
+            greater_is_better=True,
+            show_progress=False,
+        )
+
+    yield make
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def losses(folder: Path) -> dict[int, float]:
+    return {entry["step"]: entry["loss"] for entry in entries(folder) if "loss" in entry}
+
+
+def weights(trainer: DocumentTrainer) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in trainer.document_model.named_parameters()}
+
+
+def test_training_lowers_the_loss_and_logs_every_step(make_trainer: Any, tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, epochs=12, learning_rate=3e-3)
+    before = weights(trainer)
+    trainer.train()
+
+    logged = losses(tmp_path)
+    assert sorted(logged) == list(range(1, 61))
+    assert np.mean([logged[step] for step in range(51, 61)]) < 0.9 * np.mean([logged[step] for step in range(1, 11)])
+    assert all(not torch.equal(before[name], weight) for name, weight in weights(trainer).items() if "key" not in name)
+    entry = entries(tmp_path)[0]
+    assert {"accuracy", "positive_similarity", "negative_similarity", "embedding_norm", "spread", "learning_rate",
+            "documents_per_second", "tokens_per_second", "waiting_share", "grad_norm"} <= entry.keys()  # fmt: skip
+
+
+@pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
+@pytest.mark.parametrize("moving_average", [None, 0.9])
+def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
+    make_trainer: Any, tmp_path: Path, tune: str, moving_average: float | None
+) -> None:
+    if tune == "lora":
+        pytest.importorskip("peft")
+    undisturbed = make_trainer(tmp_path / "a", tune=tune, moving_average=moving_average)
+    undisturbed.train()
+    interrupted = make_trainer(tmp_path / "b", tune=tune, moving_average=moving_average)
+    interrupted._step = _failing(interrupted._step, at=8)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.train()
+
+    resumed = make_trainer(tmp_path / "b", tune=tune, moving_average=moving_average)
+    assert resumed._checkpoints.last == tmp_path / "b" / "checkpoint-6"
+    resumed.train(str(resumed._checkpoints.last))
+
+    assert losses(tmp_path / "b") == losses(tmp_path / "a")
+    assert len(losses(tmp_path / "a")) == 10
+    for name, weight in weights(undisturbed).items():
+        assert torch.equal(weight, weights(resumed)[name]), name
+    first, second = (load_file(tmp_path / run / "checkpoint-10" / "model.safetensors") for run in "ab")
+    assert first.keys() == second.keys()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def _failing(step: Any, at: int) -> Any:
+    calls = 0
+
+    def call(batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            raise KeyboardInterrupt
+        return step(batch)
+
+    return call
+
+
+@pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
+def test_a_checkpoint_is_an_encoder(make_trainer: Any, tmp_path: Path, tune: str, structured: Any) -> None:
+    if tune == "lora":
+        pytest.importorskip("peft")
+    trainer = make_trainer(tmp_path, tune=tune, learning_rate=1e-2)
+    trainer.train()
+    checkpoint = tmp_path / "checkpoint-10"
+
+    encoder = DocumentEncoder.from_pretrained(checkpoint, device="cpu")
+
+    own = DocumentEncoder(trainer.document_model, encoder.tokenizer, device="cpu")
+    np.testing.assert_allclose(encoder.encode(structured), own.encode(structured), atol=1e-5)
+    assert not any(path.suffix in (".bin", ".pt", ".pth", ".pkl") for path in checkpoint.rglob("*"))
+
+
+def test_the_average_of_weights_is_what_is_saved(make_trainer: Any, tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, moving_average=0.5, epochs=1, save_steps=1)
+    trainer.train()
+    steps = [load_file(tmp_path / f"checkpoint-{n}" / "training" / "trained.safetensors") for n in range(1, 6)]
+    name = "projection.weight"
+    # The first step starts from the weights before training, which the first checkpoint's average remembers.
+    average = load_file(tmp_path / "checkpoint-1" / "model.safetensors")[name]
+    for step in steps[1:]:
+        average = 0.5 * average + 0.5 * step[name]
+
+    torch.testing.assert_close(load_file(tmp_path / "checkpoint-5" / "model.safetensors")[name], average)
+
+
+def test_old_checkpoints_go_and_the_best_one_stays(make_trainer: Any, tmp_path: Path) -> None:
+    scores = iter([1.0, 3.0, 2.0, 0.5, 0.25, 0.1])
+    trainer = make_trainer(
+        tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=1
+    )
+    trainer.train()
+
+    left = {path.name for path in tmp_path.glob("checkpoint-*")}
+    assert left == {"checkpoint-4"}
+    best = load_file(tmp_path / "checkpoint-4" / "model.safetensors")
+    for name, weight in weights(trainer).items():
+        assert torch.equal(weight, best[name])
+    assert [entry["eval_score"] for entry in entries(tmp_path) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
+
+
+def test_a_run_ends_early_when_nothing_becomes_better(make_trainer: Any, tmp_path: Path) -> None:
+    scores = iter([3.0, 2.0, 1.0, 0.5, 0.25])
+    trainer = make_trainer(tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, patience=2)
+    trainer.train()
+
+    assert trainer.state.global_step == 6
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_documents(make_trainer: Any, tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path)
+    with torch.no_grad():
+        trainer.document_model.projection.weight[0, 0] = float("nan")
+
+    with pytest.raises(ModelError, match=r"the loss of step 1 is nan.*wrong-batch-1\.json"):
+        trainer.train()
+
+    saved = json.loads((tmp_path / "wrong-batch-1.json").read_text())
+    assert len(saved["documents"]) == 8
+    assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_a_full_disk_leaves_the_last_checkpoint_whole(
+    make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphdoc.training import checkpointing
+
+    trainer = make_trainer(tmp_path)
+    whole = checkpointing.save_optimizer
+
+    def full(folder: Path, *others: Any) -> None:
+        if "checkpoint-6" in str(folder):
+            raise OSError(28, "No space left on device")
+        whole(folder, *others)
+
+    monkeypatch.setattr(checkpointing, "save_optimizer", full)
+    with pytest.raises(OutputError, match="checkpoint-6 cannot be written.*No space left"):
+        trainer.train()
+
+    assert [path.name for path in tmp_path.iterdir() if "checkpoint" in path.name] == ["checkpoint-3"]
+    DocumentEncoder.from_pretrained(tmp_path / "checkpoint-3", device="cpu")
+
+
+def test_learning_rates_of_encoder_and_head_can_differ(make_trainer: Any, tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, encoder_learning_rate=1e-6, weight_decay=0.1, optimizer="adamw")
+    groups = trainer.create_optimizer().param_groups
+
+    assert {(group["lr"], group["weight_decay"]) for group in groups} == {
+        (1e-3, 0.0), (1e-3, 0.1), (1e-6, 0.0), (1e-6, 0.1)
+    }  # fmt: skip
+    assert sum(len(group["params"]) for group in groups) == len(list(trainer.document_model.parameters()))
+
+
+def test_a_damaged_checkpoint_is_named(make_trainer: Any, tmp_path: Path) -> None:
+    make_trainer(tmp_path, epochs=1).train()
+    checkpoint = tmp_path / "checkpoint-3"
+    (checkpoint / "training" / "optimizer.safetensors").write_bytes(b"no safetensors")
+
+    with pytest.raises(ModelError, match="optimiser's state in .*checkpoint-3"):
+        make_trainer(tmp_path).train(str(checkpoint))
+
+
+def test_batches_cover_an_epoch_in_an_order_of_its_own() -> None:
+    counts = np.arange(2, 35)
+    batches = EpochBatches(counts, 8, seed=1)
+    first = list(batches)
+    batches.set_epoch(1)
+    second = list(batches)
+
+    assert [len(batch) for batch in first] == [8, 8, 8, 8] == [len(batch) for batch in second]
+    assert len({row for batch in first for _, row in batch}) == 32
+    assert {epoch for batch in second for epoch, _ in batch} == {1}
+    assert [row for _, row in first[0]] != [row for _, row in second[0]]
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_share_a_batch_evenly(processes: int) -> None:
+    counts = np.random.default_rng(0).integers(2, 51, size=64)
+    whole = list(EpochBatches(counts, 16, seed=3))
+    shares = [list(EpochBatches(counts, 16, 3, rank, processes)) for rank in range(processes)]
+
+    for number, batch in enumerate(whole):
+        dealt = [place for share in shares for place in share[number]]
+        assert sorted(dealt) == sorted(batch)
+        passages = [sum(counts[row] for _, row in share[number]) for share in shares]
+        assert max(passages) - min(passages) <= counts.max()
+
+
+def test_a_corpus_smaller_than_a_batch_is_one_batch() -> None:
+    assert [len(batch) for batch in EpochBatches(np.full(5, 3), 8, seed=0)] == [5]
+    with pytest.raises(ValueError, match="a batch of 5 documents is too small for 6 processes"):
+        EpochBatches(np.full(5, 3), 8, 0, 0, 6)
+
+
