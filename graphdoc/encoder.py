@@ -246,7 +246,7 @@ class DocumentEncoder:
 
     def stream(
         self,
-        documents: Iterable[AnyDocument],
+        documents: Iterable[AnyDocument | SegmentedDocument],
         *,
         level: Level = "document",
         dtype: Precision | None = None,
@@ -258,7 +258,7 @@ class DocumentEncoder:
         """Encode documents one window after another, in constant memory.
 
         Args:
-            documents: any number of documents.
+            documents: any number of documents, also such as :meth:`segment` gave.
             level: ``document``, ``section`` or ``passage``.
             dtype: compute the transformer in this precision.
             token_budget: most tokens (with padding) that go through the transformer at once.

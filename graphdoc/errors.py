@@ -34,3 +34,7 @@ class MissingExtraError(GraphdocError):
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
         super().__init__(f"{library} is needed to {purpose}; install it with: pip install 'graphdoc[{extra}]'")
+
+
+class EvaluationError(GraphdocError):
+    """Labels, pairs or numbers of documents that nothing can be measured on."""

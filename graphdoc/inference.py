@@ -32,8 +32,12 @@ WINDOW_PASSAGES = 4096
 BLOCK_DOCUMENTS = 64
 
 
-def windows_of(documents: Iterable[AnyDocument], segmenter: Segmenter) -> Iterator[list[SegmentedDocument]]:
+def windows_of(
+    documents: Iterable[AnyDocument | SegmentedDocument], segmenter: Segmenter
+) -> Iterator[list[SegmentedDocument]]:
     """Gather documents until their passages fill a window; a window does not depend on what follows it.
+
+    Documents that are segmented already are taken as they are.
 
     Raises:
         DocumentError: a document has no text, or something is no document.
@@ -41,8 +45,10 @@ def windows_of(documents: Iterable[AnyDocument], segmenter: Segmenter) -> Iterat
     source = iter(documents)
     window: list[SegmentedDocument] = []
     passages = 0
-    while block := [as_document(document) for document in islice(source, BLOCK_DOCUMENTS)]:
-        for segmented in segmenter.segment_many(block):
+    while block := list(islice(source, BLOCK_DOCUMENTS)):
+        ready = [one if isinstance(one, SegmentedDocument) else as_document(one) for one in block]
+        fresh = segmenter.segment_many([one for one in ready if isinstance(one, Document)])
+        for segmented in (one if isinstance(one, SegmentedDocument) else next(fresh) for one in ready):
             require_text(segmented)
             window.append(segmented)
             passages += len(segmented.passages)

@@ -40,7 +40,7 @@ LAYERS = [
     {"similarity"},
     {"inference"},
     {"encoder"},
-    {"analysis", "bulk_encoding", "vector_folder", "vector_manifest", "vector_shards"},
+    {"analysis", "bulk_encoding", "evaluation", "vector_folder", "vector_manifest", "vector_shards"},
     {"training"},
     {"commands"},
     {"cli"},

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from graphdoc.documents import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import EvaluationError
+from graphdoc.evaluation import ClusterEvaluation, LabelledPair, cluster, linear_probe, pair_auc
+
+EncoderFactory = Callable[..., DocumentEncoder]
+WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
+
+
+def documents(part: str, count: int) -> list[Document]:
+    """Documents of two labels made of different words, in turns."""
+    draw = np.random.default_rng(len(part))
+    result = []
+    for number in range(count):
+        label = list(WORDS)[number % 2]
+        text = " ".join(draw.choice(WORDS[label].split(), 30))
+        result.append(Document.from_text(f"{text}.", id=f"{part}{number}", label=label))
+    return result
+
+
+@pytest.fixture
+def encoder(tiny_encoder: EncoderFactory) -> DocumentEncoder:
+    return tiny_encoder("bert", readout="mean")
+
+
+def test_everything_is_measured_on_the_encoders_vectors(encoder: DocumentEncoder) -> None:
+    train, test, others = documents("train", 20), documents("test", 8), documents("other", 2)
+    pairs = [LabelledPair("train0", "test2", 1), LabelledPair("other0", "test1", 0), LabelledPair("test0", "test2", 1)]
+    evaluation = ClusterEvaluation(train, test, others=others, seeds=[4, 2], probe=True, pairs=pairs)
+    vectors = encoder.encode([*train, *test, *others], normalize=True)
+    by_id = {document.id: vector for document, vector in zip([*train, *test, *others], vectors, strict=True)}
+    labels = [[str(document.label) for document in part] for part in (train, test)]
+    expected = cluster(vectors[:20], vectors[20:28], labels[1], 2, [4, 2])
+    probe = linear_probe(vectors[:20], labels[0], vectors[20:28], labels[1])
+    metrics = evaluation(encoder)
+    assert metrics == pytest.approx(
+        {
+            "nmi": expected.nmi.mean,
+            "nmi_std": expected.nmi.std,
+            "purity": expected.purity.mean,
+            "purity_std": expected.purity.std,
+            "probe_accuracy": probe.accuracy,
+            "probe_macro_f1": probe.macro_f1,
+            "pair_auc": pair_auc(by_id, pairs),
+        }
+    )
+    plain = ClusterEvaluation(train, test, seeds=[4, 2])(encoder)
+    assert plain == {name: metrics[name] for name in ("nmi", "nmi_std", "purity", "purity_std")}
+
+
+@pytest.mark.parametrize(
+    ("similarity", "normalize", "unit"),
+    [("cosine", None, True), ("dot", None, False), ("cosine", False, False), ("dot", True, True)],
+)
+def test_unit_length(tiny_encoder: EncoderFactory, similarity: str, normalize: bool | None, unit: bool) -> None:
+    encoder = tiny_encoder("bert", similarity=similarity)
+    evaluation = ClusterEvaluation(documents("train", 4), documents("test", 2), normalize=normalize)
+    lengths = np.linalg.norm(evaluation.encode(encoder).train, axis=1)
+    assert np.allclose(lengths, 1, atol=1e-5) is unit
+
+
+def test_while_training(encoder: DocumentEncoder) -> None:
+    evaluation = ClusterEvaluation(documents("train", 6), documents("test", 4))
+    expected = evaluation(encoder)
+    encoder.model.train(True)
+    encoder.model.passage_encoder.train(False)
+    modes = [module.training for module in encoder.model.modules()]
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[union-attr, index]
+    assert evaluation(encoder) == expected
+    assert [module.training for module in encoder.model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (np.random.get_state()[1] == states[1]).all()  # type: ignore[index]
+    assert all(parameter.grad is None for parameter in encoder.model.parameters())
+
+
+def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test = documents("train", 6), documents("test", 4)
+    evaluation = ClusterEvaluation(
+        train, test, pairs=[LabelledPair("train0", "test0", 1), LabelledPair("train0", "test1", 0)]
+    )
+    ready = evaluation.segmented(encoder)
+    mixed = ClusterEvaluation(train, [encoder.segment(document) for document in test], pairs=evaluation.pairs)
+    expected = evaluation.encode(encoder)
+    for other in (ready, mixed):
+        vectors = other.encode(encoder)
+        np.testing.assert_allclose(vectors.train, expected.train, atol=1e-5)
+        np.testing.assert_allclose(vectors.test, expected.test, atol=1e-5)
+        assert vectors.test_labels == expected.test_labels
+    monkeypatch.setattr(encoder.segmenter, "_plan", None)
+    assert ready(encoder) == pytest.approx(evaluation_of(expected, evaluation), abs=1e-6)
+    with pytest.raises(TypeError):
+        evaluation(encoder)
+
+
+def evaluation_of(vectors: object, evaluation: ClusterEvaluation) -> dict[str, float]:
+    return evaluation.score(vectors).metrics()  # type: ignore[arg-type]
+
+
+def test_documents_without_one_label_are_left_out(encoder: DocumentEncoder) -> None:
+    train, test = documents("train", 6), documents("test", 4)
+    unlabelled = [
+        replace(documents("none", 1)[0], id=f"none{number}", label=label)
+        for number, label in enumerate((None, "", ("a", "b"), ()))
+    ]
+    single = replace(train[0], id="single", label=("rice",))
+    pairs = [LabelledPair("none0", "train1", 1), LabelledPair("none1", "test0", 0)]
+    evaluation = ClusterEvaluation([*unlabelled, *train, single], [*test, unlabelled[0]], pairs=pairs)
+    assert evaluation.left_out == {"train": 4, "test": 1}
+    assert evaluation.train_labels == (*(document.label for document in train), "rice")
+    vectors = evaluation.encode(encoder)
+    assert len(vectors.train) == 7
+    assert len(vectors.test) == 4
+    assert set(vectors.by_id) == {"none0", "none1", "train1", "test0"}
+    np.testing.assert_allclose(vectors.by_id["test0"], vectors.test[0])
+    expected = encoder.encode(unlabelled[1], normalize=True)
+    np.testing.assert_allclose(vectors.by_id["none1"], expected, atol=1e-5)
+
+
+def test_labels_are_compared_as_words(encoder: DocumentEncoder) -> None:
+    train = [replace(document, label=number % 2) for number, document in enumerate(documents("train", 4))]
+    test = [replace(document, label=str(number % 2)) for number, document in enumerate(documents("test", 4))]
+    assert ClusterEvaluation(train, test, probe=True).clusters == 2
+
+
+def test_an_id_in_both_parts_means_the_test_document(encoder: DocumentEncoder) -> None:
+    train, test = documents("same", 4), [replace(document, id=document.id) for document in documents("same", 6)]
+    test[0] = replace(documents("test", 2)[1], id="same0", label="rice")
+    pairs = [LabelledPair("same0", "same1", 1), LabelledPair("same0", "same2", 0)]
+    vectors = ClusterEvaluation(train, test, pairs=pairs).encode(encoder)
+    np.testing.assert_array_equal(vectors.by_id["same0"], vectors.test[0])
+
+
+def test_refusals() -> None:
+    train, test = documents("train", 6), documents("test", 4)
+    one = [replace(document, label="a") for document in train]
+    none = [replace(document, label=None) for document in train]
+    many = [replace(document, label=f"label {number}") for number, document in enumerate(test)]
+    cases = [
+        ((none, test), {}, "no train document has a label; name the column that holds it"),
+        ((train, none), {}, "no test document has a label"),
+        ((one, test), {}, "all train documents have the label 'a'"),
+        ((train, one), {}, "all test documents have the label 'a'"),
+        ((train, test), {"clusters": 7}, "k-means cannot make 7 clusters of 6 train documents"),
+        ((train, many), {"probe": True}, r"labels that no train document has \(label 0, label 1, label 2, \.\.\.\)"),
+        ((train, test), {"pairs": [LabelledPair("x", "test0", 1)]}, "1 documents of the pairs are not among those"),
+    ]
+    for parts, options, message in cases:
+        with pytest.raises(EvaluationError, match=message):
+            ClusterEvaluation(*parts, **options)  # type: ignore[arg-type]
