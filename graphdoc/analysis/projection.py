@@ -1,0 +1,54 @@
+"""Document vectors in two dimensions (Graph-RoBERTa, figures 3 and 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.manifold import TSNE
+
+from ..errors import EvaluationError
+
+MOST_DOCUMENTS = 1000
+PERPLEXITY = 30.0
+
+
+def sample_rows(documents: int, most: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
+    """Draw the documents that are shown, the same ones for every model.
+
+    Args:
+        documents: how many there are.
+        most: how many are shown at most.
+        seed: draws them.
+
+    Returns:
+        Rows in ascending order, ``(shown documents,)``.
+    """
+    drawn = np.random.default_rng(seed).permutation(documents)[:most]
+    return np.sort(drawn).astype(np.int64)
+
+
+def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]:
+    """Lay vectors out in the plane by t-SNE, neighbours next to each other.
+
+    Distances are Euclidean; unit-length vectors are thereby laid out by cosine.
+
+    Args:
+        vectors: ``(documents, hidden)``.
+        seed: seed of t-SNE.
+
+    Returns:
+        ``(documents, 2)``.
+
+    Raises:
+        EvaluationError: there are fewer than three documents.
+    """
+    count = len(vectors)
+    if count < 3:
+        raise EvaluationError(f"t-SNE needs 3 documents at least, there are {count}; give more or leave out the plot")
+    # t-SNE looks for about three times as many neighbours as the perplexity says.
+    perplexity = max(1.0, min(PERPLEXITY, (count - 1) / 3))
+    start = "pca" if vectors.shape[1] > 1 else "random"
+    found = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)
+    return np.asarray(found, np.float32)

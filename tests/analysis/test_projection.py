@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from graphdoc.analysis.plots import COLORS, MARKERS, plot_projection
+from graphdoc.analysis.projection import project, sample_rows
+from graphdoc.errors import EvaluationError, OutputError
+
+
+def test_neighbours_stay_together() -> None:
+    draw = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], 20)
+    vectors = (np.eye(3, 10)[labels] * 20 + draw.normal(size=(60, 10))).astype(np.float32)
+    points = project(vectors)
+    assert points.shape == (60, 2)
+    distances = np.linalg.norm(points[:, None] - points[None], axis=2) + 1e9 * np.eye(60)
+    assert (labels[distances.argmin(axis=1)] == labels).all()
+    np.testing.assert_array_equal(project(vectors), points)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (4, 1), (5, 2)])
+def test_few_documents(shape: tuple[int, int]) -> None:
+    points = project(np.random.default_rng(0).normal(size=shape))
+    assert points.shape == (shape[0], 2)
+    assert np.isfinite(points).all()
+
+
+def test_too_few_documents() -> None:
+    with pytest.raises(EvaluationError, match="t-SNE needs 3 documents at least, there are 2"):
+        project(np.ones((2, 4)))
+
+
+def test_sample() -> None:
+    np.testing.assert_array_equal(sample_rows(7), np.arange(7))
+    rows = sample_rows(5000)
+    assert len(rows) == 1000
+    assert (np.diff(rows) > 0).all()
+    assert rows[-1] < 5000
+    np.testing.assert_array_equal(rows, sample_rows(5000))
+    assert (sample_rows(5000, seed=1) != rows).any()
+    assert len(sample_rows(50, 10)) == 10
+
+
+class TestPlot:
+    def test_every_document_is_drawn_in_every_panel(self, tmp_path: Path) -> None:
+        draw = np.random.default_rng(0)
+        labels = ["b", "a", "$c", "a", "b"]
+        panels = {name: draw.normal(size=(5, 2)) for name in ("first", "second", "third")}
+        figure = plot_projection(panels, labels, tmp_path / "plot.png")
+        for axes, (name, points) in zip(figure.axes, panels.items(), strict=False):
+            assert axes.get_title(loc="left") == name
+            drawn = {group.get_label(): np.asarray(group.get_offsets()) for group in axes.collections}
+            assert list(drawn) == [r"\$c", "a", "b"]
+            np.testing.assert_allclose(drawn["a"], points[[1, 3]])
+            np.testing.assert_allclose(drawn["b"], points[[0, 4]])
+        assert not figure.axes[3].axison
+        assert [text.get_text() for text in figure.legends[0].get_texts()] == [r"\$c", "a", "b"]
+        assert min(imread(tmp_path / "plot.png").shape[:2]) > 500
+
+    def test_more_labels_than_looks(self) -> None:
+        most = len(COLORS) * len(MARKERS)
+        labels = [f"label {number:02}" for number in range(most + 3) for _ in range(2 if number < most - 1 else 1)]
+        figure = plot_projection({"model": np.random.default_rng(0).normal(size=(len(labels), 2))}, labels, None)
+        groups = figure.axes[0].collections
+        assert len(groups) == most
+        assert groups[-1].get_label() == "4 others"
+        assert len(groups[-1].get_offsets()) == 4  # type: ignore[arg-type]
+        looks = {
+            (tuple(group.get_facecolor()[0]), len(group.get_paths()[0].vertices))
+            for group in groups  # type: ignore[index, arg-type]
+        }
+        assert len(looks) == most
+        full = plot_projection({"model": np.zeros((most, 2))}, [str(number) for number in range(most)], None)
+        assert len(full.axes[0].collections) == most
+
+    def test_unknown_suffix(self, tmp_path: Path) -> None:
+        with pytest.raises(OutputError, match="has no image suffix"):
+            plot_projection({"model": np.zeros((2, 2))}, ["a", "b"], tmp_path / "plot.gif")
