@@ -1,4 +1,4 @@
-"""The command line: graphdoc encode, compare, attention, graph."""
+"""The command line: graphdoc encode, compare, attention, graph, evaluate."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import NoReturn
 
 from .errors import GraphdocError
@@ -21,6 +22,7 @@ EPILOG = """examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc encode papers/ --output vectors/
   graphdoc attention a.md --plot attention.png
+  graphdoc evaluate cluster --data corpus.jsonl --plot tsne.png
   graphdoc COMMAND --help   says more about each
 
 Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, - for standard input, or corpora
@@ -54,16 +56,18 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, _told(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
-def build_parsers() -> tuple[Parser, dict[str, Parser]]:
-    """The parser that knows the commands, and the parser of every command."""
-    from .commands import attention, compare, encode, graph
+def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
+    """The parser that knows the commands, and the parser of every command by its words."""
+    from .commands import attention, compare, encode, evaluate, graph
 
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
     parser.add_argument("--version", action="version", version=f"graphdoc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    for module in (compare, encode, attention, graph):
-        command = commands.add_parser(
+    found: dict[tuple[str, ...], Parser] = {}
+
+    def add(group: argparse._SubParsersAction[Parser], module: ModuleType) -> Parser:
+        return group.add_parser(
             module.NAME,
             help=module.HELP,
             description=module.DESCRIPTION,
@@ -71,16 +75,26 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
             formatter_class=formatter,
             allow_abbrev=False,
         )
+
+    for module in (compare, encode, attention, graph):
+        command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    return parser, commands.choices
+    tasks = add(commands, evaluate).add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
+    for module in evaluate.TASKS:
+        command = found[evaluate.NAME, module.NAME] = add(tasks, module)
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return parser, found
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; options may stand before, between and after the documents."""
     parser, commands = build_parsers()
-    if arguments and arguments[0] in commands:
-        return commands[arguments[0]].parse_intermixed_args(arguments[1:], argparse.Namespace(command=arguments[0]))
+    for words in (tuple(arguments[:length]) for length in (2, 1)):
+        if words in commands:
+            named = argparse.Namespace(command=" ".join(words))
+            return commands[words].parse_intermixed_args(arguments[len(words) :], named)
     return parser.parse_args(arguments)
 
 

@@ -22,12 +22,14 @@ _MOST_DIGITS = 18
 PRECISION_CHOICES = ("float32", "bfloat16", "float16")
 
 
-def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of a model and of how it runs."""
+def add_model_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the choice of a model, or of several, and of how it runs."""
     group = parser.add_argument_group("model")
-    group.add_argument(
-        "--model", default="mini", help="'mini' (default), a folder written by save_pretrained, or a hub id"
-    )
+    choices = "'mini' (default), a folder written by save_pretrained, or a hub id"
+    if several:
+        group.add_argument("--model", action="append", help=f"{choices}; may be given several times")
+    else:
+        group.add_argument("--model", default="mini", help=choices)
     group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")
     group.add_argument(
         "--dtype", choices=PRECISION_CHOICES, default="float32", help="precision of the transformer (default: float32)"
@@ -78,13 +80,14 @@ def positive(value: str) -> int:
     return int(value)
 
 
-def load_encoder(options: argparse.Namespace, **settings: Any) -> DocumentEncoder:
-    """Load the model that the arguments name."""
+def load_encoder(options: argparse.Namespace, name: str | None = None, **settings: Any) -> DocumentEncoder:
+    """Load the model that the arguments name, or another one in the way they say."""
     from ..encoder import DocumentEncoder
 
     if hasattr(options, "max_passages"):
         settings["max_passages"] = options.max_passages
-    return DocumentEncoder.from_pretrained(options.model, device=options.device, dtype=options.dtype, **settings)
+    model = options.model if name is None else name
+    return DocumentEncoder.from_pretrained(model, device=options.device, dtype=options.dtype, **settings)
 
 
 def columns_of(options: argparse.Namespace) -> Columns:

@@ -17,11 +17,9 @@ from .arguments import (
     read_many,
     write_json,
 )
-from .summaries import MOST_ROWS, console, more_rows, plain, table, written
+from .summaries import MOST_ROWS, console, list_left_out, more_rows, plain, table, written
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..documents import Document
     from ..encoder import DocumentEncoder
     from ..readers import ReadingReport
@@ -40,8 +38,6 @@ EPILOG = """examples:
   graphdoc encode *.md --json vectors.json
   torchrun --nproc-per-node 8 -m graphdoc encode corpus/ --output vectors/
 """
-
-MOST_LISTED = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,15 +96,6 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
     # Every process of a job has the manifest; one of them tells.
     if os.environ.get("RANK", "0") == "0":
         manifest.summarise(console())
-
-
-def _list_left_out(target: Console, report: ReadingReport) -> None:
-    """Say what was not read."""
-    for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
-        for entry in entries[:MOST_LISTED]:
-            target.print(plain(f"{word} {entry.source}: {entry.reason}"), soft_wrap=True)
-        if len(entries) > MOST_LISTED:
-            target.print(plain(f"... and {len(entries) - MOST_LISTED:,} more {word}"))
 
 
 def _has_passages(encoder: DocumentEncoder, document: Document, report: ReadingReport) -> bool:
@@ -170,5 +157,5 @@ def _encode_here(options: argparse.Namespace) -> None:
     more_rows(target, MOST_ROWS, len(ids), "documents")
     target.print()
     target.print(plain(f"{len(ids):,} documents, vectors of {vectors.shape[1]} numbers, model {encoder.name}"))
-    _list_left_out(target, report)
+    list_left_out(target, report)
     written(target, (options.json, options.csv))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
@@ -13,8 +14,12 @@ from rich.text import Text
 from ..plain_text import one_line
 from ..segmentation import PASSAGE_LIMIT, Coverage
 
+if TYPE_CHECKING:
+    from ..readers import ReadingReport
+
 # A table on the terminal is to be read; everything is in the files.
 MOST_ROWS = 60
+MOST_LISTED = 20
 
 
 def console() -> Console:
@@ -54,6 +59,15 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
     if coverage.split_sentences:
         line += f"; {coverage.split_sentences} over-long sentences were split"
     return plain(line)
+
+
+def list_left_out(target: Console, report: ReadingReport) -> None:
+    """Say what was not read."""
+    for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
+        for entry in entries[:MOST_LISTED]:
+            target.print(plain(f"{word} {entry.source}: {entry.reason}"), soft_wrap=True)
+        if len(entries) > MOST_LISTED:
+            target.print(plain(f"... and {len(entries) - MOST_LISTED:,} more {word}"))
 
 
 def written(target: Console, paths: Iterable[str | Path | None]) -> None:
