@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -161,6 +162,19 @@ class TestEncode:
         np.testing.assert_allclose(tiny.encode(structured * 3), whole, atol=1e-5)
         found = [segmented.document.id for segmented, _ in tiny.stream(iter(structured * 3))]
         assert found == ["first", "second", "third"] * 3
+
+    def test_segmented_documents_are_taken_as_they_are(
+        self, tiny: DocumentEncoder, structured: list[Document]
+    ) -> None:
+        # The first document as it is, the second cut off after one passage, the third segmented like the first.
+        second = tiny.segment(structured[1])
+        cut = replace(second, passages=second.passages[:1], token_ids=second.token_ids[:1])
+        found = list(tiny.stream([structured[0], cut, tiny.segment(structured[2])]))
+        assert [segmented.document.id for segmented, _ in found] == ["first", "second", "third"]
+        assert found[1][0] is cut
+        expected = tiny.encode([structured[0], structured[2]])
+        np.testing.assert_allclose(np.concatenate([found[0][1], found[2][1]]), expected, atol=1e-5)
+        assert np.abs(found[1][1].numpy() - tiny.encode([structured[1]])).max() > 1e-4
 
     def test_a_stream_does_not_run_ahead(self, tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("graphdoc.inference.WINDOW_PASSAGES", 64)
