@@ -509,6 +509,18 @@ def test_json_in_utf_16_needs_its_byte_order_mark(tmp_path: Path) -> None:
     assert "it is not utf-16 text (UTF-16 stream does not start with BOM)" in error(path, encoding="utf-16")
 
 
+def test_ids_need_not_be_unique_where_that_is_wanted() -> None:
+    report = ReadingReport()
+    rows = [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}, {"text": "Three."}, {"text": "Three."}]
+    assert [document.text for document in read_documents(rows, unique_ids=False, report=report)] == [
+        "One.",
+        "Two.",
+        "Three.",
+        "Three.",
+    ]
+    assert (report.documents, report.skipped, report.duplicate_ids) == (4, [], [])
+
+
 def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
     for name in ("one.jsonl", "two.jsonl"):
         (tmp_path / name).write_text(json_lines(ROWS), encoding="utf-8")

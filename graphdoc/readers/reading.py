@@ -68,6 +68,7 @@ def read_documents(
     encoding: str = "utf-8",
     on_error: OnError = "stop",
     report: ReadingReport | None = None,
+    unique_ids: bool = True,
 ) -> Iterator[Document]:
     """Read documents one at a time, never holding more than one of them.
 
@@ -85,6 +86,7 @@ def read_documents(
         encoding: how text files are encoded.
         on_error: whether what cannot be read stops the reading or is skipped and listed in the report.
         report: is filled while documents are read.
+        unique_ids: whether a document with the id of an earlier one is an error; where not, it is read like any other.
 
     Yields:
         The documents.
@@ -95,15 +97,18 @@ def read_documents(
     if on_error not in ("stop", "skip"):
         raise DocumentError(f"on_error is {on_error!r}; choose 'stop' or 'skip'")
     check_encoding(encoding)
-    reading = _Reading(columns or Columns(), encoding, on_error, report or ReadingReport())
+    reading = _Reading(columns or Columns(), encoding, on_error, report or ReadingReport(), unique_ids)
     if report is not None:
         reading.report = report
     return reading.read(sources)
 
 
 class _Reading:
-    def __init__(self, columns: Columns, encoding: str, on_error: OnError, report: ReadingReport) -> None:
+    def __init__(
+        self, columns: Columns, encoding: str, on_error: OnError, report: ReadingReport, unique_ids: bool
+    ) -> None:
         self.report = report
+        self._unique_ids = unique_ids
         self._columns = columns
         self._encoding = encoding
         self._on_error = on_error
@@ -127,7 +132,7 @@ class _Reading:
             document = self._document(record)
             if document.is_empty:
                 raise DocumentError(f"document {document.id!r} has no text; leave it out")
-            first = self._seen.add(document.id)
+            first = self._seen.add(document.id) if self._unique_ids else None
             if first is not None:
                 self.report.duplicate_ids.append(document.id)
                 place = self._places[bisect.bisect_right(self._starts, first) - 1]
