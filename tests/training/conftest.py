@@ -2,10 +2,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from corpus_examples import SettingsFactory, rows_of, write_rows
+from transformers import AutoTokenizer
+
+from graphdoc.segmentation import SegmentationConfig, Segmenter
+from graphdoc.training.corpus_settings import CorpusSettings
 
 
 @dataclass(frozen=True)
@@ -36,5 +43,27 @@ def training_examples() -> ExampleFactory:
             sections = np.sort(draw.integers(0, 3, size=passages)).astype(np.int64)
             examples.append(Example(f"document {seed}-{number}", 1000 * seed + number, sections, token_ids))
         return examples
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def segmenter(backbone_folder: Callable[[str], Path]) -> Segmenter:
+    """Cuts documents into passages of about 20 words."""
+    tokenizer = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
+    return Segmenter(tokenizer, SegmentationConfig(passage_words=20, max_tokens=78, max_passages=100))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> SettingsFactory:
+    """Makes settings of a corpus, by default of 40 documents, 4 of them too short: ``settings(streaming=True)``."""
+
+    def make(**changes: Any) -> CorpusSettings:
+        if "dataset" not in changes and "source" not in changes:
+            path = tmp_path / "corpus.jsonl"
+            if not path.exists():
+                write_rows(path, rows_of(40))
+            changes["source"] = str(path)
+        return CorpusSettings(**{"cache": str(tmp_path / "cache"), "preparing_processes": 1, **changes})
 
     return make

@@ -1,0 +1,111 @@
+"""The account of a training corpus: what was read, kept and left out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from ..coverage_totals import CoverageTotals
+from ..readers import ReadingReport, Skipped
+from ..segments import Coverage
+
+logger = logging.getLogger("graphdoc")
+
+_NAMED = 10
+
+
+@dataclass(slots=True)
+class CorpusReport:
+    """What became of the documents of a corpus: those read were kept, too short, or copies.
+
+    Args:
+        documents: documents read.
+        kept: documents to train on.
+        too_short: documents skipped because they have fewer passages than ``least_passages``.
+        duplicates: documents left out because an earlier one has exactly their text.
+        errors: documents, rows and files that could not be read.
+        first_errors: the first of them.
+        ignored: files and folders inside folders that were passed over, such as files of unknown types.
+        documents_cut: kept documents that lost passages to ``max_passages``.
+        coverage: what of the kept documents became passages, and what was left out by reason.
+    """
+
+    documents: int = 0
+    kept: int = 0
+    too_short: int = 0
+    duplicates: int = 0
+    errors: int = 0
+    first_errors: list[Skipped] = field(default_factory=list)
+    ignored: int = 0
+    documents_cut: int = 0
+    coverage: CoverageTotals = field(default_factory=CoverageTotals)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> CorpusReport:
+        """The report that :meth:`to_dict` wrote."""
+        return cls(
+            **{
+                **values,
+                "first_errors": [Skipped(**entry) for entry in values["first_errors"]],
+                "coverage": CoverageTotals.from_dict(values["coverage"]),
+            }
+        )
+
+    @property
+    def passages(self) -> int:
+        """Passages of the kept documents."""
+        return self.coverage.encoded_passages
+
+    @property
+    def passages_cut(self) -> int:
+        """Passages of the kept documents beyond ``max_passages``."""
+        return self.coverage.passages - self.coverage.encoded_passages
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the kept passages, special tokens not counted."""
+        return self.coverage.encoded_tokens
+
+    def keep(self, coverage: Coverage) -> None:
+        """Count one more document to train on."""
+        self.kept += 1
+        self.documents_cut += coverage.passages > coverage.encoded_passages
+        self.coverage.add(coverage)
+
+    def take_errors(self, reading: ReadingReport) -> None:
+        """Take over what a reader has listed so far; its lists are emptied, so that they never grow long."""
+        self.errors += len(reading.skipped)
+        self.first_errors.extend(reading.skipped[: _NAMED - len(self.first_errors)])
+        self.ignored += len(reading.ignored)
+        reading.skipped.clear()
+        reading.ignored.clear()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {**asdict(self), "coverage": self.coverage.to_dict()}
+
+    def summary(self) -> str:
+        """Everything in one line."""
+        parts = [
+            f"kept {self.kept:,} of {self.documents:,} documents with {self.passages:,} passages "
+            f"and {self.tokens:,} tokens"
+        ]
+        if self.too_short:
+            parts.append(f"skipped {self.too_short:,} that have too few passages")
+        if self.duplicates:
+            parts.append(f"left out {self.duplicates:,} exact copies")
+        if self.passages_cut:
+            parts.append(f"cut {self.passages_cut:,} passages of {self.documents_cut:,} documents over max_passages")
+        if self.errors:
+            first = self.first_errors[0]
+            parts.append(f"could not read {self.errors:,} (the first is {first.source}: {first.reason})")
+        if self.ignored:
+            parts.append(f"passed over {self.ignored:,} files")
+        return "; ".join(parts)
+
+    def log(self, name: str) -> None:
+        """Log the summary, as a warning where anything was left out."""
+        left_out = self.too_short or self.duplicates or self.errors or self.ignored or self.passages_cut
+        logger.log(logging.WARNING if left_out else logging.INFO, "%s: %s", name, self.summary())

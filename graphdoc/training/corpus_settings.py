@@ -1,0 +1,111 @@
+"""Settings of a training corpus: where documents come from and how they are made ready."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ..documents import Columns
+
+OnError = Literal["stop", "skip"]
+
+CACHE_VARIABLE = "GRAPHDOC_CACHE"
+
+
+@dataclass(frozen=True)
+class CorpusSettings:
+    """Where a training corpus comes from and how it is made ready.
+
+    Args:
+        source: files, folders, glob patterns and corpora, as :func:`~graphdoc.read_documents` takes them.
+        dataset: name or folder of a data set for ``datasets.load_dataset``, instead of ``source``.
+        dataset_config: which configuration of the data set.
+        split: which split of the data set; slices such as ``train[:10%]`` work too, except when streaming.
+        columns: what the columns of rows are called.
+        encoding: how text files are encoded.
+        on_error: whether what cannot be read stops the preparation, or is skipped, counted and named.
+        max_passages: passages of one document that are kept, the first in reading order; the rest is counted.
+        least_passages: documents of fewer passages are skipped and counted; sub-documents need 2.
+        deduplicate: leave out documents whose text is exactly that of an earlier one.
+        streaming: read the documents anew in every epoch instead of storing their tokens.
+        shuffle_buffer: documents among which the next one is drawn when streaming; 1 keeps the order.
+        preparing_processes: processes that cut and tokenise; None takes one for every core.
+        cache: folder for prepared corpora; None takes ``$GRAPHDOC_CACHE``, or else ``~/.cache/graphdoc``.
+
+    Raises:
+        ValueError: a value is out of range, or there is not exactly one of source and dataset.
+    """
+
+    source: list[str] | str | None = None
+    dataset: str | None = None
+    dataset_config: str | None = None
+    split: str = "train"
+    columns: Columns = Columns()  # noqa: RUF009 (it is frozen)
+    encoding: str = "utf-8"
+    on_error: OnError = "stop"
+    max_passages: int = 50
+    least_passages: int = 2
+    deduplicate: bool = True
+    streaming: bool = False
+    shuffle_buffer: int = 10_000
+    preparing_processes: int | None = None
+    cache: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.source and self.dataset:
+            raise ValueError(
+                f"both source ({self.sources[0]!r}) and dataset ({self.dataset!r}) are given; leave one of them out"
+            )
+        if not self.source and not self.dataset:
+            raise ValueError("the corpus has neither source nor dataset; give source (paths) or dataset (a name)")
+        if "-" in self.sources:
+            raise ValueError(
+                "source is '-', but standard input can be read only once; save it as a file and name that"
+            )
+        if self.on_error not in ("stop", "skip"):
+            raise ValueError(f"on_error is {self.on_error!r}; set it to 'stop' or 'skip'")
+        for name, least in (("least_passages", 1), ("max_passages", 1), ("shuffle_buffer", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"{name} is {getattr(self, name)}; set it to {least} or more")
+        if self.max_passages < self.least_passages:
+            raise ValueError(
+                f"max_passages is {self.max_passages}, below least_passages ({self.least_passages}), so that no "
+                "document would be kept; raise max_passages or lower least_passages"
+            )
+        if self.preparing_processes is not None and self.preparing_processes < 1:
+            raise ValueError(
+                f"preparing_processes is {self.preparing_processes}; set it to 1 or more, or leave it out"
+            )
+
+    @property
+    def sources(self) -> list[str]:
+        """The paths and patterns of ``source`` as a list, empty for a data set."""
+        if self.source is None:
+            return []
+        return [self.source] if isinstance(self.source, str) else list(self.source)
+
+    @property
+    def name(self) -> str:
+        """What to call the corpus in messages."""
+        if self.dataset:
+            return f"data set {self.dataset!r} ({self.split})"
+        first, *others = self.sources
+        return f"{first} and {len(others)} more" if others else first
+
+    @property
+    def corpora_folder(self) -> Path:
+        """Folder that holds prepared corpora, each under its fingerprint."""
+        folder = self.cache or os.environ.get(CACHE_VARIABLE) or "~/.cache/graphdoc"
+        return Path(folder).expanduser() / "corpora"
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that cut and tokenise."""
+        if self.preparing_processes is not None:
+            return self.preparing_processes
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        # Each process of a job streams for itself, so those of one machine share its cores.
+        sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if self.streaming else 1
+        return max(1, cores // sharing)

@@ -1,0 +1,165 @@
+"""Where the documents of a training corpus come from: files or a data set, and by what they are known again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..documents import Document
+from ..errors import DocumentError
+from ..readers import ReadingReport, Skipped, read_documents
+from ..readers.folders import FoundFile, find_files, is_pattern
+from ..readers.identities import SeenIds
+from .corpus_report import CorpusReport
+from .corpus_settings import CorpusSettings
+from .training_document import text_hash
+
+
+class CorpusSource:
+    """The documents of a corpus, one at a time.
+
+    Args:
+        settings: where they come from.
+
+    Raises:
+        DocumentError: there is no such data set, configuration or split.
+    """
+
+    def __init__(self, settings: CorpusSettings) -> None:
+        self._settings = settings
+        self._rows = _load_dataset(settings) if settings.dataset else None
+
+    def identity(self) -> dict[str, Any]:
+        """Files with size and time, or the data set's fingerprint: what differs when documents may have changed."""
+        settings = self._settings
+        if self._rows is not None:
+            return {"dataset": settings.dataset, "split": settings.split, "fingerprint": self._rows._fingerprint}
+        return {"sources": settings.sources, "files": [_stamp(path) for path in _files(settings.sources)]}
+
+    def documents(self, report: CorpusReport) -> Iterator[tuple[int, Document]]:
+        """Read the documents, and leave out copies where that is wanted.
+
+        Args:
+            report: counts documents, copies and errors while they are read.
+
+        Yields:
+            Hash of the text, and document.
+
+        Raises:
+            DocumentError: something cannot be read, and errors shall stop.
+        """
+        settings, reading, seen = self._settings, ReadingReport(), SeenIds()
+        try:
+            for document in read_documents(
+                settings.sources if self._rows is None else _watched(self._rows, settings.name),
+                columns=settings.columns,
+                encoding=settings.encoding,
+                on_error=settings.on_error,
+                report=reading,
+                # Rows without an id are named by a hash of their content, and copies would share it.
+                unique_ids=False,
+            ):
+                report.documents += 1
+                if reading.skipped or reading.ignored:
+                    report.take_errors(reading)
+                group = text_hash(document)
+                if settings.deduplicate and seen.add(str(group)) is not None:
+                    report.duplicates += 1
+                    continue
+                yield group, document
+        except _BrokenRows as error:
+            if settings.on_error == "stop":
+                raise
+            reading.skipped.append(error.skipped)
+        except OSError as error:
+            raise DocumentError(f"{settings.name} cannot be read on: {error}; check where it lies") from error
+        finally:
+            report.take_errors(reading)
+
+
+def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> DocumentError:
+    """Why a corpus has no document to train on."""
+    if not report.documents:
+        if not report.errors:
+            return DocumentError(f"{settings.name}: there are no documents; check where they are read from")
+        first = report.first_errors[0]
+        return DocumentError(
+            f"{settings.name}: there are no documents: all {report.errors} were skipped, the first because "
+            f"{first.reason} ({first.source})"
+        )
+    return DocumentError(
+        f"{settings.name}: none of the {report.documents} documents has {settings.least_passages} passages or more; "
+        "give longer documents, or make passages shorter (passage_words)"
+    )
+
+
+class _BrokenRows(DocumentError):
+    """A data set that cannot be read any further."""
+
+    def __init__(self, name: str, number: int, error: Exception) -> None:
+        reason = f"it cannot be read after row {number} ({_one_line(error)}), and the rest is not read; load it again"
+        super().__init__(f"{name}: {reason}")
+        self.skipped = Skipped(name, reason)
+
+
+def _watched(rows: Iterable[Any], name: str) -> Iterator[Any]:
+    """Pass rows on, and tell in one line where a data set breaks, whatever its format raises."""
+    number = 0
+    iterator = iter(rows)
+    while True:
+        try:
+            row = next(iterator)
+        except StopIteration:
+            return
+        except Exception as error:
+            raise _BrokenRows(name, number, error) from error
+        number += 1
+        yield row
+
+
+def _load_dataset(settings: CorpusSettings) -> Any:
+    import datasets  # type: ignore[import-untyped, unused-ignore]
+
+    try:
+        return datasets.load_dataset(
+            str(settings.dataset), settings.dataset_config, split=settings.split, streaming=settings.streaming
+        )
+    # Builders raise whatever their format raises: a name, split or file that is wrong, or the network.
+    except Exception as error:
+        reason = _one_line(error.__cause__ or error)
+        raise DocumentError(
+            f"data set {settings.dataset!r} cannot be loaded (configuration {settings.dataset_config!r}, "
+            f"split {settings.split!r}): {reason}; check its name, configuration and split"
+        ) from error
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else f"{text[:300]} ..."
+
+
+def _files(sources: Iterable[str]) -> Iterator[Path]:
+    """The files that paths, folders and patterns mean, in the order in which they are read."""
+    for source in sources:
+        path = Path(source)
+        if path.is_dir() or (not path.exists() and is_pattern(source)):
+            try:
+                yield from [found.path for found in find_files(source) if isinstance(found, FoundFile)]
+            except DocumentError:
+                # Reading tells what is wrong.
+                continue
+        elif path.exists():
+            yield path
+        else:
+            # One document of a corpus is named by the file and its id.
+            places = (position for position, character in enumerate(source) if character == "#")
+            yield from [Path(source[:place]) for place in places if Path(source[:place]).is_file()][:1]
+
+
+def _stamp(path: Path) -> list[Any]:
+    try:
+        status = path.stat()
+    except OSError:
+        return [str(path.absolute()), None, None]
+    return [str(path.absolute()), status.st_size, status.st_mtime_ns]
