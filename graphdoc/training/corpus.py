@@ -15,6 +15,8 @@ from os import getpid
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from torch.utils.data import Dataset
 from tqdm.auto import tqdm
 
@@ -28,7 +30,7 @@ from .corpus_settings import CorpusSettings
 from .corpus_shards import CorpusReader, CorpusWriter
 from .corpus_source import CorpusSource, nothing_to_train_on
 from .parallel_segmentation import tokenise_in_order
-from .training_document import Integers, TrainingDocument
+from .training_document import TrainingDocument
 
 __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
@@ -70,7 +72,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         self.fingerprint: str = manifest["fingerprint"]
         self.report = CorpusReport.from_dict(manifest["report"])
         self._reader = CorpusReader(paths)
-        self.passage_counts: Integers = self._reader.passage_counts()
+        self.passage_counts: npt.NDArray[np.int64] = self._reader.passage_counts()
 
     def __len__(self) -> int:
         """Number of documents."""

@@ -154,9 +154,9 @@ class CorpusReader:
         batch = self._batches[position]
         return batch.document(number - (int(self._ends[position]) - len(batch)))
 
-    def passage_counts(self) -> Integers:
+    def passage_counts(self) -> npt.NDArray[np.int64]:
         """Passages of every document, ``(documents,)``."""
-        return np.concatenate([np.diff(batch.passages) for batch in self._batches])
+        return np.concatenate([np.diff(batch.passages).astype(np.int64) for batch in self._batches])
 
 
 class _Batch:

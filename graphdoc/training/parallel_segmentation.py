@@ -52,20 +52,20 @@ def tokenise_in_order(
         for block in chain(opening, blocks):
             yield from _tokenise(segmenter, block)
         return
-    with _executor(segmenter, processes) as executor:
-        waiting: deque[Future[list[TokenisedDocument]]] = deque()
-        try:
+    waiting: deque[Future[list[TokenisedDocument]]] = deque()
+    try:
+        with _executor(segmenter, processes) as executor:
             for block in chain(opening, blocks):
                 waiting.append(executor.submit(_tokenise_in_process, block))
                 if len(waiting) >= processes * _BLOCKS_AHEAD:
                     yield from waiting.popleft().result()
             while waiting:
                 yield from waiting.popleft().result()
-        except BrokenProcessPool as error:
-            raise DocumentError(
-                "a process that cuts documents into passages was ended from outside, perhaps for want of memory; "
-                f"set preparing_processes below {processes}"
-            ) from error
+    except BrokenProcessPool as error:
+        raise DocumentError(
+            "a process that cuts documents into passages was ended from outside, perhaps for want of memory; "
+            f"set preparing_processes below {processes}"
+        ) from error
 
 
 def _blocks(documents: Iterable[tuple[int, Document]]) -> Iterator[Block]:
