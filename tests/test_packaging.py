@@ -207,7 +207,8 @@ def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) ->
 def test_imported_libraries_are_required(requirements: dict[str, list[Requirement]]) -> None:
     """A library imported with its module belongs to the core; one imported in a function may belong to an extra."""
     core = {canonicalize_name(requirement.name) for requirement in requirements[""]}
-    extras = {canonicalize_name(one.name) for extra in ("offline", "ingest") for one in requirements[extra]}
+    optional = requirements.keys() - {"", "dev"}
+    extras = {canonicalize_name(one.name) for extra in optional for one in requirements[extra]}
     homes = packages_distributions()
     missing = []
     for path in SOURCES:

@@ -15,7 +15,7 @@ from typing import Any, cast
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -33,6 +33,7 @@ from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
 from .model_card import model_card
 from .sizes import excessive_size, impossible_size
+from .weight_types import not_floating
 
 SHIPPED = Path(__file__).parent
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
@@ -67,7 +68,7 @@ def load_checkpoint(
             loaded: Any = DocumentModel.from_pretrained(
                 folder, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
             )
-            foreign = _not_floating(folder / WEIGHTS_FILE)
+            foreign = not_floating(folder / WEIGHTS_FILE)
         except MemoryError:
             raise
         except Exception as error:  # from a foreign configuration transformers raises anything
@@ -90,16 +91,6 @@ def load_checkpoint(
             "the same run, and leave settings that change shapes as they are"
         )
     return model.eval(), _load_tokenizer(str(folder), config, f"checkpoint {name}")
-
-
-def _not_floating(path: Path) -> str | None:
-    """Name and type of the first weight that is no floating-point number; torch would cast it and say nothing."""
-    with safe_open(path, framework="pt") as weights:
-        for name in weights.keys():  # noqa: SIM118
-            kind = str(weights.get_slice(name).get_dtype())
-            if kind not in ("F64", "F32", "F16", "BF16"):
-                return f"{name}: {kind}"
-    return None
 
 
 def _load_shipped_backbone(config: DocumentConfig, name: str) -> tuple[DocumentModel, PreTrainedTokenizerBase]:

@@ -232,7 +232,7 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(
         whole(folder, *others)
 
     monkeypatch.setattr(checkpointing, "save_optimizer", full)
-    with pytest.raises(OutputError, match="checkpoint-6 cannot be written.*No space left"):
+    with pytest.raises(OutputError, match=r"checkpoint-6 cannot be written.*No space left"):
         trainer.train()
 
     assert [path.name for path in tmp_path.iterdir() if "checkpoint" in path.name] == ["checkpoint-3"]
@@ -254,7 +254,7 @@ def test_a_damaged_checkpoint_is_named(make_trainer: Any, tmp_path: Path) -> Non
     checkpoint = tmp_path / "checkpoint-3"
     (checkpoint / "training" / "optimizer.safetensors").write_bytes(b"no safetensors")
 
-    with pytest.raises(ModelError, match="optimiser's state in .*checkpoint-3"):
+    with pytest.raises(ModelError, match=r"optimiser's state in .*checkpoint-3"):
         make_trainer(tmp_path).train(str(checkpoint))
 
 
@@ -288,5 +288,3 @@ def test_a_corpus_smaller_than_a_batch_is_one_batch() -> None:
     assert [len(batch) for batch in EpochBatches(np.full(5, 3), 8, seed=0)] == [5]
     with pytest.raises(ValueError, match="a batch of 5 documents is too small for 6 processes"):
         EpochBatches(np.full(5, 3), 8, 0, 0, 6)
-
-
