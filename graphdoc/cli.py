@@ -1,4 +1,4 @@
-"""The command line: graphdoc encode, compare, attention, graph, evaluate."""
+"""The command line: graphdoc encode, compare, attention, graph, pretrain, evaluate."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ EPILOG = """examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc encode papers/ --output vectors/
   graphdoc attention a.md --plot attention.png
+  graphdoc pretrain --config configs/pretrain/quickstart.yaml
   graphdoc evaluate cluster --data corpus.jsonl --plot tsne.png
   graphdoc COMMAND --help   says more about each
 
@@ -58,7 +59,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, graph
+    from .commands import attention, compare, encode, evaluate, graph, pretrain
 
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
@@ -76,7 +77,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             allow_abbrev=False,
         )
 
-    for module in (compare, encode, attention, graph):
+    for module in (compare, encode, attention, graph, pretrain):
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -36,7 +36,8 @@ class Section:
     path: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+# Without slots, since readers of configuration files look at the defaults through ``vars``.
+@dataclass(frozen=True)
 class Columns:
     """Names of the columns (keys) of a row that make a document; all others become metadata.
 

@@ -23,6 +23,10 @@ class OutputError(GraphdocError):
     """An output file or folder that cannot be written or continued."""
 
 
+class SettingsError(GraphdocError, ValueError):
+    """A setting that is unknown, of the wrong type or out of range."""
+
+
 class MissingExtraError(GraphdocError):
     """An optional library is needed and not installed.
 

@@ -16,7 +16,7 @@ Similarity = Literal["dot", "cosine"]
 Directions = Literal["both", "one"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InfoNCE:
     r"""Tells every document's other view from the views of all other documents of the batch.
 

@@ -180,7 +180,18 @@ class DocumentTrainer(Trainer):
         super().log(logs, start_time)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
-        """Measure the model, in the first process while the others wait."""
+        """Measure the model and write the numbers to the log."""
+        metrics = self.measure()
+        self.log(metrics)
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def measure(self) -> dict[str, float]:
+        """Measure the model as it would be saved, in the first process while the others wait.
+
+        Returns:
+            The numbers, each under ``eval_`` and its name.
+        """
         assert self._evaluation is not None
         metrics: dict[str, float] = {}
 
@@ -189,10 +200,7 @@ class DocumentTrainer(Trainer):
                 metrics.update({f"eval_{name}": float(value) for name, value in self._evaluation().items()})  # type: ignore[misc]
 
         self.processes.run_first(measure)
-        metrics = self.processes.gather(metrics)[0]
-        self.log(metrics)
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
+        return self.processes.gather(metrics)[0]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The loader, which knows its share without Accelerate."""

@@ -53,16 +53,25 @@ class EpochBatches(Sampler[list[Place]]):
         seed: seed of the order.
         rank: this process.
         processes: number of processes.
+        rows: documents that are trained on; None for all.
 
     Raises:
         ValueError: a process would have no document of a batch.
     """
 
     def __init__(
-        self, passage_counts: npt.NDArray[np.int64], batch_size: int, seed: int, rank: int = 0, processes: int = 1
+        self,
+        passage_counts: npt.NDArray[np.int64],
+        batch_size: int,
+        seed: int,
+        rank: int = 0,
+        processes: int = 1,
+        *,
+        rows: npt.NDArray[np.int64] | None = None,
     ) -> None:
         self._counts = np.asarray(passage_counts)
-        self.batch_size = min(batch_size, len(self._counts))
+        self._rows = np.arange(len(self._counts)) if rows is None else rows
+        self.batch_size = min(batch_size, len(self._rows))
         if self.batch_size < processes:
             raise ValueError(f"a batch of {self.batch_size} documents is too small for {processes} processes")
         self._seed = seed
@@ -75,12 +84,12 @@ class EpochBatches(Sampler[list[Place]]):
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""
-        return len(self._counts) // self.batch_size
+        return len(self._rows) // self.batch_size
 
     def __iter__(self) -> Iterator[list[Place]]:
         """The batches of the epoch: of each, the places of this process's documents."""
         epoch = self._epoch
-        order = random_generator(self._seed, "order", epoch).permutation(len(self._counts))
+        order = random_generator(self._seed, "order", epoch).permutation(self._rows)
         for step in range(len(self)):
             rows = order[step * self.batch_size : (step + 1) * self.batch_size]
             yield [(epoch, int(row)) for row in self._share(rows)]

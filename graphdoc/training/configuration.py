@@ -1,0 +1,157 @@
+"""Configuration files: YAML into dataclasses, with overrides, and errors that name the key."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from jsonargparse import ArgumentError, ArgumentParser, Namespace
+
+from ..errors import SettingsError
+from ..plain_text import one_line
+
+Settings = TypeVar("Settings")
+
+
+def load_settings(kind: type[Settings], path: str | Path | None = None, overrides: Sequence[str] = ()) -> Settings:
+    """Read the settings of a run.
+
+    Args:
+        kind: the dataclass of the settings; its fields may be dataclasses themselves.
+        path: YAML file; None starts from the defaults.
+        overrides: ``key=value`` pairs that replace what the file says, such as ``training.epochs=3``; values are YAML.
+
+    Returns:
+        The settings.
+
+    Raises:
+        SettingsError: the file cannot be read, a key is unknown (the nearest one is named), a value is of the wrong
+            type or out of range.
+    """
+    source = str(path) if path is not None else "the settings"
+    values = _read(Path(path)) if path is not None else {}
+    _check_keys(kind, values, source)
+    for override in overrides:
+        key, separator, text = override.partition("=")
+        if not separator or not key:
+            raise SettingsError(f"{override!r} is no setting; write key=value, such as training.epochs=3")
+        _check_keys(kind, _nested(key, None), "the command line")
+        try:
+            _assign(values, key.split("."), yaml.safe_load(text))
+        except yaml.YAMLError as error:
+            raise SettingsError(f"{override!r}: the value is no YAML; put it in quotes") from error
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(kind, fail_untyped=False)
+    try:
+        parsed = parser.parse_object(values)
+        built = parser.instantiate_classes(parsed)
+        result: Settings = kind(**_as_arguments(built))
+    except (ArgumentError, ValueError, TypeError) as error:
+        raise SettingsError(f"{source}: {_reason(error)}") from error
+    return result
+
+
+def as_values(settings: Any) -> dict[str, Any]:
+    """Settings as plain values, as a configuration file holds them."""
+    values: dict[str, Any] = dataclasses.asdict(settings)
+    return values
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror or error}; check the path") from error
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(f"{path} is no valid YAML: {one_line(str(error))}") from error
+    if values is None:
+        return {}
+    if not isinstance(values, dict):
+        raise SettingsError(f"{path} holds a {type(values).__name__}; it should hold keys and values")
+    return values
+
+
+def _check_keys(kind: Any, values: Mapping[Any, Any], source: str, path: str = "") -> None:
+    """Refuse keys that the dataclass does not have.
+
+    Raises:
+        SettingsError: a key is unknown.
+    """
+    hints = typing.get_type_hints(kind)
+    names = [entry.name for entry in dataclasses.fields(kind) if entry.init]
+    for key, value in values.items():
+        if key not in names:
+            near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.4)
+            everywhere = _places(kind, str(key))
+            if everywhere and not path:
+                hint = f"did you mean {everywhere[0]}?"
+            elif near:
+                hint = f"did you mean {path}{near[0]}?"
+            else:
+                hint = f"there are {', '.join(names)}"
+            raise SettingsError(f"{source}: {path}{key} is unknown; {hint}")
+        inner = _dataclass_of(hints[key])
+        if inner is not None and value is not None and not isinstance(value, Mapping):
+            inside = ", ".join(entry.name for entry in dataclasses.fields(inner))
+            raise SettingsError(f"{source}: {path}{key} is {value!r}; it should hold keys and values ({inside})")
+        if inner is not None and isinstance(value, Mapping):
+            _check_keys(inner, value, source, f"{path}{key}.")
+
+
+def _places(kind: Any, name: str, path: str = "") -> list[str]:
+    """Where a key occurs further down."""
+    found = []
+    hints = typing.get_type_hints(kind)
+    for entry in dataclasses.fields(kind):
+        if entry.name == name and path:
+            found.append(f"{path}{name}")
+        inner = _dataclass_of(hints[entry.name])
+        if inner is not None:
+            found.extend(_places(inner, name, f"{path}{entry.name}."))
+    return found
+
+
+def _dataclass_of(hint: Any) -> Any:
+    """The dataclass that an annotation stands for, also one that may be left out."""
+    for candidate in (hint, *(typing.get_args(hint) if _is_union(hint) else ())):
+        if dataclasses.is_dataclass(candidate):
+            return candidate
+    return None
+
+
+def _is_union(hint: Any) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _nested(key: str, value: Any) -> dict[str, Any]:
+    for name in reversed(key.split(".")):
+        value = {name: value}
+    nested: dict[str, Any] = value
+    return nested
+
+
+def _assign(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    for name in path[:-1]:
+        inner = values.get(name)
+        if not isinstance(inner, dict):
+            inner = values[name] = {}
+        values = inner
+    values[path[-1]] = value
+
+
+def _as_arguments(built: Any) -> dict[str, Any]:
+    return dict(vars(built)) if isinstance(built, Namespace) else dict(built)
+
+
+def _reason(error: Exception) -> str:
+    """What jsonargparse or a dataclass says is wrong, on one line and without the parser's own words."""
+    lines = [line.strip(" -") for line in str(error).splitlines() if line.strip(" -")]
+    text = one_line(" ".join(lines) if len(lines) < 3 else " ".join(lines[:3]))
+    text = text.replace("Parser key ", "").replace("typing.Literal", "one of ")
+    return text[:500]

@@ -1,0 +1,79 @@
+"""Measuring a model during its run: loss on documents held out, and clustering of labelled documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError
+from ..evaluation import ClusterEvaluation, read_pairs
+from ..losses import ContrastiveLoss
+from ..modeling import DocumentModel
+from ..readers import read_documents
+from .pretraining_settings import EvaluationSettings
+from .view_batch import ViewBatch
+
+
+class HeldOutEvaluation:
+    """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
+
+    Args:
+        model: the model in training.
+        loss: its loss.
+        batches: the documents.
+        token_budget: most tokens of a mini-batch.
+    """
+
+    def __init__(
+        self, model: DocumentModel, loss: ContrastiveLoss, batches: Sequence[ViewBatch], token_budget: int | None
+    ) -> None:
+        self._model, self._loss, self._batches, self._token_budget = model, loss, batches, token_budget
+
+    @torch.no_grad()
+    def __call__(self) -> dict[str, float]:
+        """Measure the model, which is in eval mode."""
+        sums: dict[str, float] = {}
+        documents = 0
+        for batch in self._batches:
+            moved = batch.to(self._model.device)
+            output = self._model(moved.graphs, self._token_budget)
+            anchors, candidates = output.documents.chunk(2)
+            result = self._loss(anchors, candidates, moved.groups)
+            for name, value in {"loss": result.loss, **result.metrics}.items():
+                sums[name] = sums.get(name, 0.0) + float(value) * len(batch)
+            documents += len(batch)
+        return {name: value / documents for name, value in sums.items()}
+
+
+def cluster_evaluation(settings: EvaluationSettings) -> ClusterEvaluation | None:
+    """The labelled documents that a run is measured on, None if there are none.
+
+    Raises:
+        DocumentError: they cannot be read, or have no split.
+        EvaluationError: there are too few of them.
+    """
+    if not settings.clusters:
+        return None
+    if settings.data is not None:
+        parts: dict[str, list[object]] = {"train": [], "test": []}
+        for document in read_documents(settings.data):
+            split = str(document.metadata.get("split"))
+            if split in parts:
+                parts[split].append(document)
+        train, test = parts["train"], parts["test"]
+        if not train or not test:
+            raise DocumentError(
+                f"{settings.data} has {len(train)} documents with split train and {len(test)} with test; give both, "
+                "or name two sources as evaluation.train and evaluation.test"
+            )
+    else:
+        train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
+    pairs = read_pairs(settings.pairs) if settings.pairs is not None else ()
+    return ClusterEvaluation(train, test, pairs=pairs, seeds=range(settings.seeds))  # type: ignore[arg-type]
+
+
+def score_of(encoder: DocumentEncoder, evaluation: ClusterEvaluation) -> dict[str, float]:
+    """What an evaluation gives, without its spread over seeds."""
+    return {name: value for name, value in evaluation(encoder).items() if not name.endswith("_std")}

@@ -1,0 +1,54 @@
+"""The model that a run starts from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..checkpoints import CONFIG_FILE, SHIPPED
+from ..encoder import DocumentEncoder
+from ..modeling import DocumentConfig
+from .settings import ModelSettings
+from .tuning import prepare_tuning
+
+
+def start_model(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
+    """Load a model and mark the weights that are trained.
+
+    Args:
+        settings: what is trained and where it starts.
+        device: where it is trained.
+        similarity: how its vectors are compared by the loss, and from then on.
+
+    Returns:
+        The encoder around the model in training.
+
+    Raises:
+        ModelError: there is no such model, or nothing of it would be trained.
+        MissingExtraError: low-rank updates without the library for them.
+    """
+    values: dict[str, Any] = dict(settings.settings)
+    values.setdefault("similarity", similarity)
+    load = DocumentEncoder.from_pretrained if _is_checkpoint(settings.start) else DocumentEncoder.from_backbone
+    encoder = load(settings.start, device=device, **values)
+    prepare_tuning(encoder.model, settings.tune, settings.lora)
+    transformer: Any = encoder.model.passage_encoder.transformer
+    if settings.gradient_checkpointing and settings.tune != "frozen":
+        transformer.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    if settings.compile:
+        transformer.compile(dynamic=True)
+    encoder.model.config.trained = True
+    return encoder
+
+
+def _is_checkpoint(name: str) -> bool:
+    """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
+    folder = SHIPPED / name if (SHIPPED / name / CONFIG_FILE).is_file() else Path(name)
+    try:
+        kind = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("model_type")
+    except (OSError, ValueError, AttributeError):
+        return False
+    return bool(kind == DocumentConfig.model_type)
