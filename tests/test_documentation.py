@@ -1,6 +1,7 @@
 """README and docs do what they say: their code runs, their output is real, their links lead somewhere.
 
-Blocks of a file run in order, in one folder that holds copies of `examples/` and `configs/`, its Python blocks in one namespace:
+Blocks of a file run in order, in one folder that holds copies of `examples/` and `configs/`, its Python blocks in one
+namespace:
 
 - ```` ```python ```` runs; a ```` ```text ```` block right after it is what it prints.
 - ```` ```console ```` holds `$ graphdoc ...` commands, each followed by what it prints; `exit=2` after the word is the
