@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from graphdoc.batching import GraphBatch, pack_by_tokens
 from graphdoc.graph_kinds import GRAPH_KINDS, EdgeKind
-from graphdoc.graphs import DocumentGraph, graph_of_sections
+from graphdoc.graphs import DocumentGraph, graph_of_sections, query_graph
 
 lengths = st.lists(st.integers(1, 400), max_size=300)
 budgets = st.integers(1, 5_000)
@@ -134,3 +134,31 @@ def test_a_batch_needs_documents() -> None:
 def test_token_ids_must_fit_the_graphs() -> None:
     with pytest.raises(ValueError, match="token ids of 1 passages do not fit graphs with 2 passages"):
         GraphBatch.from_graphs([graph_of_sections([0, 0])], ((1, 2),))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(GRAPH_KINDS)), min_size=1),
+    st.integers(1, 300),
+)
+def test_slices_are_the_batch_in_parts(drawn: list[tuple[list[int], str]], most_cells: int) -> None:
+    batch = GraphBatch.from_graphs([graph_of_sections(sorted(sections), kind) for sections, kind in drawn])
+    parts = list(batch.slices(most_cells))
+
+    assert all(sum(n * n for n in part.node_counts) <= most_cells or len(part) == 1 for part in parts)
+    for found, expected in zip([g for part in parts for g in part.to_graphs()], batch.to_graphs(), strict=True):
+        assert torch.equal(found.edge_index, expected.edge_index)
+        assert torch.equal(found.section_of, expected.section_of)
+    for part in parts:
+        assert part.document_of.tolist() == sorted(part.document_of.tolist())
+        assert set(part.document_of.tolist()) == set(range(len(part)))
+
+
+def test_a_query_is_passage_and_document_in_one() -> None:
+    batch = GraphBatch.from_graphs([graph_of_sections([0, 0]), query_graph(section=4)])
+
+    assert batch.is_passage.tolist() == [False, True, True, True]
+    assert batch.is_document.tolist() == [True, False, False, True]
+    assert batch.is_query.tolist() == [False, False, False, True]
+    assert batch.section_of[3] == 4
+    assert query_graph().num_passages == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from .tuning import merged_weights, trained_weights
 STATE_FILE = "trainer_state.json"
 TRAINING_FOLDER = "training"
 TRAINED_FILE = "trained.safetensors"
+DATA_FILE = "data.json"
 PREFIX = "checkpoint-"
 
 
@@ -45,6 +47,7 @@ class RunCheckpoints:
         keep: checkpoints that are kept, apart from the best.
         moving_average: the average of the weights, which is then the result.
         describe_training: gives the sections of the model card on how it was trained.
+        data_state: gives the place in the data, where that cannot be told from the number of the step.
     """
 
     def __init__(
@@ -57,11 +60,12 @@ class RunCheckpoints:
         keep: int = 2,
         moving_average: MovingAverage | None = None,
         describe_training: Callable[[], str] = str,
+        data_state: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
         self.folder = folder
         self.moving_average = moving_average
         self._model, self._tokenizer, self._name = model, tokenizer, name
-        self._keep, self._describe = keep, describe_training
+        self._keep, self._describe, self._data_state = keep, describe_training, data_state
 
     @property
     def last(self) -> Path | None:
@@ -175,6 +179,20 @@ class RunCheckpoints:
         """
         load_optimizer(checkpoint / TRAINING_FOLDER, optimizer, scheduler)
 
+    @staticmethod
+    def data_state(checkpoint: Path) -> dict[str, int]:
+        """The place in the data where a checkpoint was written.
+
+        Raises:
+            ModelError: the checkpoint does not say.
+        """
+        path = checkpoint / TRAINING_FOLDER / DATA_FILE
+        try:
+            state: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{path} cannot be read; resume from another checkpoint, or start anew") from error
+        return state
+
     def _save_training(self, folder: Path, optimizer: Any, scheduler: Any) -> None:
         folder.mkdir()
         own = trained_weights(self._model)
@@ -183,3 +201,5 @@ class RunCheckpoints:
         if self.moving_average is not None or len(own) < len(list(self._model.parameters())):
             save_file({name: weight.detach().contiguous() for name, weight in own.items()}, folder / TRAINED_FILE)
         save_optimizer(folder, optimizer, scheduler)
+        if self._data_state is not None:
+            (folder / DATA_FILE).write_text(json.dumps(self._data_state()), encoding="utf-8")
