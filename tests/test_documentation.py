@@ -29,12 +29,15 @@ from graphdoc.cli import main, parse
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 LANGUAGES = {"python", "console", "sh", "text", "json", ""}
 LEFT_OUT = "..."
 
 _DECIMAL = re.compile(r"(\d+\.\d+)")
 _LINK = re.compile(r"(?<!\\)!?\[[^\]]*\]\(([^)\s]+)\)")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
+_MEASURED = re.compile(r"^\|[^|]+\|([^|]+)\| \[[^\]]+\]\((benchmarks/results/\w+\.md)\) \|$", re.MULTILINE)
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
@@ -218,6 +221,16 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), f"{page.name}: there is no {target}"
         if anchor:
             assert anchor in anchors_of(file), f"{page.name}: {target} names no heading of {file.name}"
+
+
+def test_measured_numbers_are_in_the_tables() -> None:
+    """A number may be cut short; ``0.9998`` stands for 0.99988."""
+    rows = _MEASURED.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert {path for _, path in rows} == {f"benchmarks/results/{path.name}" for path in RESULTS}
+    for result, path in rows:
+        there = _NUMBER.findall((ROOT / path).read_text(encoding="utf-8"))
+        for number in _NUMBER.findall(result):
+            assert any(other.startswith(number) for other in there), f"{number} is not in {path}"
 
 
 def anchors_of(page: Path) -> set[str]:
