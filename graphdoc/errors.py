@@ -37,8 +37,13 @@ class MissingExtraError(GraphdocError):
     """
 
     def __init__(self, library: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{library} is needed to {purpose}; install it with: pip install 'graphdoc[{extra}]'")
+        super().__init__(f"{library} is needed to {purpose}; {install_hint(extra)}")
 
 
 class EvaluationError(GraphdocError):
     """Labels, pairs or numbers of documents that nothing can be measured on."""
+
+
+def install_hint(extra: str) -> str:
+    """How an extra is installed, for messages; the package of the name graphdoc on PyPI is another project."""
+    return f"install it, in the folder of the clone, with: pip install -e '.[{extra}]'"

@@ -106,11 +106,12 @@ def requirements(setup: configparser.ConfigParser) -> dict[str, list[Requirement
 
 @dataclass(frozen=True)
 class Built:
-    """Names of the files in the sdist, in the wheel made from it and in the wheel made from the tree, and metadata."""
+    """Names of the files in the sdist, the wheels made from it and from the tree and the editable wheel; metadata."""
 
     sdist: set[str]
     wheel: set[str]
     wheel_of_tree: set[str]
+    editable: set[str]
     metadata: str
 
 
@@ -140,11 +141,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
         archive.extractall(unpacked, filter="data")
     with zipfile.ZipFile(build("wheel", tree)) as archive:
         wheel_of_tree = set(archive.namelist())
+    with zipfile.ZipFile(build("editable", tree)) as archive:
+        editable = set(archive.namelist())
     (source,) = unpacked.iterdir()
     with zipfile.ZipFile(build("wheel", source)) as archive:
         wheel = set(archive.namelist())
         metadata = archive.read(next(name for name in wheel if name.endswith(".dist-info/METADATA"))).decode()
-    return Built(sdist, wheel, wheel_of_tree, metadata)
+    return Built(sdist, wheel, wheel_of_tree, editable, metadata)
 
 
 def test_versions_agree(setup: configparser.ConfigParser) -> None:
@@ -177,6 +180,12 @@ def test_wheel_holds_nothing_else(built: Built) -> None:
     assert not [name for name in built.sdist | built.wheel if "__pycache__" in name]
 
 
+def test_an_editable_install_is_a_path(built: Built) -> None:
+    """A finder instead of it would not be asked beside the clone, whose folder passes for a package without a file."""
+    own = {name for name in built.editable if ".dist-info/" not in name}
+    assert own == {f"__editable__.graphdoc-{graphdoc.__version__}.pth"}
+
+
 def test_sdist_can_be_tested(built: Built) -> None:
     wanted = {"CHANGELOG.md", "LICENSE", "Makefile", "README.md", "constraints.txt", ".ci/run", "tests/conftest.py"}
     assert wanted - built.sdist == set()
@@ -198,7 +207,7 @@ def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) ->
                 named[extra.value] = f"{path}:{node.lineno}"
     pages = [*SOURCES, *ROOT.glob("*.md"), *PACKAGE.rglob("*.md"), *(ROOT / "docs").rglob("*.md")]
     for path in pages:
-        for match in re.finditer(r"graphdoc\[([a-z, ]+)\]", path.read_text(encoding="utf-8")):
+        for match in re.finditer(r"(?:graphdoc|'\.)\[([a-z, ]+)\]", path.read_text(encoding="utf-8")):
             named.update(dict.fromkeys(re.split(r", *", match[1]), str(path)))
     assert {"ingest", "offline"} <= set(named)
     assert {extra: place for extra, place in named.items() if extra not in requirements} == {}

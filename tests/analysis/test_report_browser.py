@@ -30,7 +30,7 @@ def browser() -> Iterator[Any]:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        unavailable("playwright is not installed: pip install 'graphdoc[dev]'")
+        unavailable("playwright is not installed: pip install -e '.[dev]'")
     executable = next(filter(None, map(shutil.which, BROWSERS)), None)
     if executable is None:
         unavailable(f"no browser found (looked for {', '.join(BROWSERS)}): apt-get install chromium")

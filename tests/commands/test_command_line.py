@@ -309,7 +309,7 @@ class TestEnds:
 
         monkeypatch.setattr("graphdoc.commands.compare.read_one", missing)
         message = refused("compare", *two, "--model", model)
-        assert message.endswith("xberg is needed to read PDF; install it with: pip install 'graphdoc[ingest]'")
+        assert message.endswith("; install it, in the folder of the clone, with: pip install -e '.[ingest]'")
 
     def test_mistakes_in_the_program_are_not_hidden(
         self, graphdoc: Command, two: tuple[Path, Path], model: str, monkeypatch: pytest.MonkeyPatch

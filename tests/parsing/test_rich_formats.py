@@ -132,5 +132,5 @@ def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setitem(sys.modules, "xberg", None)
     path = tmp_path / "paper.tex"
     path.write_text(LATEX, encoding="utf-8")
-    with pytest.raises(MissingExtraError, match=r"pip install 'graphdoc\[ingest\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[ingest\]'"):
         Document.from_file(path)
