@@ -196,6 +196,10 @@ def test_code_runs_and_prints_what_is_shown(
             for arguments in arguments_of(block):
                 assert run_command(arguments) == 0, f"{place}: {arguments}\n{capsys.readouterr().err}"
             capsys.readouterr()
+    left = {f"/{path.name}{'/' * path.is_dir()}" for path in tmp_path.iterdir() if path.name != "examples"}
+    ignored = ROOT / ".gitignore"
+    # An sdist has none, and needs none.
+    assert not ignored.exists() or left - set(ignored.read_text(encoding="utf-8").splitlines()) == set()
 
 
 @each_page
