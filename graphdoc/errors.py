@@ -19,6 +19,10 @@ class ModelError(GraphdocError):
     """A checkpoint or backbone that cannot be loaded or does not fit."""
 
 
+class SettingError(GraphdocError, ValueError):
+    """An argument of a call that is none of its choices; a ValueError as well, as Python's own calls raise it."""
+
+
 class OutputError(GraphdocError):
     """An output file or folder that cannot be written or continued."""
 

@@ -91,6 +91,9 @@ class AttentionTable:
             model,
         )
 
+    def __repr__(self) -> str:
+        return f"AttentionTable({self.segmented.document.id!r}: {len(self)} weights, layers {self.layers})"
+
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.weight)

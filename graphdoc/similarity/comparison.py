@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
+from ..errors import SettingError
 from ..files import write_atomically, write_text
 from ..segmentation import Span
 from .cosine import Floats, similarity_matrix, similarity_scale
@@ -62,6 +63,14 @@ class Comparison:
     similarity: str = "cosine"
     within: bool = False
 
+    def __repr__(self) -> str:
+        names = f"{self.a.segmented.document.id!r} " + (
+            "within itself" if self.within else f"with {self.b.segmented.document.id!r}"
+        )
+        sections, passages = (" x ".join(map(str, matrix.shape)) for matrix in (self.sections, self.passages))
+        sizes = f"{sections} sections, {passages} passages"
+        return f"Comparison({names}: {self.document:.3f}, {sizes}, model {self.model.get('name')})"
+
     @cached_property
     def document(self) -> float:
         """Similarity of the two documents."""
@@ -102,16 +111,16 @@ class Comparison:
         """The matrix of a level.
 
         Raises:
-            ValueError: the level is unknown, or sentences were not encoded.
+            SettingError: the level is unknown, or sentences were not encoded.
         """
         if level == "section":
             return self.sections
         if level == "passage":
             return self.passages
         if level != "sentence":
-            raise ValueError(f"level {level!r} is unknown; use section, passage or sentence")
+            raise SettingError(f"level {level!r} is unknown; use section, passage or sentence")
         if self.sentences is None:
-            raise ValueError("sentences were not encoded; call compare(..., sentences=True)")
+            raise SettingError("sentences were not encoded; call compare(..., sentences=True)")
         return self.sentences
 
     def contributions(self, level: Level) -> Floats | None:
@@ -184,7 +193,7 @@ class Comparison:
             "format": FORMAT,
             "model": dict(self.model),
             "self": self.within,
-            "document": self.document,
+            "document": round(self.document, 6),
             "sections": _rounded(self.sections),
             "passages": _rounded(self.passages),
             "sentences": None if self.sentences is None else _rounded(self.sentences),
@@ -192,7 +201,7 @@ class Comparison:
                 "sections": _rounded(self.section_contributions, 9),
                 "passages": _rounded(self.passage_contributions, 9),
             },
-            "matches": {f"{level}s": [match._asdict() for match in self.matches(level)] for level in levels},
+            "matches": {f"{level}s": [_match_dict(match) for match in self.matches(level)] for level in levels},
             "a": _document_dict(self.a, self.section_contributions.sum(1), self.passage_contributions.sum(1)),
             "b": _document_dict(self.b, self.section_contributions.sum(0), self.passage_contributions.sum(0)),
             "coverage": {
@@ -201,22 +210,24 @@ class Comparison:
             },
         }
 
-    def to_json(self, path: str | Path | None = None) -> str:
+    @overload
+    def to_json(self, path: None = None) -> str: ...
+    @overload
+    def to_json(self, path: str | Path) -> Path: ...
+    def to_json(self, path: str | Path | None = None) -> str | Path:
         """Write the comparison as JSON (see :meth:`to_dict`).
 
         Args:
-            path: file to write, atomically; None only returns the text.
+            path: file to write, atomically; None returns the text instead.
 
         Returns:
-            The JSON text.
+            The file, or without one the JSON text.
 
         Raises:
             OutputError: the file cannot be written.
         """
         text = json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return text if path is None else write_text(path, text + "\n")
 
     def to_csv(self, path: str | Path, level: Level = "passage") -> Path:
         """Write every pair of a level as CSV, atomically (see :meth:`to_frame`).
@@ -227,14 +238,18 @@ class Comparison:
         frame = self.to_frame(level)
         return write_atomically(path, lambda temporary: _write_table(frame, temporary))
 
-    def to_html(self, path: str | Path | None = None) -> str:
+    @overload
+    def to_html(self, path: None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path) -> Path: ...
+    def to_html(self, path: str | Path | None = None) -> str | Path:
         """Write the self-contained report, one file that needs no network.
 
         Args:
-            path: file to write, atomically; None only returns the page.
+            path: file to write, atomically; None returns the page instead.
 
         Returns:
-            The HTML text.
+            The file, or without one the HTML text.
 
         Raises:
             OutputError: the file cannot be written.
@@ -242,9 +257,7 @@ class Comparison:
         from ..analysis.report import render_report
 
         page = render_report(self.to_dict())
-        if path is not None:
-            write_text(path, page)
-        return page
+        return page if path is None else write_text(path, page)
 
     def plot(self, path: str | Path | None = None, level: Level = "section") -> Any:
         """Draw the matrix of a level as a heat map.
@@ -315,6 +328,11 @@ def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Flo
             {**_span_dict(encoded, span), "section": row_of[span.section]} for span in encoded.sentences
         ]
     return result
+
+
+def _match_dict(match: Match) -> dict[str, Any]:
+    contribution = None if match.contribution is None else round(match.contribution, 9)
+    return {"a": match.a, "b": match.b, "score": round(match.score, 6), "contribution": contribution}
 
 
 def _span_dict(encoded: EncodedDocument, span: Span) -> dict[str, Any]:

@@ -184,6 +184,9 @@ class TestTable:
             with pytest.raises(GraphdocError, match=message):
                 call(layer, head)
 
+    def test_what_is_shown_of_it(self, table: AttentionTable) -> None:
+        assert repr(table) == f"AttentionTable('first': {len(table)} weights, layers [0, 1, 2])"
+
     def test_csv(self, table: AttentionTable, tmp_path: Path) -> None:
         path = table.to_csv(tmp_path / "attention.csv")
         with path.open(newline="", encoding="utf-8") as file:

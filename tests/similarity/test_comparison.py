@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from graphdoc.documents import Document, Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import OutputError
+from graphdoc.errors import OutputError, SettingError
 from graphdoc.graphs import GRAPH_KINDS
 from graphdoc.segmentation import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
@@ -35,6 +35,15 @@ def comparison(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comp
 @pytest.fixture(scope="module")
 def within(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparison:
     return tiny_encoder("bert", readout="mean").compare(structured[0], sentences=True)
+
+
+def test_what_is_shown_of_them(comparison: Comparison, within: Comparison) -> None:
+    passages = " x ".join(map(str, comparison.passages.shape))
+    assert repr(comparison) == (
+        f"Comparison('first' with 'second': {comparison.document:.3f}, 3 x 2 sections, {passages} passages, "
+        "model tiny-bert (untrained graph))"
+    )
+    assert repr(within).startswith("Comparison('first' within itself: 1.000, 3 x 3 sections, ")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -145,9 +154,9 @@ class TestMatrices:
         result = tiny_encoder("bert").compare(structured[2], structured[1])
         assert result.sentences is None
         assert result.to_dict()["sentences"] is None
-        with pytest.raises(ValueError, match="sentences were not encoded; call compare"):
+        with pytest.raises(SettingError, match="sentences were not encoded; call compare"):
             result.matches("sentence")
-        with pytest.raises(ValueError, match="level 'word' is unknown; use section, passage or sentence"):
+        with pytest.raises(SettingError, match="level 'word' is unknown; use section, passage or sentence"):
             result.scores("word")  # type: ignore[arg-type]
 
     def test_within_one_document(self, within: Comparison) -> None:
@@ -281,7 +290,8 @@ class TestJson:
         return result
 
     def test_strict_and_whole(self, subject: Comparison, tmp_path: Path) -> None:
-        text = subject.to_json(tmp_path / "c.json")
+        text = subject.to_json()
+        assert subject.to_json(tmp_path / "c.json") == tmp_path / "c.json"
         assert (tmp_path / "c.json").read_text(encoding="utf-8") == text + "\n"
 
         def refuse(value: str) -> None:
@@ -289,7 +299,7 @@ class TestJson:
 
         content = json.loads(text, parse_constant=refuse)
         assert {"document", "sections", "passages", "a", "b", "coverage", "model"} <= set(content)
-        assert content["document"] == subject.document
+        assert content["document"] == round(subject.document, 6)
         assert content["self"] == subject.within
         np.testing.assert_allclose(content["sections"], subject.sections, atol=1e-6)
         np.testing.assert_allclose(content["passages"], subject.passages, atol=1e-6)
@@ -328,7 +338,12 @@ class TestJson:
         for level in ("section", "passage", "sentence"):
             scores = subject.scores(level)  # type: ignore[arg-type]
             for match in matches[f"{level}s"]:
-                assert match["score"] == scores[match["a"], match["b"]]
+                assert match["score"] == round(float(scores[match["a"], match["b"]]), 6)
+                contributions = subject.contributions(level)  # type: ignore[arg-type]
+                if contributions is None:
+                    assert match["contribution"] is None
+                else:
+                    assert match["contribution"] == round(float(contributions[match["a"], match["b"]]), 9)
 
     def test_numbers_that_json_does_not_know(self) -> None:
         comparison = made_of(np.full((2, 3), np.nan))
@@ -343,7 +358,8 @@ class TestJson:
 
 class TestFiles:
     def test_report(self, comparison: Comparison, tmp_path: Path) -> None:
-        page = comparison.to_html(tmp_path / "report.html")
+        page = comparison.to_html()
+        assert comparison.to_html(tmp_path / "report.html") == tmp_path / "report.html"
         assert (tmp_path / "report.html").read_text(encoding="utf-8") == page
         assert page.lower().startswith("<!doctype html>")
         assert "Rice, vinegar and [tides]" in page
