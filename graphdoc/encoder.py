@@ -15,12 +15,11 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from .batching import GraphBatch
 from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
 from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision, computed_in, inference, place
 from .documents import Document
-from .errors import ModelError
+from .errors import ModelError, SettingError
 from .graphs import DocumentGraph, build_graph
 from .inference import (
     LEVELS,
@@ -29,6 +28,7 @@ from .inference import (
     as_document,
     as_numpy,
     as_output,
+    encode_sentences,
     progress_bar,
     require_text,
     run_model,
@@ -40,7 +40,6 @@ from .modeling import DocumentModel
 from .modeling.attribution import passage_terms
 from .segmentation import SegmentationConfig, SegmentedDocument, Segmenter
 from .similarity import Comparison, EncodedDocument
-from .similarity.encoded_document import Vectors
 
 if TYPE_CHECKING:
     from .analysis.attention import AttentionTable
@@ -140,6 +139,9 @@ class DocumentEncoder:
             model, tokenizer = load_backbone(config)
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
 
+    def __repr__(self) -> str:
+        return f"DocumentEncoder({self.name!r}, vectors of {self.hidden_size})"
+
     @property
     def device(self) -> torch.device:
         """Where the model runs."""
@@ -229,9 +231,10 @@ class DocumentEncoder:
 
         Raises:
             DocumentError: a document has no text, or something is no document.
+            SettingError: the level or another choice is unknown.
         """
         if output not in ("numpy", "torch"):
-            raise ValueError(f"output {output!r} is unknown; use numpy or torch")
+            raise SettingError(f"output {output!r} is unknown; use numpy or torch")
         single = isinstance(documents, Document | str | Mapping)
         many: Iterable[AnyDocument] = [documents] if single else documents  # type: ignore[list-item, assignment]
         stream = self.stream(many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress)
@@ -272,11 +275,12 @@ class DocumentEncoder:
 
         Raises:
             DocumentError: a document has no text, or something is no document.
+            SettingError: the level or another choice is unknown.
         """
         if level not in LEVELS:
-            raise ValueError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+            raise SettingError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
         if token_budget is not None and token_budget < 1:
-            raise ValueError(f"token_budget={token_budget} must be at least 1")
+            raise SettingError(f"token_budget={token_budget} must be at least 1")
         if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
             documents = [documents]
         total = len(documents) if isinstance(documents, Sequence) else None
@@ -311,10 +315,7 @@ class DocumentEncoder:
         Raises:
             DocumentError: a document has no text.
         """
-        if not self.model.config.trained:
-            logger.warning(
-                "%s was not trained to compare documents: its scores mean little; load a trained checkpoint", self.name
-            )
+        self._warn_if_untrained("scores")
         first = self.encode_document(a, sentences=sentences, dtype=dtype)
         second = first if b is None else self.encode_document(b, sentences=sentences, dtype=dtype)
         return Comparison(first, second, self.describe(), self.model.config.similarity, within=b is None)
@@ -333,6 +334,7 @@ class DocumentEncoder:
         """
         from .analysis.attention import AttentionTable
 
+        self._warn_if_untrained("weights")
         segmented = self._segment_one(document)
         batch, _, output = run_model(self.model, [segmented], self._precision(None), attention=True)
         return AttentionTable.of(segmented, batch, output, self.describe())
@@ -352,7 +354,9 @@ class DocumentEncoder:
         assert output.documents is not None and output.passages is not None
         weights = output.readout_weights
         count = len(segmented.passages)
-        spans, sentence_vectors = self._encode_sentences(segmented, dtype) if sentences else (None, None)
+        spans, vectors_of_spans = None, None
+        if sentences:
+            spans, vectors_of_spans = encode_sentences(self.model, self.segmenter, segmented, self._precision(dtype))
         totals = CoverageTotals()
         totals.add(segmented.coverage)
         totals.warn()
@@ -363,7 +367,7 @@ class DocumentEncoder:
             as_numpy(terms),
             np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
             spans,
-            sentence_vectors,
+            vectors_of_spans,
         )
 
     def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:
@@ -375,6 +379,11 @@ class DocumentEncoder:
 
         return encode_to_disk(self, documents, folder, **options)
 
+    def _warn_if_untrained(self, numbers: str) -> None:
+        if not self.model.config.trained:
+            message = "%s was not trained to compare documents: its %s mean little; use mini, or train it"
+            logger.warning(message, self.name, numbers)
+
     def _segment_one(self, document: AnyDocument) -> SegmentedDocument:
         segmented = self.segment(as_document(document).without_surrogates())
         require_text(segmented)
@@ -382,17 +391,3 @@ class DocumentEncoder:
 
     def _precision(self, dtype: Precision | None) -> AbstractContextManager[Any]:
         return computed_in(dtype, self.model.passage_encoder, self.name)
-
-    def _encode_sentences(
-        self, segmented: SegmentedDocument, dtype: Precision | None
-    ) -> tuple[tuple[Any, ...], Vectors]:
-        """Sentences of the encoded passages and their vectors; a sentence is seen by itself, without the graph."""
-        whole = self.segmenter.sentences(segmented.document)
-        ends = {passage.section: passage.end for passage in segmented.passages}
-        kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
-        spans = tuple(whole.passages[row] for row in kept)
-        chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
-        with inference(self.model):
-            with self._precision(dtype):
-                vectors = self.model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
-            return spans, as_numpy(self.model.initial_passages(vectors))

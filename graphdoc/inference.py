@@ -19,7 +19,8 @@ from .devices import inference
 from .documents import Document
 from .errors import DocumentError, ModelError
 from .modeling import DocumentModel, DocumentOutput
-from .segmentation import SegmentedDocument, Segmenter
+from .parsing.formats import split_suffix
+from .segmentation import SegmentedDocument, Segmenter, Span
 from .similarity.encoded_document import Vectors, section_vectors
 
 Level = Literal["document", "section", "passage"]
@@ -30,6 +31,8 @@ AnyDocument = Document | str | Mapping[str, Any]
 WINDOW_PASSAGES = 4096
 # Documents that are made ready together, so that their passages are tokenised in one call.
 BLOCK_DOCUMENTS = 64
+# Longer strings are texts; the systems that this runs on have no longer names.
+_LONGEST_NAME = 1024
 
 
 def windows_of(
@@ -107,6 +110,21 @@ def run_model(
     return batch, vectors, output
 
 
+def encode_sentences(
+    model: DocumentModel, segmenter: Segmenter, segmented: SegmentedDocument, precision: AbstractContextManager[Any]
+) -> tuple[tuple[Span, ...], Vectors]:
+    """Sentences of the encoded passages and their vectors; a sentence is seen by itself, without the graph."""
+    whole = segmenter.sentences(segmented.document)
+    ends = {passage.section: passage.end for passage in segmented.passages}
+    kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
+    spans = tuple(whole.passages[row] for row in kept)
+    chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
+    with inference(model):
+        with precision:
+            vectors = model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
+        return spans, as_numpy(model.initial_passages(vectors))
+
+
 def vectors_at(
     level: Level, segmented: SegmentedDocument, output: DocumentOutput, position: int, rows: slice
 ) -> Tensor:
@@ -149,11 +167,16 @@ def as_document(value: object) -> Document:
     """Take a document, a string without structure, or a row as a document.
 
     Raises:
-        DocumentError: it is something else, or a row without text.
+        DocumentError: it is something else, a row without text, or a string that names a file.
     """
     if isinstance(value, Document):
         return value
     if isinstance(value, str):
+        if _names_a_file(value):
+            raise DocumentError(
+                f"{value!r} is the name of a file and was given as a text; read it with Document.from_file "
+                "(or give Document.from_text(...) to take these words as the document)"
+            )
         return Document.from_text(value)
     if isinstance(value, Mapping):
         return Document.from_mapping(value)
@@ -161,6 +184,18 @@ def as_document(value: object) -> Document:
     raise DocumentError(
         f"{type(value).__name__} is no document{hint or '; give a Document, a string or a mapping with text'}"
     )
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether a string is the name of a file: one that is there, or a word with the suffix of a known type."""
+    if len(text) > _LONGEST_NAME or "\n" in text:
+        return False
+    if not any(map(str.isspace, text)) and split_suffix(Path(text))[1]:
+        return True
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def require_text(segmented: SegmentedDocument) -> None:

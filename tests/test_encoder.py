@@ -13,7 +13,7 @@ import torch
 
 from graphdoc.documents import Document, Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError
+from graphdoc.errors import DocumentError, ModelError, SettingError
 from graphdoc.graphs import GRAPH_KINDS
 
 READOUTS = ("document_node", "mean", "attention")
@@ -200,6 +200,19 @@ class TestEncode:
         with pytest.raises(DocumentError, match=r"is no document; read it with Document\.from_file"):
             tiny.encode([Path("a.md")])
 
+    def test_the_name_of_a_file_is_no_text(
+        self, tiny: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "two words").write_text("Some text.")
+        for name in ("koji.md", "papers/koji.tex", "corpus.jsonl.gz", "two words"):
+            for call in (tiny.encode, tiny.compare, tiny.attention, lambda text: tiny.encode(["A text.", text])):
+                with pytest.raises(DocumentError, match=rf"'{name}' is the name of a file and was given as a text; "):
+                    call(name)
+        for text in ("What is in koji.md", "koji.md\n", "Node.js", "word", "x" * 5000 + ".md", "a\0b", "."):
+            assert tiny.encode(text).shape == (16,)
+        assert tiny.encode(Document.from_text("koji.md")).shape == (16,)
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
@@ -209,8 +222,9 @@ class TestEncode:
         ],
     )
     def test_unknown_options(self, tiny: DocumentEncoder, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(SettingError, match=message) as caught:
             tiny.encode("Some text.", **options)
+        assert isinstance(caught.value, ValueError)
 
     @pytest.mark.parametrize("text", ["", " \n\t ", "\u200b"])
     def test_a_document_without_text_is_named(self, tiny_encoder: EncoderFactory, text: str) -> None:
@@ -323,6 +337,9 @@ class TestSettings:
         np.testing.assert_array_equal(first.encode(text), second.encode(text))
         assert np.abs(first.encode(text) - third.encode(text)).max() > 1e-3
 
+    def test_what_is_shown_of_it(self, tiny: DocumentEncoder) -> None:
+        assert repr(tiny) == "DocumentEncoder('tiny-roberta (untrained graph)', vectors of 16)"
+
     def test_describe_is_plain(self, tiny: DocumentEncoder) -> None:
         described = tiny.describe()
         assert described["name"] == "tiny-roberta (untrained graph)"
@@ -337,7 +354,11 @@ class TestSettings:
             mini.compare("Tides rise.", "Clocks drift.")
             assert not caplog.records
             tiny.compare("Tides rise.", "Clocks drift.")
-        assert "was not trained to compare documents" in caplog.text
+            tiny.attention("Tides rise.")
+        told = "tiny-roberta (untrained graph) was not trained to compare documents: its {} mean little; use mini, "
+        assert [record.getMessage() for record in caplog.records] == [
+            told.format(numbers) + "or train it" for numbers in ("scores", "weights")
+        ]
 
     def test_progress_is_shown_on_request(self, tiny: DocumentEncoder, capsys: pytest.CaptureFixture[str]) -> None:
         tiny.encode(["Clocks drift."] * 3, show_progress=True)

@@ -166,7 +166,7 @@ def test_an_untrained_model_is_told(
     status, _, err = graphdoc("compare", *two, "--model", tmp_path / "untrained", "--dtype", "bfloat16")
     assert status == 0
     assert err == (
-        "graphdoc: untrained was not trained to compare documents: its scores mean little; load a trained checkpoint\n"
+        "graphdoc: untrained was not trained to compare documents: its scores mean little; use mini, or train it\n"
     )
 
 
