@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from .segmentation import Coverage
+from .wording import counted
 
 logger = logging.getLogger("graphdoc")
 
@@ -63,12 +64,13 @@ class CoverageTotals:
     def warn(self) -> None:
         """Log one warning if anything was left out."""
         if self.documents_not_whole:
-            reasons = ", ".join(f"{count:,} characters: {reason}" for reason, count in sorted(self.left_out.items()))
+            left_out = sorted(self.left_out.items())
             logger.warning(
-                "%d of %d documents were not encoded whole (%s); max_passages=None encodes all passages",
+                "%d of %s %s not encoded whole (%s); max_passages=None encodes all passages",
                 self.documents_not_whole,
-                self.documents,
-                reasons,
+                counted(self.documents, "document"),
+                "was" if self.documents_not_whole == 1 else "were",
+                ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in left_out),
             )
 
 

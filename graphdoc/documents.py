@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import DocumentError
+from .wording import section_name
 
 if TYPE_CHECKING:
     from .parsing.outline import ParsedDocument
@@ -228,6 +229,10 @@ class Document:
     def is_empty(self) -> bool:
         """Whether no section has any text."""
         return not any(section.text and not section.text.isspace() for section in self.sections)
+
+    def section_name(self, number: int) -> str:
+        """What to call a section: its heading, or ``Opening`` or ``Whole text`` where it has none."""
+        return section_name(self.sections[number].heading, number, len(self.sections))
 
     def without_surrogates(self) -> Document:
         """The document with U+FFFD for halves of surrogate pairs, character for character, as files can hold it."""

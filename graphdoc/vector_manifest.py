@@ -18,11 +18,13 @@ from .plain_text import one_line
 from .readers import Skipped
 from .sentences import replace_surrogates
 from .vector_shards import FORMAT, FORMAT_VERSION, Shard, file_checksum, read_rows, shard_name
+from .wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MANIFEST_FILE = "manifest.json"
+_MOST_PASSED_OVER = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +201,26 @@ class Manifest:
             most_shown: skipped documents that are named.
         """
         lines = [
-            f"{self.documents:,} documents, {self.rows:,} vectors of {self.hidden_size} numbers "
+            f"{counted(self.documents, 'document')}, {counted(self.rows, 'vector')} of {self.hidden_size} numbers "
             f"({self.settings['level']} level), model {self.model['name']}"
         ]
         coverage = self.coverage
         if coverage.documents_not_whole:
-            reasons = ", ".join(f"{count:,} characters: {reason}" for reason, count in coverage.left_out.items())
-            lines.append(f"{coverage.documents_not_whole:,} documents were not encoded whole ({reasons})")
+            reasons = ", ".join(
+                f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items()
+            )
+            lines.append(f"not encoded whole: {counted(coverage.documents_not_whole, 'document')} ({reasons})")
         if self.skipped:
-            lines.append(f"{len(self.skipped):,} documents were skipped:")
+            lines.append(f"skipped: {counted(len(self.skipped), 'document')}")
             lines += ["  " + one_line(f"{entry.source}: {entry.reason}") for entry in self.skipped[:most_shown]]
             if len(self.skipped) > most_shown:
                 lines.append(f"  ... all are listed in {self.folder / MANIFEST_FILE}")
         if self.ignored:
-            lines.append(f"{len(self.ignored):,} files were passed over; {MANIFEST_FILE} lists them")
-        lines.append(f"wrote {len(self.shards):,} shards and {MANIFEST_FILE} to {self.folder}")
+            lines.append(f"passed over: {counted(len(self.ignored), 'file')}")
+            lines += ["  " + one_line(f"{entry.source}: {entry.reason}") for entry in self.ignored[:_MOST_PASSED_OVER]]
+            if len(self.ignored) > _MOST_PASSED_OVER:
+                lines.append(f"  ... all are listed in {self.folder / MANIFEST_FILE}")
+        lines.append(f"wrote {counted(len(self.shards), 'shard')} and {MANIFEST_FILE} to {self.folder}")
         for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 

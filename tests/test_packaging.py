@@ -28,7 +28,7 @@ MOST_LINES = 400
 # From the ground up; a module imports from its own layer and the layers below it.
 LAYERS = [
     {"errors", "version"},
-    {"devices", "files", "graph_kinds", "memory", "plain_text", "processes"},
+    {"devices", "files", "graph_kinds", "memory", "plain_text", "processes", "wording"},
     {"documents", "parsing"},
     {"readers"},
     {"cutting", "segmentation", "segments", "sentences"},

@@ -199,7 +199,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
         ]
         top = axes.secondary_xaxis("top")
         document = table.segmented.document
-        labels = [_shorten(document.sections[number].heading or "(lead)", 22) for number in numbers]
+        labels = [_shorten(document.section_name(number), 22) for number in numbers]
         top.set_xticks(ticks, labels, rotation=28, ha="left", fontsize=8, color=MUTED)
         top.tick_params(length=0)
         top.spines["top"].set_visible(False)
@@ -224,7 +224,7 @@ def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, 
 def _label_sections(axes: Axes, comparison: Comparison) -> None:
     for side, encoded in (("y", comparison.a), ("x", comparison.b)):
         document = encoded.segmented.document
-        labels = [_shorten(document.sections[number].heading or "(lead)", 34) for number in encoded.section_numbers]
+        labels = [_shorten(document.section_name(number), 34) for number in encoded.section_numbers]
         if side == "y":
             axes.set_yticks(range(len(labels)), labels, fontsize=9)
             axes.set_ylabel(_shorten(_name(document), 60), color=MUTED)

@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from ..errors import OutputError
 from ..files import write_text
+from ..wording import counted
 from . import report_content as content
 
 FORMAT = "graphdoc.comparison/1"
@@ -123,5 +124,5 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(number=content.number, percent=content.percent, counted=content.counted)
+    environment.filters.update(number=content.number, percent=content.percent, counted=counted)
     return environment.get_template("report.html.jinja")

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OutputError
+from ..wording import section_name
 
 LEVELS = ("sections", "passages", "sentences")
 
@@ -163,6 +164,8 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
     # A document whose outermost headings are of level 2 is shown like one that starts at level 1.
     outermost = min((_depth(section) - len(_ancestors(section)) for section in document["sections"]), default=1)
     open_path: tuple[str, ...] = ()
+    coverage = (comparison.get("coverage") or {}).get(key)
+    is_whole = len(document["sections"]) == 1 and not any(map((coverage or {}).get, ("left_out", "empty_sections")))
     for index, section in enumerate(document["sections"]):
         heading = section.get("heading") or ""
         contribution = finite(section.get("contribution"))
@@ -170,7 +173,7 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
             {
                 "index": index,
                 "heading": heading,
-                "label": heading or ("Opening" if index == 0 else "Without heading"),
+                "label": section_name(heading, section.get("number", index), 1 if is_whole else 2),
                 "depth": min(6, _depth(section) - outermost + 1),
                 "new_ancestors": list(_new_ancestors(_ancestors(section), open_path)),
                 "passages": [passage for passage in passages if passage["section"] == index],
@@ -190,7 +193,7 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
         "passages": passages,
         "largest_contribution": max((abs(section["contribution"] or 0.0) for section in sections), default=0.0),
         "has_attention": any(section["attention"] is not None for section in sections),
-        "coverage": (comparison.get("coverage") or {}).get(key),
+        "coverage": coverage,
         "sentences": [sentence["text"] for sentence in sentences],
         "passage_of_sentence": passage_of_sentence,
     }
@@ -336,11 +339,6 @@ def percent(share: float | None) -> str:
         return ""
     size = abs(100 * share)
     return f"{number(100 * share, 0 if size >= 10 else 1 if size >= 1 else 2)} %"
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, such as ``1 section`` or ``3 sections``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _excerpt(text: str, characters: int = 190) -> str:

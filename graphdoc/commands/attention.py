@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..errors import OutputError
 from ..graph_kinds import NodeKind
+from ..wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
@@ -20,7 +21,7 @@ from .arguments import (
     read_one,
     write_json,
 )
-from .summaries import MOST_ROWS, console, coverage_line, more_rows, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from ..analysis.attention import AttentionTable
@@ -87,20 +88,24 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
         shown = f"the {attention.model['readout']} readout"
     else:
         shown = f"the document node in layer {layer}, {heads}"
-    target.print(plain(f"model {attention.model['name']}, {len(attention):,} weights; below those of {shown}"))
+    target.print(
+        plain(f"model {attention.model['name']}, {counted(len(attention), 'weight')}; below those of {shown}")
+    )
     rows = table(("section", "left"), ("passages", "right"), ("weight", "right"))
     is_passage = attention.node_kind == NodeKind.PASSAGE
     numbers = list(dict.fromkeys(attention.section_of[is_passage].tolist()))
     for number in numbers[:MOST_ROWS]:
         members = attention.section_of == number
-        section = document.sections[number]
-        name = "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
-        rows.add_row(plain(name, 70), str(int((members & is_passage).sum())), f"{weights[members].sum():.3f}")
+        rows.add_row(
+            plain(indented(document, number), 70),
+            str(int((members & is_passage).sum())),
+            f"{weights[members].sum():.3f}",
+        )
     if weights[0] > 0:
         rows.add_row(plain("(the document node itself)"), "", f"{weights[0]:.3f}")
     target.print()
     target.print(rows)
-    more_rows(target, MOST_ROWS, len(numbers), "sections")
+    more_rows(target, MOST_ROWS, len(numbers), "section")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
     if layer == attention.readout_layer and float(np.ptp(weights[is_passage])) < 1e-7:
         target.print(
@@ -109,7 +114,8 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
     else:
         target.print("\n[bold]passages with the highest weights[/bold]")
         for node in passages[: options.top]:
-            line = f"{weights[node]:.3f}  node {node}  {attention.headings[node] or '(lead)'}: {attention.texts[node]}"
+            name = document.section_name(attention.section_of[node])
+            line = f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}"
             target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
     target.print()
     target.print(coverage_line(document.id, attention.segmented.coverage))

@@ -6,6 +6,7 @@ import argparse
 from collections import Counter
 
 from ..graph_kinds import GRAPH_KINDS, EdgeKind, NodeKind
+from ..wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
@@ -16,14 +17,15 @@ from .arguments import (
     read_one,
     write_json,
 )
-from .summaries import MOST_ROWS, console, coverage_line, more_rows, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, plain, table, written
 
 NAME = "graph"
 HELP = "show the graph of passages that a document becomes"
 DESCRIPTION = """Show how a document is cut into passages and how these are connected.
 
-Graph kinds: full (every pair of nodes), section (passages of a section with each other, first passages with the
-document node), window (neighbours in reading order), hierarchical (section nodes in between)."""
+Graph kinds: full (every pair of nodes), section (passages of a section with each other, first passages with
+each other and with the document node), window (neighbours in reading order), hierarchical (section nodes in
+between)."""
 EPILOG = """examples:
   graphdoc graph a.md                                 sections, passages and edges by kind
   graphdoc graph a.md --kind section --plot graph.png
@@ -91,7 +93,7 @@ def run(options: argparse.Namespace) -> None:
         return
     target = console()
     target.print(plain(document.title or document.id))
-    target.print(f"{kind} graph: {graph.num_nodes} nodes, {graph.edge_index.shape[1]:,} edges\n")
+    target.print(f"{kind} graph: {counted(graph.num_nodes, 'node')}, {counted(graph.edge_index.shape[1], 'edge')}\n")
     rows = table(("section", "left"), ("passages", "right"), ("words", "right"), ("tokens", "right"))
     passages: Counter[int] = Counter()
     tokens: Counter[int] = Counter()
@@ -99,10 +101,14 @@ def run(options: argparse.Namespace) -> None:
         passages[passage.section] += 1
         tokens[passage.section] += passage.tokens
     for number, section in enumerate(document.sections[:MOST_ROWS]):
-        name = "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
-        rows.add_row(plain(name, 70), str(passages[number]), f"{len(section.text.split()):,}", f"{tokens[number]:,}")
+        rows.add_row(
+            plain(indented(document, number), 70),
+            str(passages[number]),
+            f"{len(section.text.split()):,}",
+            f"{tokens[number]:,}",
+        )
     target.print(rows)
-    more_rows(target, MOST_ROWS, len(document.sections), "sections")
+    more_rows(target, MOST_ROWS, len(document.sections), "section")
     target.print()
     counts = table(("edge kind", "left"), ("edges", "right"))
     for label, count in Counter(edges["edge_kind"]).most_common():

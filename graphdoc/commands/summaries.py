@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..documents import Document
 from ..plain_text import one_line
 from ..segmentation import PASSAGE_LIMIT, Coverage
+from ..wording import counted
 
 if TYPE_CHECKING:
     from ..readers import ReadingReport
@@ -42,22 +44,28 @@ def table(*columns: tuple[str, str]) -> Table:
     return result
 
 
-def more_rows(target: Console, shown: int, total: int, things: str) -> None:
+def indented(document: Document, number: int) -> str:
+    """The name of a section, set in by its depth."""
+    return "  " * max(0, len(document.sections[number].path) - 1) + document.section_name(number)
+
+
+def more_rows(target: Console, shown: int, total: int, thing: str) -> None:
     """Say how many rows a table leaves out."""
     if total > shown:
-        target.print(plain(f"... and {total - shown:,} more {things}; --json writes all"))
+        target.print(plain(f"... and {counted(total - shown, f'more {thing}')}; --json writes all"))
 
 
 def coverage_line(name: str, coverage: Coverage) -> Text:
     """One line that says how much of a document was encoded, and why not all."""
-    line = f"{name}: {coverage.encoded_passages} passages, {coverage.encoded_tokens:,} tokens"
+    line = f"{name}: {counted(coverage.encoded_passages, 'passage')}, {counted(coverage.encoded_tokens, 'token')}"
     if coverage.left_out:
-        reasons = ", ".join(f"{count:,} characters: {reason}" for reason, count in coverage.left_out.items())
+        reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())
         hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
         share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
         line += f"; {share} of the text was encoded ({reasons}{hint})"
     if coverage.split_sentences:
-        line += f"; {coverage.split_sentences} over-long sentences were split"
+        were = "was" if coverage.split_sentences == 1 else "were"
+        line += f"; {counted(coverage.split_sentences, 'over-long sentence')} {were} split"
     return plain(line)
 
 

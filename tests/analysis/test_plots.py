@@ -71,7 +71,7 @@ class TestComparison:
     ) -> None:
         comparison = tiny_encoder().compare(structured[0], structured[1])
         shown = texts_of(comparison.plot())
-        for label in ("(lead)", "Air & <wood>", "Salt", "Order", "Water", "Rice, vinegar and [tides]", "second"):
+        for label in ("Opening", "Air & <wood>", "Salt", "Order", "Water", "Rice, vinegar and [tides]", "second"):
             assert label in shown
         assert f"{comparison.sections[1, 1]:.2f}" in shown
 

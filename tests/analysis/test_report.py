@@ -71,6 +71,21 @@ def test_parents_without_text_show_as_headings_once_per_opening(page: str) -> No
     assert [words(heading) for heading in ancestors] == ["The wider picture"]
 
 
+def test_sections_without_heading_are_called_as_on_the_terminal() -> None:
+    payload = make_payload(passages=(3, 2), sections=(3, 1))
+    for side in ("a", "b"):
+        payload["coverage"][side]["empty_sections"] = 0
+        for section in payload[side]["sections"]:
+            section.update(heading="", path=[])
+    labels = {
+        letter: [section["label"] for section in report_content.read_side(letter, payload, {})["sections"]]
+        for letter in "AB"
+    }
+    assert labels == {"A": ["Opening", "Without heading", "Without heading"], "B": ["Whole text"]}
+    payload["coverage"]["b"]["left_out"] = {"passage limit": 9}
+    assert report_content.read_side("B", payload, {})["sections"][0]["label"] == "Opening"
+
+
 def test_matches_link_to_the_passages_they_name(page: str, payload: dict[str, Any]) -> None:
     tree = parse(page)
     links = listed_pairs(tree, "passages")

@@ -20,7 +20,7 @@ def test_summary(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
     assert lines[1].startswith("model tiny, ")
     assert lines[1].endswith("; below those of the attention readout")
     sections = [line.split() for line in lines if line.split()[-2:-1] == ["1"]]
-    assert [row[0] for row in sections] == ["(lead)", "Steaming", "By"]
+    assert [row[0] for row in sections] == ["Opening", "Steaming", "By"]
     assert sum(float(row[-1]) for row in sections) == pytest.approx(1, abs=0.002)
     assert any(line.startswith("  By night") for line in lines)
     assert len([line for line in lines if " node " in line]) == 2
