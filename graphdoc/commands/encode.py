@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from ..errors import DocumentError, OutputError
+from ..wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
@@ -20,6 +21,8 @@ from .arguments import (
 from .summaries import MOST_ROWS, console, list_left_out, more_rows, plain, table, written
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ..documents import Document
     from ..encoder import DocumentEncoder
     from ..readers import ReadingReport
@@ -95,7 +98,15 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
     )
     # Every process of a job has the manifest; one of them tells.
     if os.environ.get("RANK", "0") == "0":
-        manifest.summarise(console())
+        target = console()
+        manifest.summarise(target)
+        _tell_without_id(target, report)
+
+
+def _tell_without_id(target: Console, report: ReadingReport) -> None:
+    if report.without_id:
+        line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
+        target.print(plain(f"{line}; name a column with --id-column"), soft_wrap=True)
 
 
 def _has_passages(encoder: DocumentEncoder, document: Document, report: ReadingReport) -> bool:
@@ -154,8 +165,11 @@ def _encode_here(options: argparse.Namespace) -> None:
             f"{similarity[row, best]:.3f}" if best is not None else "",
         )
     target.print(rows)
-    more_rows(target, MOST_ROWS, len(ids), "documents")
+    more_rows(target, MOST_ROWS, len(ids), "document")
     target.print()
-    target.print(plain(f"{len(ids):,} documents, vectors of {vectors.shape[1]} numbers, model {encoder.name}"))
+    target.print(
+        plain(f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers, model {encoder.name}")
+    )
     list_left_out(target, report)
+    _tell_without_id(target, report)
     written(target, (options.json, options.csv))

@@ -53,12 +53,14 @@ class ReadingReport:
         skipped: documents, rows and files that could not be read (``on_error="skip"``).
         ignored: files and folders inside folders that were passed over: unknown types, broken links, loops.
         duplicate_ids: ids that occurred again; the later documents are among the skipped ones.
+        without_id: number of rows read that had no id and got a hash of their content.
     """
 
     documents: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     ignored: list[Skipped] = field(default_factory=list)
     duplicate_ids: list[str] = field(default_factory=list)
+    without_id: int = 0
 
 
 def read_documents(
@@ -144,6 +146,7 @@ class _Reading:
             return None
         self._added += 1
         self.report.documents += 1
+        self.report.without_id += self._has_no_id(record)
         return document
 
     def _document(self, record: Record) -> Document:
@@ -153,7 +156,17 @@ class _Reading:
         if isinstance(content, Document):
             return content
         id = record.default_id if row_id(content, self._columns) is None else None
-        return Document.from_mapping(content, id=id, columns=self._columns)
+        try:
+            return Document.from_mapping(content, id=id, columns=self._columns)
+        except DocumentError as error:
+            # The place that is put in front says more.
+            raise DocumentError(str(error).removeprefix("row: ")) from error.__cause__
+
+    def _has_no_id(self, record: Record) -> bool:
+        content = record.content
+        if isinstance(content, Document | DocumentError) or record.default_id is not None:
+            return False
+        return row_id(content, self._columns) is None
 
     def _sources(self, source: Any, ambiguous: frozenset[str] = frozenset()) -> Iterator[tuple[str, Iterable[Record]]]:
         """Break a source down into places, each with its records."""
@@ -257,18 +270,22 @@ class _Reading:
             yield from self._find(path, wanted)
             return
         shown = source if len(source) <= 200 else f"{source[:200]}..."
-        reason = "there is no such file or folder; check the path (a text itself is given with Document.from_text)"
+        reason = "there is no such file or folder; check the path"
         yield Record(" ".join(shown.split()), DocumentError(reason))
 
     def _find(self, path: Path, wanted: str) -> Iterator[Record]:
         ids: list[str] = []
+        row: Mapping[str, Any] = {}
+        named = False
         for record in read_corpus(path, self._encoding):
             if isinstance(record.content, DocumentError):
                 yield record
                 continue
+            row = cast("Mapping[str, Any]", record.content)
             try:
                 document = None
-                id = row_id(cast("Mapping[str, Any]", record.content), self._columns)
+                id = row_id(row, self._columns)
+                named = named or self._columns.id in row or id is not None
                 if id is None:
                     document = self._document(record)
                     id = document.id
@@ -280,6 +297,11 @@ class _Reading:
                 return
             if len(ids) < _SUGGESTED_AMONG:
                 ids.append(id)
+        if row and not named:
+            hint = "" if {self._columns.text, self._columns.sections} & set(row) else ", the text's with --text-column"
+            reason = f"its rows have no column {self._columns.id!r}, only {', '.join(map(str, row))}"
+            yield Record(str(path), DocumentError(f"{reason}; name it with --id-column{hint}"))
+            return
         nearest = difflib.get_close_matches(wanted, ids, n=3, cutoff=0.0)
         hint = f"; nearest are {', '.join(map(repr, nearest))}" if nearest else "; check the id"
         yield Record(str(path), DocumentError(f"there is no document {wanted!r}{hint}"))

@@ -119,6 +119,32 @@ def test_what_is_skipped_is_listed(graphdoc: Command, corpus: Path, model: str, 
     assert f"ignored {tmp_path / 'note.xyz'}: unknown type .xyz" in out
 
 
+def test_a_folder_tells_what_it_passed_over(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    source = tmp_path / "papers"
+    source.mkdir()
+    (source / "a.csv").write_text("text\nTwo clocks never agree.\n")
+    (source / "b.xyz").write_text("unknown")
+    status, out, _ = graphdoc("encode", source, "--model", model, "--output", "v1")
+    assert status == 0
+    assert out.splitlines() == [
+        "1 document, 1 vector of 16 numbers (document level), model tiny",
+        "passed over: 1 file",
+        f"  {source / 'b.xyz'}: unknown type .xyz",
+        "wrote 1 shard and manifest.json to v1",
+        "1 document had no id and got a hash of the content; name a column with --id-column",
+    ]
+    for name in "cdefg":
+        (source / f"{name}.xyz").write_text("unknown")
+    out = graphdoc("encode", source, "--model", model, "--output", "v2").out
+    assert "passed over: 6 files\n" in out
+    assert [f"{name}.xyz" in out for name in "bcdefg"] == [True] * 3 + [False] * 3
+    assert "  ... all are listed in v2/manifest.json\n" in out
+
+
+def test_documents_with_ids_need_no_word(graphdoc: Command, corpus: Path, model: str) -> None:
+    assert "had no id" not in graphdoc("encode", corpus, "--model", model, "--output", "vectors").out
+
+
 def test_nothing_left(refused: Command, tmp_path: Path, model: str) -> None:
     (tmp_path / "bad.jsonl").write_text("not json\n")
     message = refused("encode", "bad.jsonl", "--model", model, "--on-error", "skip", "--json", "v.json")
