@@ -92,6 +92,8 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; options may stand before, between and after the documents."""
     parser, commands = build_parsers()
+    if not arguments:
+        parser.print_help()
     for words in (tuple(arguments[:length]) for length in (2, 1)):
         if words in commands:
             named = argparse.Namespace(command=" ".join(words))

@@ -44,7 +44,9 @@ def place(model: Any, device: str | torch.device | None) -> None:
             raise RuntimeError("it computes nothing")
         model.to(place)
     except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-        reason = textwrap.shorten(str(error).strip().partition("\n")[0], 240, placeholder=" ...")
+        reason = textwrap.shorten(str(error).strip().partition("\n")[0], 120, placeholder=" ...")
+        if reason.startswith("Expected one of"):  # the names of twenty kinds follow
+            reason = "torch knows no such device"
         raise ModelError(f"device {str(device)!r} cannot be used here ({reason}); use cpu or leave it out") from error
 
 

@@ -126,13 +126,16 @@ def read_one(source: str, options: argparse.Namespace) -> Document:
     Raises:
         DocumentError: there is none, or more than one.
     """
+    from ..readers.folders import FoundFile, find_files
+
     found = list(islice(read_many([source], options), 2))
-    if len(found) != 1:
-        raise DocumentError(
-            f"{source} holds {'several documents' if found else 'no document'}; "
-            f"name one file, or one document of a corpus as {source}#ID"
-        )
-    return found[0]
+    if len(found) == 1:
+        return found[0]
+    if Path(source).is_dir():
+        first = next(file.path for file in find_files(source) if isinstance(file, FoundFile))
+        raise DocumentError(f"{source} is a folder of several documents; name one file in it, such as {first}")
+    fix = f"name one document of it as {source}#ID" if Path(source).is_file() else "name one of them"
+    raise DocumentError(f"{source} holds {'several documents' if found else 'no document'}; {fix}")
 
 
 def write_json(path: str, content: Any) -> None:

@@ -16,12 +16,13 @@ from .arguments import (
     read_one,
     write_json,
 )
-from .summaries import MOST_ROWS, console, coverage_line, more_rows, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from ..similarity import Comparison, EncodedDocument
+    from ..similarity.comparison import Level
 
 NAME = "compare"
 HELP = "compare two documents at document, section and passage level"
@@ -43,7 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID")
     parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
     parser.add_argument("--sentences", action="store_true", help="also compare sentence by sentence")
-    parser.add_argument("--top", type=positive, default=5, metavar="N", help="passage pairs to print (default: 5)")
+    parser.add_argument(
+        "--top",
+        type=positive,
+        default=5,
+        metavar="N",
+        help="pairs of passages, and of sentences, to print (default: 5)",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--html", metavar="FILE", help="write the report, one file that needs no network")
     output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
@@ -91,21 +98,14 @@ def _summarise(target: Console, comparison: Comparison, top: int) -> None:
     a, b = comparison.a, comparison.b
     target.print(plain(f"A  {_name(a)}"))
     target.print(plain("B  the same document" if comparison.within else f"B  {_name(b)}"))
-    target.print(
-        f"\ndocument similarity [bold]{comparison.document:.3f}[/bold] "
-        f"({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n"
-    )
+    what = f"document similarity [bold]{comparison.document:.3f}[/bold]"
+    if comparison.within:
+        what = "parts of one document with each other"
+    target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
     _print_sections(target, comparison)
-    matches = comparison.matches("passage", top)
-    if matches:
-        target.print("\n[bold]strongest passages[/bold]")
-    for match in matches:
-        target.print(f"{match.score:.3f}")
-        for side, encoded, row in (("A", a, match.a), ("B", b, match.b)):
-            passage = encoded.segmented.passages[row]
-            heading = encoded.segmented.document.sections[passage.section].heading or "(lead)"
-            line = f"  {side}  {heading}: {encoded.segmented.text(passage)}"
-            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+    _print_matches(target, comparison, "passage", top)
+    if comparison.sentences is not None:
+        _print_matches(target, comparison, "sentence", top)
     target.print()
     target.print(coverage_line("A", a.segmented.coverage))
     if not comparison.within:
@@ -132,12 +132,24 @@ def _print_sections(target: Console, comparison: Comparison) -> None:
     total = "" if comparison.within and scores.shape[0] == 1 else f"{contributions.sum():+.3f}"
     rows.add_row("", plain("all sections"), "", total, style="dim")
     target.print(rows)
-    more_rows(target, MOST_ROWS, scores.shape[0], "sections")
+    more_rows(target, MOST_ROWS, scores.shape[0], "section")
+
+
+def _print_matches(target: Console, comparison: Comparison, level: Level, top: int) -> None:
+    matches = comparison.matches(level, top)
+    if matches:
+        target.print(f"\n[bold]strongest {level}s[/bold]")
+    for match in matches:
+        target.print(f"{match.score:.3f}")
+        for side, encoded, row in (("A", comparison.a, match.a), ("B", comparison.b, match.b)):
+            segmented = encoded.segmented
+            span = segmented.passages[row] if level == "passage" else (encoded.sentences or ())[row]
+            line = f"  {side}  {segmented.document.section_name(span.section)}: {segmented.text(span)}"
+            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
 
 
 def _heading(encoded: EncodedDocument, row: int) -> str:
-    section = encoded.segmented.document.sections[encoded.section_numbers[row]]
-    return "  " * max(0, len(section.path) - 1) + (section.heading or "(lead)")
+    return indented(encoded.segmented.document, encoded.section_numbers[row])
 
 
 def _name(encoded: EncodedDocument) -> str:

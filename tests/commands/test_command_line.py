@@ -52,6 +52,11 @@ class TestHelp:
         assert "examples:" in out
         assert graphdoc("--version").out.startswith("graphdoc ")
 
+    def test_no_command_shows_the_overview(self, graphdoc: Command) -> None:
+        status, out, err = graphdoc()
+        assert (status, err) == (2, "graphdoc: the following arguments are required: COMMAND (see graphdoc --help)\n")
+        assert out == graphdoc("--help").out
+
     def test_examples_of_the_help_are_accepted(self, graphdoc: Command) -> None:
         from graphdoc.cli import parse
 
@@ -76,7 +81,6 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ((), "graphdoc: the following arguments are required: COMMAND (see graphdoc --help)"),
             (("compre", "a.md"), "graphdoc: argument COMMAND: invalid choice: 'compre'"),
             (("--modle", "x"), "graphdoc: "),
             (("compare",), "graphdoc compare: the following arguments are required: A (see graphdoc compare --help)"),

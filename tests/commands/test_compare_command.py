@@ -34,7 +34,7 @@ def test_summary(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
     best = int(comparison.sections[1].argmax())
     assert [
         "Steaming",
-        ["(lead)", "Casks"][best],
+        ["Opening", "Casks"][best],
         f"{comparison.sections[1, best]:.3f}",
         f"{comparison.section_contributions[1].sum():+.3f}",
     ] in rows
@@ -64,10 +64,37 @@ def test_within_one_document(graphdoc: Command, two: tuple[Path, Path], model: s
     status, out, _ = graphdoc("compare", two[0], "--model", model)
     assert status == 0
     assert "B the same document" in out
-    assert "document similarity 1.000" in out
+    assert "\nparts of one document with each other (cosine, model tiny)\n" in out
+    assert "document similarity" not in out
     for line in out.splitlines():
         if line.strip().startswith("Steaming"):
             assert line.split()[1] != "Steaming"
+
+
+def test_sentences(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
+    status, out, _ = graphdoc("compare", *two, "--model", model, "--sentences", "--top", "2")
+    assert status == 0
+    block = out[out.index("\nstrongest sentences\n") :].splitlines()[2:8]
+    comparison = DocumentEncoder.from_pretrained(model, device="cpu").compare(
+        *map(Document.from_file, two), sentences=True
+    )
+    for number, match in enumerate(comparison.matches("sentence", 2)):
+        assert block[3 * number] == f"{match.score:.3f}"
+        for offset, letter, encoded, row in ((1, "A", comparison.a, match.a), (2, "B", comparison.b, match.b)):
+            span = (encoded.sentences or ())[row]
+            name = encoded.segmented.document.section_name(span.section)
+            assert block[3 * number + offset] == f"  {letter} {name}: {encoded.segmented.text(span)}"
+    assert "strongest sentences" not in graphdoc("compare", *two, "--model", model).out
+
+
+def test_columns_of_other_names(refused: Command, tmp_path: Path, model: str) -> None:
+    (tmp_path / "c.csv").write_text("number,body\n1,Some words here.\n2,More words.\n")
+    command = ("compare", "c.csv#1", "--model", model)
+    message = "c.csv: its rows have no column 'id', only number, body; name it with --id-column"
+    assert refused(*command).endswith(f"{message}, the text's with --text-column")
+    assert refused(*command, "--text-column", "body").endswith("only number, body; name it with --id-column")
+    assert "c.csv:2: row '1': it has neither column 'text' nor" in refused(*command, "--id-column", "number")
+    assert "c.csv:2: it has neither column 'text' nor" in refused("compare", "c.csv", "--model", model)
 
 
 def test_one_section(graphdoc: Command, tmp_path: Path, model: str) -> None:
@@ -148,7 +175,7 @@ def test_what_is_left_out_is_told(graphdoc: Command, tmp_path: Path, model: str)
     )
     status, out, err = graphdoc("compare", "long.txt", "--model", model)
     assert status == 0
-    assert "1 of 1 documents were not encoded whole" in err
+    assert "1 of 1 document was not encoded whole" in err
     assert len(err.splitlines()) == 1
     assert "of the text was encoded (" in " ".join(out.split())
     assert "--max-passages all" in " ".join(out.split())
@@ -234,6 +261,20 @@ class TestRefusals:
         message = refused("compare", a, other, "--model", model, "--json", "o.json", stdin=b"text")
         expected = {
             "-": "standard input can be read only once; name a file for the other document",
-            "c.jsonl": "c.jsonl holds several documents; name one file, or one document of a corpus as c.jsonl#ID",
+            "c.jsonl": "c.jsonl holds several documents; name one document of it as c.jsonl#ID",
         }
         assert expected[other] in message
+
+    def test_a_folder_is_no_document(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
+        message = refused("compare", two[0].parent, "--model", model)
+        assert message.endswith(
+            f"{two[0].parent} is a folder of several documents; name one file in it, such as {two[0]}"
+        )
+        message = refused("compare", f"{two[0].parent}/*", "--model", model)
+        assert message.endswith("/* holds several documents; name one of them")
+
+    def test_a_device_that_torch_does_not_know(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
+        message = refused("compare", *two, "--model", model, "--device", "tpu")
+        assert message == (
+            "graphdoc compare: device 'tpu' cannot be used here (torch knows no such device); use cpu or leave it out"
+        )
