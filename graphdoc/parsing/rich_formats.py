@@ -37,6 +37,14 @@ _LINE_WISE = re.compile(
     r"\\(begin|end)\{(?:verbatim|lstlisting|minted|tabular|tabularx|longtable|array|equation|align|gather|eqnarray|"
     r"multline|displaymath|math|alltt|comment|tikzpicture)\*?\}"
 )
+_TITLE = re.compile(r"\\title\s*(?:\[[^\]]*\])?\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+# What a title holds besides its words: notes, line breaks and spaces, commands, braces.
+_TITLE_MARKUP = (
+    (re.compile(r"\\(?:thanks|footnote)\*?\{(?:[^{}]|\{[^{}]*\})*\}"), ""),
+    (re.compile(r"\\\\(?:\*|\[[^\]]*\])?|~"), " "),
+    (re.compile(r"\\[A-Za-z]+\*?\s*|[{}]"), ""),
+    (re.compile(r"\\(?=[^A-Za-z])"), ""),
+)
 _SEPARATE_KINDS = frozenset({"list", "quote", "definition_list", "page_break", "admonition", "slide"})
 
 
@@ -59,8 +67,10 @@ def parse_rich_format(content: bytes, kind: str, *, name: str = "") -> ParsedDoc
         import xberg
     except ImportError:
         raise MissingExtraError("xberg", "ingest", "read PDF, DOCX and LaTeX") from None
+    title = ""
     if kind == "latex":
-        content = _prepare_latex(content.decode("utf-8")).encode("utf-8")
+        title, prepared = _prepare_latex(content.decode("utf-8"))
+        content = prepared.encode("utf-8")
     config = xberg.ExtractionConfig(include_document_structure=True, use_cache=False, disable_ocr=True)
     source = xberg.ExtractInput(kind="bytes", bytes=content, mime_type=MIME_TYPES[kind], filename=name or None)
 
@@ -78,14 +88,17 @@ def parse_rich_format(content: bytes, kind: str, *, name: str = "") -> ParsedDoc
     if not result.results:
         reasons = "; ".join(one_line(str(error)) for error in result.errors) or "nothing was found in it"
         raise DocumentError(f"it cannot be read as {kind.upper()}: {reasons}")
-    return _parse_nodes(result.results[0])
+    return _parse_nodes(result.results[0], title)
 
 
-def _prepare_latex(text: str) -> str:
-    """Put LaTeX into the shape that xberg reads whole.
+def _prepare_latex(text: str) -> tuple[str, str]:
+    """Put LaTeX into the shape that xberg reads whole, and take the title out.
 
-    It loses text that follows a section command on the same line and macros that users define, keeps comments, and
-    takes every line for a paragraph.
+    It loses text that follows a section command on the same line and macros that users define, keeps comments, takes
+    every line for a paragraph, and finds few titles.
+
+    Returns:
+        The title, empty if there is none, and the rest.
     """
     text = _COMMENT.sub("", text)
     macros = dict(_MACRO.findall(text))
@@ -95,7 +108,12 @@ def _prepare_latex(text: str) -> str:
         text = uses.sub(lambda match: macros[match[1]], text)
     text = _LABEL.sub("", text)
     text = _REFERENCE.sub(lambda match: f" [{match[1]}]", text)
-    return "\n".join(_joined_lines(_SECTIONING.sub(r"\n\1\n", text).split("\n")))
+    found = _TITLE.search(text)
+    title = found[1] if found else ""
+    for markup, replacement in _TITLE_MARKUP:
+        title = markup.sub(replacement, title)
+    text = _TITLE.sub("", text)
+    return one_line(title), "\n".join(_joined_lines(_SECTIONING.sub(r"\n\1\n", text).split("\n")))
 
 
 def _joined_lines(lines: list[str]) -> Iterator[str]:
@@ -118,10 +136,9 @@ def _joined_lines(lines: list[str]) -> Iterator[str]:
     yield " ".join(paragraph)
 
 
-def _parse_nodes(extracted: Any) -> ParsedDocument:
+def _parse_nodes(extracted: Any, styled_title: str) -> ParsedDocument:
     outline = Outline()
     title = str(extracted.metadata.title or "")
-    styled_title = ""
     nodes = extracted.document.nodes if extracted.document else []
     for node in nodes:
         if str(node.content_layer) not in ("body", "footnote"):

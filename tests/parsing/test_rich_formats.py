@@ -83,6 +83,33 @@ def test_latex(tmp_path: Path) -> None:
 
 
 @needs_xberg
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        (r"\title{My Paper}", "My Paper"),
+        (r"\title[Short]{My Paper\thanks{Paid by \textbf{nobody}.}}", "My Paper"),
+        (
+            "\\title{A long\n  paper on {\\em things} \\\\[2pt] and \\textbf{more}, 50\\%}",
+            "A long paper on things and more, 50%",
+        ),
+        (r"\newcommand{\name}{GraphDoc}\title{The \name{} library}", "The GraphDoc library"),
+        (r"% \title{No}" + "\n", "One"),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_titles_of_latex(tmp_path: Path, source: str, title: str, inside: bool) -> None:
+    begin = r"\begin{document}"
+    lines = [r"\documentclass{article}", *([begin, source] if inside else [source, begin]), r"\maketitle"]
+    path = tmp_path / "paper.tex"
+    path.write_text("\n".join([*lines, r"\section{One} Text here.", r"\end{document}"]), encoding="utf-8")
+    document = Document.from_file(path)
+    assert document.title == title
+    # Without a title the only section of level 1 gives it.
+    heading = "" if title == "One" else "One"
+    assert [(section.heading, section.text) for section in document.sections] == [(heading, "Text here.")]
+
+
+@needs_xberg
 def test_docx(tmp_path: Path) -> None:
     path = tmp_path / "report.docx"
     paragraphs = [("Title", "My Report"), ("", "Opening."), ("Heading1", "One"), ("", "First."), ("", "Second.")]
