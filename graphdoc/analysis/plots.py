@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
@@ -90,9 +91,12 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     else:
         axes.set_ylabel(f"{level} of {_shorten(_name(comparison.a.segmented.document), 50)}")
         axes.set_xlabel(f"{level} of {_shorten(_name(comparison.b.segmented.document), 50)}")
+        _count_in_whole_numbers(axes.xaxis, axes.yaxis)
         if level == "passage":
             _draw_borders(axes, comparison)
-    axes.set_title(f"document similarity {comparison.document:.3f}, by {level}", loc="left", fontsize=11)
+    model = _shorten(str(comparison.model.get("name")), 40)
+    title = f"document similarity {comparison.document:.3f}, by {level}, model {model}"
+    axes.set_title(title, loc="left", fontsize=11)
     return _finish(figure, path)
 
 
@@ -124,8 +128,7 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
         axes.scatter(source, target, s=1, c=[COLORS[kind] for kind in kinds.tolist()], linewidths=0, rasterized=True)
     axes.set(xlim=(-0.5, nodes - 0.5), ylim=(nodes - 0.5, -0.5), aspect="equal")
     axes.set(xlabel="source node (0 = document)", ylabel="target node")
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(MaxNLocator(integer=True))
+    _count_in_whole_numbers(axes.xaxis, axes.yaxis)
     patches = [Patch(color=COLORS[kind], label=EdgeKind(kind).label) for kind in sorted(set(kinds.tolist()))]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
     axes.set_title(_shorten(title, 70), loc="left", fontsize=11)
@@ -177,9 +180,10 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     axes.bar(nodes, weights, color=colors, width=0.85)
     axes.set(xlabel="node (0 = document node, then passages in reading order)", ylabel="attention weight")
     axes.set_xlim(-0.7, len(weights) - 0.3)
-    axes.margins(y=0.12)
+    _count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer
     uniform = is_readout and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
+    axes.margins(y=0.2 if uniform else 0.12)
     name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
     axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
     if uniform:
@@ -193,7 +197,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
             fontsize=9,
             color=MUTED,
         )
-    elif len(numbers) <= 16:
+    if len(numbers) <= 16:
         ticks = [
             float(np.mean(nodes[(sections == number) & (table.node_kind == NodeKind.PASSAGE)])) for number in numbers
         ]
@@ -217,6 +221,7 @@ def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, 
     image = axes.imshow(shown, cmap=MAP, norm=norm, interpolation="nearest")
     figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.03)
     axes.set(xlabel="source node", ylabel="target node")
+    _count_in_whole_numbers(axes.xaxis, axes.yaxis)
     name = f"layer {table.layer_number(layer)}, {_heads(head)}"
     axes.set_title(f"{name}: who attends to whom", loc="left", fontsize=11)
 
@@ -238,7 +243,14 @@ def _write_cells(axes: Axes, scores: Any) -> None:
     for row, column in np.ndindex(scores.shape):
         value = float(scores[row, column])
         color = INK if value > middle else "white"
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8, color=color)
+        # Adding zero takes the sign from a zero.
+        axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
+
+
+def _count_in_whole_numbers(*axes: Axis) -> None:
+    for axis in axes:
+        # Left to itself the locator takes fractions rather than show a single number.
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _draw_borders(axes: Axes, comparison: Comparison) -> None:

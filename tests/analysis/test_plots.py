@@ -64,7 +64,8 @@ class TestComparison:
         comparison = tiny_encoder().compare(structured[0], structured[1], sentences=True)
         figure = comparison.plot(level=level)  # type: ignore[arg-type]
         np.testing.assert_array_equal(figure.axes[0].images[0].get_array(), comparison.scores(level))  # type: ignore[arg-type]
-        assert f"document similarity {comparison.document:.3f}, by {level}" in texts_of(figure)
+        title = f"document similarity {comparison.document:.3f}, by {level}, model {comparison.model['name']}"
+        assert title in texts_of(figure)
 
     def test_sections_carry_their_headings_and_scores(
         self, tiny_encoder: EncoderFactory, structured: list[Document]
@@ -78,6 +79,20 @@ class TestComparison:
     def test_one_section(self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path) -> None:
         tiny_encoder().compare(structured[2]).plot(tmp_path / "one.png")
         assert (tmp_path / "one.png").stat().st_size > 1000
+
+    def test_one_passage_is_counted_in_whole_numbers(self, tiny_encoder: EncoderFactory) -> None:
+        figure = tiny_encoder().compare("Clocks drift.", "Tides rise.").plot(level="passage")
+        for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
+            places = axis.get_majorticklocs()
+            assert 0 in places
+            np.testing.assert_array_equal(places, np.rint(places))
+
+    def test_a_zero_has_no_sign(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        comparison = tiny_encoder().compare(structured[0], structured[1])
+        comparison.__dict__["sections"] = np.full(comparison.sections.shape, -0.001)
+        shown = texts_of(comparison.plot()).splitlines()
+        assert "0.00" in shown
+        assert "-0.00" not in shown
 
 
 class TestAttention:
@@ -109,7 +124,10 @@ class TestAttention:
     ) -> None:
         figure = mini.attention(structured[0]).plot(tmp_path / "mini.png")
         assert len(figure.axes) == 1
-        assert "a mean readout gives every passage the same weight" in texts_of(figure)
+        shown = texts_of(figure)
+        assert "a mean readout gives every passage the same weight" in shown
+        for label in ("Opening", "Air & <wood>", "Salt"):
+            assert label in shown
 
 
 class TestGraph:
