@@ -7,13 +7,11 @@ import json
 import os
 import tempfile
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
 import torch
-from huggingface_hub import snapshot_download
+from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 from safetensors import SafetensorError
 from torch import Tensor
@@ -26,12 +24,12 @@ from transformers import (
     PreTrainedConfig,
     PreTrainedTokenizerBase,
 )
-from transformers.utils import logging as transformers_logging
 
 from ..errors import ModelError, OutputError, install_hint
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
 from .model_card import model_card
+from .quiet import quiet_hub, quiet_transformers
 from .sizes import excessive_size, impossible_size
 from .weight_types import not_floating
 
@@ -63,7 +61,7 @@ def load_checkpoint(
         if folder.parent != SHIPPED:
             raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
         return _load_shipped_backbone(config, str(name))
-    with _quiet_transformers():
+    with quiet_transformers():
         try:
             loaded: Any = DocumentModel.from_pretrained(
                 folder, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
@@ -121,7 +119,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     assert config.backbone is not None
     backbone = config.backbone
     source = backbone_source(backbone)
-    with _quiet_transformers():
+    with quiet_transformers():
         try:
             options = pooler_options(cast(PreTrainedConfig, config.encoder_config))
             pretrained = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
@@ -145,7 +143,7 @@ def _load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTrain
         ModelError: its files are missing or broken, or belong to another model.
     """
     fix = "fetch its tokenizer files again"
-    with _quiet_transformers():
+    with quiet_transformers():
         try:
             tokenizer = AutoTokenizer.from_pretrained(source)
         except Exception as error:  # tokenizers raises plain Exceptions
@@ -176,7 +174,7 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
     source = backbone_source(backbone)
     if _model_type(Path(source)) == DocumentConfig.model_type:
         raise ModelError(f"{backbone} is a graphdoc checkpoint; load it with DocumentEncoder.from_pretrained")
-    with _quiet_transformers():
+    with quiet_transformers():
         try:
             encoder_config = AutoConfig.from_pretrained(source)
             encoder_config.name_or_path = ""
@@ -239,7 +237,7 @@ def save_checkpoint(
     target = Path(folder)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, _quiet_transformers():
+        with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, quiet_transformers():
             model.save_pretrained(temporary, state_dict=weights)
             tokenizer.save_pretrained(temporary)
             card = Path(temporary, CARD_FILE)
@@ -271,10 +269,10 @@ def _find_folder(name: str, revision: str | None) -> Path:
         raise ModelError(f"model {name} is a file; give the folder it lies in")
     if _is_path(name):
         raise ModelError(f"there is no model folder {name}; check the path")
+    patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
     try:
-        return Path(
-            snapshot_download(name, revision=revision, allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"])
-        )
+        with quiet_hub():
+            return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     except Exception as error:  # the hub client raises many kinds, from validation to connection errors
         raise _not_found(name, error) from error
 
@@ -316,13 +314,14 @@ def _not_found(name: str, error: Exception) -> ModelError:
             f"{install_hint(PACKAGED_BACKBONES[name][1])}"
         )
     shipped = ", ".join(_shipped_names())
-    if isinstance(error, LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError):
+    reason, hint = f"the hub does not give it ({_first_line(error)})", ""
+    unreachable = LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError
+    if isinstance(error, unreachable) or isinstance(error.__cause__, unreachable):
         reason = "the hub cannot be reached"
-    else:
-        reason = f"the hub does not give it ({_first_line(error)})"
+        hint = "" if constants.HF_HUB_OFFLINE else " (where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
     return ModelError(
         f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and {reason}; "
-        "check the name or the network"
+        f"check the name or the network{hint}"
     )
 
 
@@ -357,7 +356,7 @@ def _check_settings(settings: dict[str, Any], name: str) -> None:
 
 def _checked_config(values: dict[str, Any], name: str) -> DocumentConfig:
     try:
-        with _quiet_transformers():
+        with quiet_transformers():
             config = DocumentConfig(**values)
     except (TypeError, ValueError, KeyError) as error:
         raise ModelError(f"configuration of {name} is not valid: {_first_line(error)}") from error
@@ -381,18 +380,3 @@ def _first_line(error: Exception) -> str:
 
 def _shortened(text: str) -> str:
     return textwrap.shorten(text, 240, placeholder=" ...").rstrip(".")
-
-
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Keep loading reports and bars off the screen; what matters is raised as an error."""
-    verbosity = transformers_logging.get_verbosity()
-    bars = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from huggingface_hub.errors import LocalEntryNotFoundError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2Model, RobertaForMaskedLM, T5Config
@@ -356,6 +358,24 @@ class TestNames:
         )
         with pytest.raises(ModelError, match="check the name or the network"):
             DocumentEncoder.from_backbone(name)
+
+    def test_a_hub_that_is_not_reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = logging.getLogger("huggingface_hub.utils._http")
+        told: list[bool] = []
+
+        def attempt(*_: Any, **__: Any) -> str:
+            told.append(client.isEnabledFor(logging.WARNING))
+            raise LocalEntryNotFoundError("no connection")
+
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("graphdoc.checkpoints.snapshot_download", attempt)
+        assert client.isEnabledFor(logging.WARNING)
+        assert refusal("someone/no-such-model").endswith(
+            "and the hub cannot be reached; check the name or the network "
+            "(where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
+        )
+        assert told == [False]
+        assert client.isEnabledFor(logging.WARNING)
 
     @pytest.mark.parametrize("name", ["/nonexistent/model", "./model", "~/no/model", "a/b/c"])
     def test_missing_folder(self, name: str) -> None:
