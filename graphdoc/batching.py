@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from .errors import SettingError
+from .errors import SettingsError
 from .graph_kinds import EdgeKind, NodeKind
 from .graphs import DocumentGraph, build_graph
 from .segmentation import SegmentedDocument
@@ -64,7 +64,7 @@ def pack_by_tokens(
         ValueError: the budget is not positive.
     """
     if token_budget < 1:
-        raise SettingError(f"token_budget={token_budget} must be at least 1")
+        raise SettingsError(f"token_budget={token_budget} must be at least 1")
     length = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-length, kind="stable")
     mini_batches: list[npt.NDArray[np.int64]] = []

@@ -16,7 +16,7 @@ from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision
 from .documents import Document
 from .encoder import DocumentEncoder
-from .errors import DocumentError, ModelError, OutputError, SettingError
+from .errors import DocumentError, ModelError, OutputError, SettingsError
 from .files import write_atomically
 from .inference import LEVELS, AnyDocument, Level, as_document
 from .processes import Processes
@@ -78,7 +78,7 @@ def encode_to_disk(
         DocumentError: there are no documents, one has no text, or two have the same id.
         OutputError: the folder cannot be written, or holds something else.
         ModelError: the precision is unknown or does not fit the model.
-        SettingError: the level or another choice is unknown.
+        SettingsError: the level or another choice is unknown.
     """
     _check_choices(level, dtype, shard_size, on_error)
     if isinstance(documents, Document | str | Mapping):
@@ -270,13 +270,13 @@ class _Job:
 
 def _check_choices(level: str, dtype: str | None, shard_size: int, on_error: str) -> None:
     if level not in LEVELS:
-        raise SettingError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+        raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
     if dtype is not None and dtype not in PRECISIONS:
         raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
     if shard_size < 1:
-        raise SettingError(f"shard_size is {shard_size}; set it to 1 or more (1024 is usual)")
+        raise SettingsError(f"shard_size is {shard_size}; set it to 1 or more (1024 is usual)")
     if on_error not in ("stop", "skip"):
-        raise SettingError(f"on_error is {on_error!r}; choose 'stop' or 'skip'")
+        raise SettingsError(f"on_error is {on_error!r}; choose 'stop' or 'skip'")
 
 
 def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:

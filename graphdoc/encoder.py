@@ -19,7 +19,7 @@ from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_c
 from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision, computed_in, inference, place
 from .documents import Document
-from .errors import ModelError, SettingError
+from .errors import ModelError, SettingsError
 from .graphs import DocumentGraph, build_graph
 from .inference import (
     LEVELS,
@@ -231,10 +231,10 @@ class DocumentEncoder:
 
         Raises:
             DocumentError: a document has no text, or something is no document.
-            SettingError: the level or another choice is unknown.
+            SettingsError: the level or another choice is unknown.
         """
         if output not in ("numpy", "torch"):
-            raise SettingError(f"output {output!r} is unknown; use numpy or torch")
+            raise SettingsError(f"output {output!r} is unknown; use numpy or torch")
         single = isinstance(documents, Document | str | Mapping)
         many: Iterable[AnyDocument] = [documents] if single else documents  # type: ignore[list-item, assignment]
         stream = self.stream(many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress)
@@ -275,12 +275,12 @@ class DocumentEncoder:
 
         Raises:
             DocumentError: a document has no text, or something is no document.
-            SettingError: the level or another choice is unknown.
+            SettingsError: the level or another choice is unknown.
         """
         if level not in LEVELS:
-            raise SettingError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
+            raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
         if token_budget is not None and token_budget < 1:
-            raise SettingError(f"token_budget={token_budget} must be at least 1")
+            raise SettingsError(f"token_budget={token_budget} must be at least 1")
         if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
             documents = [documents]
         total = len(documents) if isinstance(documents, Sequence) else None

@@ -19,16 +19,12 @@ class ModelError(GraphdocError):
     """A checkpoint or backbone that cannot be loaded or does not fit."""
 
 
-class SettingError(GraphdocError, ValueError):
-    """An argument of a call that is none of its choices; a ValueError as well, as Python's own calls raise it."""
+class SettingsError(GraphdocError, ValueError):
+    """A setting that is unknown, of the wrong type or out of range; a ValueError as well, as Python's calls raise it."""
 
 
 class OutputError(GraphdocError):
     """An output file or folder that cannot be written or continued."""
-
-
-class SettingsError(GraphdocError, ValueError):
-    """A setting that is unknown, of the wrong type or out of range."""
 
 
 class MissingExtraError(GraphdocError):

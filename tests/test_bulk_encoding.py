@@ -25,7 +25,7 @@ from transformers import PreTrainedTokenizerFast
 from graphdoc.bulk_encoding import encode_to_disk, read_vectors
 from graphdoc.documents import Document, Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError, OutputError, SettingError
+from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
 from graphdoc.readers import ReadingReport, read_documents
 from graphdoc.vector_manifest import Manifest
 from graphdoc.vector_shards import METADATA_KEY
@@ -586,9 +586,9 @@ class TestBadInput:
 
     def test_unknown_choices(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         wrong: list[tuple[dict[str, Any], type[Exception]]] = [
-            ({"level": "word"}, SettingError),
-            ({"on_error": "ignore"}, SettingError),
-            ({"shard_size": 0}, SettingError),
+            ({"level": "word"}, SettingsError),
+            ({"on_error": "ignore"}, SettingsError),
+            ({"shard_size": 0}, SettingsError),
             ({"dtype": "float8"}, ModelError),
         ]
         for options, kind in wrong:

@@ -13,7 +13,7 @@ import torch
 
 from graphdoc.documents import Document, Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError, SettingError
+from graphdoc.errors import DocumentError, ModelError, SettingsError
 from graphdoc.graphs import GRAPH_KINDS
 
 READOUTS = ("document_node", "mean", "attention")
@@ -222,7 +222,7 @@ class TestEncode:
         ],
     )
     def test_unknown_options(self, tiny: DocumentEncoder, options: dict[str, Any], message: str) -> None:
-        with pytest.raises(SettingError, match=message) as caught:
+        with pytest.raises(SettingsError, match=message) as caught:
             tiny.encode("Some text.", **options)
         assert isinstance(caught.value, ValueError)
 

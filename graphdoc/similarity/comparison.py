@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from ..errors import SettingError
+from ..errors import SettingsError
 from ..files import write_atomically, write_text
 from ..segmentation import Span
 from .cosine import Floats, similarity_matrix, similarity_scale
@@ -111,16 +111,16 @@ class Comparison:
         """The matrix of a level.
 
         Raises:
-            SettingError: the level is unknown, or sentences were not encoded.
+            SettingsError: the level is unknown, or sentences were not encoded.
         """
         if level == "section":
             return self.sections
         if level == "passage":
             return self.passages
         if level != "sentence":
-            raise SettingError(f"level {level!r} is unknown; use section, passage or sentence")
+            raise SettingsError(f"level {level!r} is unknown; use section, passage or sentence")
         if self.sentences is None:
-            raise SettingError("sentences were not encoded; call compare(..., sentences=True)")
+            raise SettingsError("sentences were not encoded; call compare(..., sentences=True)")
         return self.sentences
 
     def contributions(self, level: Level) -> Floats | None:

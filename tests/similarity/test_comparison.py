@@ -16,7 +16,7 @@ from hypothesis.extra.numpy import arrays
 
 from graphdoc.documents import Document, Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import OutputError, SettingError
+from graphdoc.errors import OutputError, SettingsError
 from graphdoc.graphs import GRAPH_KINDS
 from graphdoc.segmentation import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
@@ -154,9 +154,9 @@ class TestMatrices:
         result = tiny_encoder("bert").compare(structured[2], structured[1])
         assert result.sentences is None
         assert result.to_dict()["sentences"] is None
-        with pytest.raises(SettingError, match="sentences were not encoded; call compare"):
+        with pytest.raises(SettingsError, match="sentences were not encoded; call compare"):
             result.matches("sentence")
-        with pytest.raises(SettingError, match="level 'word' is unknown; use section, passage or sentence"):
+        with pytest.raises(SettingsError, match="level 'word' is unknown; use section, passage or sentence"):
             result.scores("word")  # type: ignore[arg-type]
 
     def test_within_one_document(self, within: Comparison) -> None:
