@@ -20,7 +20,7 @@ class ModelError(GraphdocError):
 
 
 class SettingsError(GraphdocError, ValueError):
-    """A setting that is unknown, of the wrong type or out of range; a ValueError as well, as Python's calls raise it."""
+    """A setting that is unknown, of the wrong type or out of range; a ValueError as well, as in Python itself."""
 
 
 class OutputError(GraphdocError):
