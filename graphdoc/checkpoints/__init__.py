@@ -14,6 +14,7 @@ import torch
 from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -31,6 +32,7 @@ from ..modeling.passage_encoder import pooler_options
 from .model_card import model_card
 from .quiet import quiet_hub, quiet_transformers
 from .sizes import excessive_size, impossible_size
+from .updates import UPDATES_FILE, apply_updates
 from .weight_types import not_floating
 
 SHIPPED = Path(__file__).parent
@@ -58,6 +60,10 @@ def load_checkpoint(
     folder = _find_folder(str(name), revision)
     config = _read_config(folder, str(name), settings)
     if not (folder / WEIGHTS_FILE).is_file():
+        if (folder / UPDATES_FILE).is_file() and config.backbone is not None:
+            model, tokenizer = load_backbone(config)
+            apply_updates(model, folder / UPDATES_FILE, str(name))
+            return model, tokenizer
         if folder.parent != SHIPPED:
             raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
         return _load_shipped_backbone(config, str(name))
@@ -213,6 +219,7 @@ def save_checkpoint(
     *,
     name: str,
     weights: dict[str, Tensor] | None = None,
+    updates: dict[str, Tensor] | None = None,
     training: str = "",
 ) -> Path:
     """Write a checkpoint: configuration, weights, tokenizer and model card.
@@ -226,6 +233,8 @@ def save_checkpoint(
         folder: where to write; made if missing.
         name: what the model card calls it.
         weights: weights by name to write instead of the model's own.
+        updates: what was trained on top of the backbone (see :mod:`graphdoc.checkpoints.updates`), to write instead of
+            all weights; the backbone is then loaded by its name.
         training: sections of the model card on how it was trained.
 
     Returns:
@@ -238,12 +247,20 @@ def save_checkpoint(
     try:
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, quiet_transformers():
-            model.save_pretrained(temporary, state_dict=weights)
-            tokenizer.save_pretrained(temporary)
+            weights_file = Path(temporary, WEIGHTS_FILE)
+            if updates is None:
+                model.save_pretrained(temporary, state_dict=weights)
+                tokenizer.save_pretrained(temporary)
+            else:
+                weights_file = Path(temporary, UPDATES_FILE)
+                model.config.save_pretrained(temporary)
+                save_file(
+                    {key: tensor.contiguous() for key, tensor in updates.items()}, weights_file, {"format": "pt"}
+                )
             card = Path(temporary, CARD_FILE)
             card.write_text(model_card(cast(DocumentConfig, model.config), name, training), encoding="utf-8")
             # safetensors writes for the owner alone; others may read a checkpoint as they may its other files.
-            Path(temporary, WEIGHTS_FILE).chmod(card.stat().st_mode)
+            weights_file.chmod(card.stat().st_mode)
             (target / CONFIG_FILE).unlink(missing_ok=True)
             for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CONFIG_FILE):
                 path.replace(target / path.name)

@@ -22,7 +22,7 @@ from ..modeling import DocumentModel
 from ..processes import Processes
 from .moving_average import MovingAverage
 from .optimizer_state import load_optimizer, save_optimizer
-from .tuning import merged_weights, trained_weights
+from .tuning import merged_weights, trained_updates, trained_weights
 
 STATE_FILE = "trainer_state.json"
 TRAINING_FOLDER = "training"
@@ -47,6 +47,7 @@ class RunCheckpoints:
         keep: checkpoints that are kept, apart from the best.
         moving_average: the average of the weights, which is then the result.
         describe_training: gives the sections of the model card on how it was trained.
+        only_updates: store what was trained on top of the backbone instead of all weights.
         data_state: gives the place in the data, where that cannot be told from the number of the step.
     """
 
@@ -60,12 +61,14 @@ class RunCheckpoints:
         keep: int = 2,
         moving_average: MovingAverage | None = None,
         describe_training: Callable[[], str] = str,
+        only_updates: bool = False,
         data_state: Callable[[], Mapping[str, int]] | None = None,
     ) -> None:
         self.folder = folder
         self.moving_average = moving_average
         self._model, self._tokenizer, self._name = model, tokenizer, name
         self._keep, self._describe, self._data_state = keep, describe_training, data_state
+        self._only_updates = only_updates
 
     @property
     def last(self) -> Path | None:
@@ -130,13 +133,14 @@ class RunCheckpoints:
             OutputError: it cannot be written.
         """
         with self.result_weights():
-            weights = {name: tensor.detach() for name, tensor in merged_weights(self._model).items()}
+            weights = None if self._only_updates else merged_weights(self._model)
             return save_checkpoint(
                 self._model,
                 self._tokenizer,
                 folder,
                 name=self._name,
                 weights=weights,
+                updates=trained_updates(self._model) if self._only_updates else None,
                 training=self._describe(),
             )
 

@@ -27,6 +27,11 @@ class ModelSettings:
         gradient_checkpointing: compute activations of the transformer again instead of holding them, for mini-batches
             of long passages.
         compile: compile the transformer, which pays off in runs of hours.
+        store: ``whole`` checkpoints, or only the ``updates``: what was trained on top of the backbone, which is then
+            loaded by its name; not for ``tune: full``.
+
+    Raises:
+        ValueError: ``store`` does not go with ``tune``.
     """
 
     start: str = "roberta-base"
@@ -35,6 +40,12 @@ class ModelSettings:
     lora: LoraSettings = field(default_factory=LoraSettings)
     gradient_checkpointing: bool = False
     compile: bool = False
+    store: Literal["whole", "updates"] = "whole"
+
+    def __post_init__(self) -> None:
+        if self.store == "updates" and self.tune == "full":
+            raise ValueError("store='updates' needs a passage encoder that is not trained whole; set tune to lora or "
+                             "frozen, or store to whole")  # fmt: skip
 
 
 @dataclass(frozen=True)

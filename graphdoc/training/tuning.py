@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor
 
+from ..checkpoints.updates import ENCODER, low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
 
@@ -115,3 +116,18 @@ def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
             with torch.no_grad():
                 weights[key] = weights[key] + update(ADAPTER).to(weights[key].dtype)
     return weights
+
+
+def trained_updates(model: DocumentModel) -> dict[str, Tensor]:
+    """What a run has trained on top of a frozen or low-rank-updated backbone, as a checkpoint stores it.
+
+    Returns:
+        Weights above the passage encoder, and low-rank updates inside it (see :mod:`graphdoc.checkpoints.updates`).
+    """
+    updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(ENCODER)}
+    for name, module in model.named_modules():
+        layer: Any = module
+        if hasattr(layer, "get_delta_weight"):
+            down, up = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
+            updates |= low_rank(f"{name}.weight", down, up, float(layer.scaling[ADAPTER]))
+    return updates

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from graphdoc import DocumentEncoder
@@ -54,7 +54,7 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
     """Makes a trainer on 40 tiny documents, always with the same weights."""
 
     def make(folder: Path, *, tune: str = "full", examples: int = 40, **changes: Any) -> DocumentTrainer:
-        evaluation = changes.pop("evaluation", None)
+        evaluation, only_updates = changes.pop("evaluation", None), changes.pop("only_updates", False)
         settings = replace(SETTINGS, **changes)
         torch.manual_seed(0)
         encoder = tiny_encoder(attention_dropout=0.1)
@@ -69,7 +69,13 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
         processes = Processes(torch.device("cpu"))
         folder.mkdir(exist_ok=True)
         checkpoints = RunCheckpoints(
-            folder, model, encoder.tokenizer, name="tiny", keep=settings.keep_checkpoints, moving_average=average
+            folder,
+            model,
+            encoder.tokenizer,
+            name="tiny",
+            keep=settings.keep_checkpoints,
+            moving_average=average,
+            only_updates=only_updates,
         )
         return DocumentTrainer(
             model,
@@ -167,6 +173,36 @@ def test_a_checkpoint_is_an_encoder(make_trainer: Any, tmp_path: Path, tune: str
     own = DocumentEncoder(trainer.document_model, encoder.tokenizer, device="cpu")
     np.testing.assert_allclose(encoder.encode(structured), own.encode(structured), atol=1e-5)
     assert not any(path.suffix in (".bin", ".pt", ".pth", ".pkl") for path in checkpoint.rglob("*"))
+
+
+@pytest.mark.parametrize("tune", ["lora", "frozen"])
+def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
+    make_trainer: Any,
+    backbone_folder: Callable[[str], Path],
+    tmp_path: Path,
+    tune: str,
+    structured: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if tune == "lora":
+        pytest.importorskip("peft")
+    trainer = make_trainer(tmp_path, tune=tune, learning_rate=1e-2, only_updates=True)
+    trainer.train()
+    checkpoint = tmp_path / "checkpoint-10"
+    # A backbone that was a folder is remembered by its name.
+    monkeypatch.chdir(backbone_folder("roberta").parent)
+
+    encoder = DocumentEncoder.from_pretrained(checkpoint, device="cpu")
+
+    own = DocumentEncoder(trainer.document_model, encoder.tokenizer, device="cpu")
+    np.testing.assert_allclose(encoder.encode(structured), own.encode(structured), atol=1e-5)
+    assert not (checkpoint / "model.safetensors").exists()
+    updates = load_file(checkpoint / "updates.safetensors")
+    assert any(key.endswith(".lora_A") for key in updates) == (tune == "lora")
+    del updates["projection.weight"]
+    save_file(updates, checkpoint / "updates.safetensors")
+    with pytest.raises(ModelError, match=r"does not fit its configuration: 1 weights .*projection\.weight"):
+        DocumentEncoder.from_pretrained(checkpoint, device="cpu")
 
 
 def test_the_average_of_weights_is_what_is_saved(make_trainer: Any, tmp_path: Path) -> None:
