@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
 import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
+_ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """A context in which losses are those of this process alone, for what others do not take part in."""
+    token = _ALONE.set(True)
+    try:
+        yield
+    finally:
+        _ALONE.reset(token)
+
 
 def process_count() -> int:
     """Number of processes that train together."""
+    if _ALONE.get():
+        return 1
     if distributed.is_available() and distributed.is_initialized():
         return distributed.get_world_size()
     return 1

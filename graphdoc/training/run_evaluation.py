@@ -10,6 +10,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..evaluation import ClusterEvaluation, read_pairs
 from ..losses import ContrastiveLoss
+from ..losses.gathering import alone
 from ..modeling import DocumentModel
 from ..readers import read_documents
 from .pretraining_settings import EvaluationSettings
@@ -40,7 +41,9 @@ class HeldOutEvaluation:
             moved = batch.to(self._model.device)
             output = self._model(moved.graphs, self._token_budget)
             anchors, candidates = output.documents.chunk(2)
-            result = self._loss(anchors, candidates, moved.groups)
+            # One process measures, and the others wait for it: they are not there to exchange vectors with.
+            with alone():
+                result = self._loss(anchors, candidates, moved.groups)
             for name, value in {"loss": result.loss, **result.metrics}.items():
                 sums[name] = sums.get(name, 0.0) + float(value) * len(batch)
             documents += len(batch)
