@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from transformers import TrainingArguments
 
 from .settings import TrainingSettings
 
+# Share of the steps in which ``warmup_stable_decay`` comes down, as in the paper that proposed it (Hu et al. 2024).
+DECAY_SHARE = 0.1
+
 _OPTIMIZERS = {"adam": "adamw_torch", "adamw": "adamw_torch", "adafactor": "adafactor"}
 
 
@@ -17,6 +21,7 @@ def training_arguments(
     settings: TrainingSettings,
     folder: Path,
     device: torch.device,
+    epoch_steps: int,
     *,
     evaluates: bool = False,
     best_metric: str | None = None,
@@ -28,6 +33,7 @@ def training_arguments(
         settings: the settings.
         folder: the run's folder.
         device: where the model is trained.
+        epoch_steps: steps of an epoch.
         evaluates: whether there is anything to evaluate.
         best_metric: number by which evaluations are judged.
         greater_is_better: whether more of it is better.
@@ -44,16 +50,19 @@ def training_arguments(
         "optim": _OPTIMIZERS[settings.optimizer],
         "weight_decay": settings.weight_decay,
         "lr_scheduler_type": settings.schedule,
+        "lr_scheduler_kwargs": _schedule_options(settings, epoch_steps),
         "warmup_steps": settings.warmup,
         "max_grad_norm": settings.clip,
         "logging_strategy": "steps",
         "logging_steps": settings.log_steps,
         "logging_nan_inf_filter": False,
-        "save_strategy": "steps" if settings.save_steps else "epoch",
-        "save_steps": settings.save_steps or 500,
+        # The end of an epoch is told by its step, so that the Trainer measures first and saves what it found: its own
+        # strategy for epochs measures after the last step was saved, and a run that resumes there would not know.
+        "save_strategy": "steps",
+        "save_steps": settings.save_steps or epoch_steps,
         "save_total_limit": settings.keep_checkpoints,
-        "eval_strategy": "no" if not evaluates else "steps" if settings.evaluation_steps else "epoch",
-        "eval_steps": settings.evaluation_steps if evaluates else None,
+        "eval_strategy": "steps" if evaluates else "no",
+        "eval_steps": (settings.evaluation_steps or epoch_steps) if evaluates else None,
         "metric_for_best_model": best_metric if evaluates else None,
         "greater_is_better": greater_is_better if evaluates else None,
         "seed": settings.seed,
@@ -64,3 +73,10 @@ def training_arguments(
         "use_cpu": device.type == "cpu",
     }
     return TrainingArguments(**values)
+
+
+def _schedule_options(settings: TrainingSettings, epoch_steps: int) -> dict[str, Any] | None:
+    if settings.schedule != "warmup_stable_decay":
+        return None
+    steps = settings.max_steps or math.ceil(settings.epochs * epoch_steps)
+    return {"num_decay_steps": max(1, round(DECAY_SHARE * steps))}

@@ -101,6 +101,7 @@ class DocumentTrainer(Trainer):
                 settings,
                 checkpoints.folder,
                 model.device,
+                len(loader),
                 evaluates=evaluation is not None,
                 best_metric=best_metric,
                 greater_is_better=greater_is_better,
