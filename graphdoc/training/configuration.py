@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -41,11 +42,12 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
         key, separator, text = override.partition("=")
         if not separator or not key:
             raise SettingsError(f"{override!r} is no setting; write key=value, such as training.epochs=3")
-        _check_keys(kind, _nested(key, None), "the command line")
         try:
-            _assign(values, key.split("."), yaml.safe_load(text))
+            value = yaml.load(text, _Loader)
         except yaml.YAMLError as error:
             raise SettingsError(f"{override!r}: the value is no YAML; put it in quotes") from error
+        _check_keys(kind, _nested(key, value), "the command line")
+        _assign(values, key.split("."), value)
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(kind, fail_untyped=False)
     try:
@@ -65,7 +67,7 @@ def as_values(settings: Any) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror or error}; check the path") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -77,19 +79,40 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
-def _check_keys(kind: Any, values: Mapping[Any, Any], source: str, path: str = "") -> None:
-    """Refuse keys that the dataclass does not have.
+class _Loader(yaml.SafeLoader):
+    """Reads YAML, with numbers such as 1e-3 as numbers and without keys that are given twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Refuse a key that is given twice, of which one value would be lost."""
+        seen: list[Any] = []
+        for key_node, _ in node.value:
+            if key_node.value in seen:
+                mark = key_node.start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"{key_node.value} is given twice", mark)
+            seen.append(key_node.value)
+        return dict(super().construct_mapping(node, deep))
+
+
+# YAML 1.1 takes 1e-3 for a text, since it has no dot.
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
+def _check_keys(kind: Any, values: Mapping[Any, Any], source: str, path: str = "", root: Any = None) -> None:
+    """Refuse keys that the dataclass does not have, and keys without a value that need one.
 
     Raises:
-        SettingsError: a key is unknown.
+        SettingsError: a key is unknown, or has no value.
     """
+    root = root or kind
     hints = typing.get_type_hints(kind)
     names = [entry.name for entry in dataclasses.fields(kind) if entry.init]
     for key, value in values.items():
         if key not in names:
             near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.4)
-            everywhere = _places(kind, str(key))
-            if everywhere and not path:
+            everywhere = _places(root, str(key))
+            if everywhere:
                 hint = f"did you mean {everywhere[0]}?"
             elif near:
                 hint = f"did you mean {path}{near[0]}?"
@@ -97,11 +120,13 @@ def _check_keys(kind: Any, values: Mapping[Any, Any], source: str, path: str = "
                 hint = f"there are {', '.join(names)}"
             raise SettingsError(f"{source}: {path}{key} is unknown; {hint}")
         inner = _dataclass_of(hints[key])
+        if value is None and type(None) not in typing.get_args(hints[key]):
+            raise SettingsError(f"{source}: {path}{key} has no value; give one, or leave the key out")
         if inner is not None and value is not None and not isinstance(value, Mapping):
             inside = ", ".join(entry.name for entry in dataclasses.fields(inner))
             raise SettingsError(f"{source}: {path}{key} is {value!r}; it should hold keys and values ({inside})")
         if inner is not None and isinstance(value, Mapping):
-            _check_keys(inner, value, source, f"{path}{key}.")
+            _check_keys(inner, value, source, f"{path}{key}.", root)
 
 
 def _places(kind: Any, name: str, path: str = "") -> list[str]:
@@ -109,7 +134,7 @@ def _places(kind: Any, name: str, path: str = "") -> list[str]:
     found = []
     hints = typing.get_type_hints(kind)
     for entry in dataclasses.fields(kind):
-        if entry.name == name and path:
+        if entry.name == name:
             found.append(f"{path}{name}")
         inner = _dataclass_of(hints[entry.name])
         if inner is not None:
@@ -153,5 +178,9 @@ def _reason(error: Exception) -> str:
     """What jsonargparse or a dataclass says is wrong, on one line and without the parser's own words."""
     lines = [line.strip(" -") for line in str(error).splitlines() if line.strip(" -")]
     text = one_line(" ".join(lines) if len(lines) < 3 else " ".join(lines[:3]))
-    text = text.replace("Parser key ", "").replace("typing.Literal", "one of ")
-    return text[:500]
+    text = re.sub(r"<class '(\w+)'>", r"\1", text).replace("NoneType", "null").replace("Parser key ", "")
+    text = re.sub(
+        r"Does not validate against any of the Union subtypes Subtypes: \[(.*)\]", r"expected one of \1", text
+    )
+    text = re.sub(r"Expected an? (?:typing\.Literal)?", "expected ", text).replace("expected [", "expected one of [")
+    return text.replace(". Got value:", ", not")[:500]

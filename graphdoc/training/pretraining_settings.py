@@ -51,11 +51,20 @@ class EvaluationSettings:
             raise ValueError("evaluation.data and evaluation.train are both given; leave one of them out")
         if self.pairs is not None and not self.clusters:
             raise ValueError("evaluation.pairs needs the documents; give evaluation.data, or train and test")
+        if self.best is not None and not self.measures:
+            raise ValueError(
+                f"evaluation.best={self.best} needs an evaluation; give held_out, data, or train and test"
+            )
 
     @property
     def clusters(self) -> bool:
         """Whether labelled documents are clustered."""
         return self.data is not None or self.train is not None
+
+    @property
+    def measures(self) -> bool:
+        """Whether anything is measured while the run goes on."""
+        return self.clusters or self.held_out > 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,9 @@ class PretrainingSettings:
         training: how long and how.
         evaluation: what is measured meanwhile.
         output: folder of the run; the trained model is its folder ``model``.
+
+    Raises:
+        ValueError: settings do not fit together.
     """
 
     corpus: CorpusSettings
@@ -79,6 +91,13 @@ class PretrainingSettings:
     training: TrainingSettings = field(default_factory=TrainingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     output: str = "runs/pretraining"
+
+    def __post_init__(self) -> None:
+        if self.training.patience is not None and not self.evaluation.measures:
+            raise ValueError(
+                f"training.patience={self.training.patience} needs an evaluation; give evaluation.held_out, data, or "
+                "train and test"
+            )
 
     @property
     def folder(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -112,11 +113,13 @@ class TrainingSettings:
                 raise ValueError(f"{name}={value} must be at least 1")
         for name in ("learning_rate", "encoder_learning_rate", "epochs"):
             value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ValueError(f"{name}={value} must be above 0")
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{name}={value} must be a number above 0")
         for name in ("weight_decay", "warmup", "clip", "keep_activations", "loading_processes"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"seed={self.seed} must be at least 0 and below {2**32}")
         if self.batch_size < 2:
             raise ValueError("batch_size=1 leaves no other document to tell a document from; set it to 2 or more")
         if self.moving_average is not None and not 0 < self.moving_average < 1:
