@@ -28,6 +28,23 @@ def default_device() -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
+def usable_device(device: str | torch.device | None) -> torch.device:
+    """A device by its name.
+
+    Args:
+        device: name of the device; None takes :func:`default_device`.
+
+    Raises:
+        ModelError: there is no such kind of device.
+    """
+    try:
+        return torch.device(device) if device is not None else default_device()
+    except RuntimeError as error:
+        raise ModelError(
+            f"device {str(device)!r} is unknown; use cpu, cuda, cuda:1 or mps, or leave it out"
+        ) from error
+
+
 def place(model: Any, device: str | torch.device | None) -> None:
     """Move a model to a device.
 

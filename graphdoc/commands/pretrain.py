@@ -64,15 +64,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _tell_results(folder: Path) -> None:
     """A table of what was measured before and after."""
-    import json
-
-    from ..training.run_folder import RESULTS_FILE
+    from ..training.run_folder import read_results
     from .summaries import table
 
-    try:
-        results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return
+    results = read_results(folder)
     before, after = results.get("before", {}), results.get("after", {})
     if not after:
         return

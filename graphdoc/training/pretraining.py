@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from tqdm.auto import tqdm
 
-from ..devices import default_device
+from ..devices import usable_device
 from ..errors import DocumentError, SettingsError
+from ..evaluation import ClusterEvaluation
 from ..processes import Processes
 from ..sampling import SubDocuments
 from ..sampling.sub_documents import random_generator
@@ -25,7 +26,7 @@ from .moving_average import MovingAverage
 from .passage_vectors import PassageVectors, prepare_passage_vectors
 from .pretraining_settings import PretrainingSettings
 from .run_evaluation import HeldOutEvaluation, cluster_evaluation, score_of
-from .run_folder import MODEL_FOLDER, git_revision, open_run, versions, write_results
+from .run_folder import MODEL_FOLDER, git_revision, open_run, read_results, versions, write_results
 from .starting_model import start_model
 from .trainer import DocumentTrainer, computing_in
 from .training_card import training_card
@@ -91,7 +92,7 @@ def pretrain(
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    place = torch.device(device) if device is not None else default_device()
+    place = usable_device(device)
     with Processes(place) as processes:
         return _Pretraining(settings, place, processes, show_progress).run(resume)
 
@@ -147,7 +148,8 @@ class _Pretraining:
     def run(self, resume: bool) -> Path:
         settings, training = self.settings, self.settings.training
         folder = settings.folder
-        record = self._record()
+        # What can be wrong is looked at before the folder is made, so that a run that never began does not occupy it.
+        batches, evaluation, record = self._batches(self.rows), self._evaluation(), self._record()
         self.processes.run_first(lambda: open_run(folder, as_values(settings), record, resume=resume))
         model = self.encoder.model
         checkpoints = RunCheckpoints(
@@ -159,7 +161,6 @@ class _Pretraining:
             moving_average=MovingAverage(model, training.moving_average) if training.moving_average else None,
             describe_training=lambda: training_card(settings, record, self.corpus.report, self.results),
         )
-        batches = self._batches(self.rows)
         trainer = DocumentTrainer(
             model,
             ContrastiveStep(
@@ -174,16 +175,16 @@ class _Pretraining:
             checkpoints,
             self.processes,
             documents=len(self.rows),
-            **self._evaluation(),
+            **evaluation,
             show_progress=self.show_progress,
         )
         self._tell(batches)
         last = checkpoints.last if resume else None
         if resume and last is None and self.processes.is_first:
             logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
-        before = {} if last is not None else self._measure_before(trainer)
+        self._measure_before(trainer, is_resumed=last is not None)
         result = trainer.train(str(last) if last is not None else None)
-        self.results.update(before | self._measured_after(trainer), steps=result.global_step)
+        self.results.update(self._measured_after(trainer), steps=result.global_step)
         if trainer.was_stopped:
             logger.warning("the run was asked to stop after step %d; go on with --resume", result.global_step)
             return checkpoints.last or folder
@@ -219,14 +220,23 @@ class _Pretraining:
     def _evaluation(self) -> dict[str, Any]:
         """What the trainer needs to know of evaluations."""
         settings = self.settings.evaluation
-        clustering = cluster_evaluation(settings) if self.processes.is_first else None
-        held_out = self._held_out_evaluation() if len(self.held_out) else None
-        if not settings.clusters and held_out is None:
+        if not settings.measures:
             return {}
+        clustering: ClusterEvaluation | None = None
+
+        def read() -> None:
+            nonlocal clustering
+            clustering = cluster_evaluation(settings)
+
+        self.processes.run_first(read)
+        held_out = self._held_out_evaluation() if len(self.held_out) else None
 
         def evaluate() -> Mapping[str, float]:
             scores = held_out() if held_out is not None else {}
-            return scores | (score_of(self.encoder, clustering) if clustering is not None else {})
+            scores |= score_of(self.encoder, clustering) if clustering is not None else {}
+            if best not in scores:
+                raise SettingsError(f"evaluation.best={best} is not measured; there are {', '.join(sorted(scores))}")
+            return scores
 
         best = settings.best or ("nmi" if settings.clusters else "loss")
         return {"evaluation": evaluate, "best_metric": best, "greater_is_better": not best.endswith("loss")}
@@ -242,20 +252,27 @@ class _Pretraining:
             self.settings.training.token_budget,
         )
 
-    def _measure_before(self, trainer: DocumentTrainer) -> dict[str, Any]:
-        if not self.settings.evaluation.at_start or trainer.args.eval_strategy == "no":
-            return {}
-        return {"before": _without_prefix(trainer.measure())}
+    def _measure_before(self, trainer: DocumentTrainer, is_resumed: bool) -> None:
+        """Measure the model that the run starts from; a run that goes on takes over what was measured then."""
+        evaluation = self.settings.evaluation
+        if is_resumed:
+            before = read_results(self.settings.folder)
+            self.results.update({name: before[name] for name in ("before",) if name in before})
+        elif evaluation.at_start and evaluation.measures:
+            self.results["before"] = _without_prefix(trainer.measure())
+            self.processes.run_first(lambda: write_results(self.settings.folder, self.results))
 
     @staticmethod
     def _measured_after(trainer: DocumentTrainer) -> dict[str, Any]:
         scores = [entry for entry in trainer.state.log_history if any(name.startswith("eval_") for name in entry)]
         losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
         after: dict[str, Any] = {"loss": losses[-1]} if losses else {}
+        best = trainer.state.best_global_step
         if scores:
-            after["after"] = _without_prefix(scores[-1])
+            # The model that is left is the best one, not always the last one.
+            after["after"] = _without_prefix(next((entry for entry in scores if entry["step"] == best), scores[-1]))
         if trainer.state.best_metric is not None:
-            after["best"] = {"step": trainer.state.best_global_step, "score": trainer.state.best_metric}
+            after["best"] = {"step": best, "score": trainer.state.best_metric}
         return after
 
     def _record(self) -> dict[str, Any]:

@@ -116,6 +116,15 @@ def write_ids(folder: Path, step: int, ids: list[str]) -> Path:
     )
 
 
+def read_results(folder: Path) -> dict[str, Any]:
+    """What :func:`write_results` wrote, nothing where it has not."""
+    try:
+        results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return results if isinstance(results, dict) else {}
+
+
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:
     """Write what came of a run."""
     return write_text(folder / RESULTS_FILE, json.dumps(results, indent=2) + "\n")
