@@ -52,7 +52,7 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
     parser.add_class_arguments(kind, fail_untyped=False)
     try:
         parsed = parser.parse_object(values)
-        built = parser.instantiate_classes(parsed)
+        built = parser.instantiate(parsed)
         result: Settings = kind(**_as_arguments(built))
     except (ArgumentError, ValueError, TypeError) as error:
         raise SettingsError(f"{source}: {_reason(error)}") from error
@@ -71,7 +71,8 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror or error}; check the path") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise SettingsError(f"{path} is no valid YAML: {one_line(str(error))}") from error
+        reason = one_line(str(error).replace(' in "<unicode string>",', " in"))
+        raise SettingsError(f"{path} is no valid YAML: {reason}") from error
     if values is None:
         return {}
     if not isinstance(values, dict):
@@ -113,7 +114,7 @@ def _check_keys(kind: Any, values: Mapping[Any, Any], source: str, path: str = "
             near = difflib.get_close_matches(str(key), names, n=1, cutoff=0.4)
             everywhere = _places(root, str(key))
             if everywhere:
-                hint = f"did you mean {everywhere[0]}?"
+                hint = f"did you mean {' or '.join(everywhere)}?"
             elif near:
                 hint = f"did you mean {path}{near[0]}?"
             else:

@@ -77,7 +77,9 @@ def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any],
     path = folder / CONFIG_FILE
     if path.exists():
         if not resume:
-            raise OutputError(f"{folder} holds a run already; go on with it by --resume, or choose another output")
+            raise OutputError(
+                f"{folder} holds a run already; go on with it by --resume, remove it, or choose another output"
+            )
         _check_same(path, config)
     elif folder.exists() and (not folder.is_dir() or any(entry.name != "log.jsonl" for entry in folder.iterdir())):
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")

@@ -1,0 +1,514 @@
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from safetensors.torch import load_file, save_file
+
+from graphdoc import DocumentEncoder, __version__
+from graphdoc.training.configuration import load_settings
+from graphdoc.training.pretraining_settings import PretrainingSettings
+
+TRAINING = {"batch_size": 4, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1}
+CONFIG: dict[str, Any] = {
+    "model": {"tune": "full", "settings": {"pooling": "mean", "projection_size": 16, "passage_words": 20}},
+    "loss": {"similarity": "cosine", "temperature": 0.2},
+    "training": TRAINING,
+    "output": "run",
+}
+WORDS = {
+    "rice": "rice mould steam grain koji",
+    "tide": "tide marsh flood silt wall",
+    "log": "log clock order write node",
+}
+
+
+@pytest.fixture(scope="session")
+def corpus_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepared corpora, which all tests may use again."""
+    return tmp_path_factory.mktemp("corpora")
+
+
+@pytest.fixture
+def config(backbone_folder: Callable[[str], Path], examples: Path, corpus_cache: Path, tmp_path: Path) -> Path:
+    """A configuration on the example documents, six passages of each."""
+    path = tmp_path / "config.yaml"
+    values = {
+        **CONFIG,
+        "model": {**CONFIG["model"], "start": str(backbone_folder("roberta"))},
+        "corpus": {
+            "source": str(examples), "max_passages": 6, "preparing_processes": 1, "cache": str(corpus_cache)
+        },
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def pretrain(graphdoc: Callable[..., Any], config: Path) -> Callable[..., Any]:
+    """Runs the command with that configuration: ``pretrain("split=half", "--resume")``."""
+    return lambda *arguments: graphdoc("pretrain", "--config", config, "--device", "cpu", *arguments)
+
+
+@pytest.fixture
+def refused(pretrain: Callable[..., Any]) -> Callable[..., str]:
+    """Runs the command, expects that it ends with one line of complaint, and gives the line."""
+
+    def run(*arguments: str) -> str:
+        status, _, err = pretrain(*arguments)
+        assert status == 2, err
+        (line,) = [line for line in err.splitlines() if not line.startswith("graphdoc: ")]
+        assert line.startswith("graphdoc pretrain: ")
+        assert line.isprintable()
+        return str(line.removeprefix("graphdoc pretrain: "))
+
+    return run
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+def read(path: Path) -> dict[str, Any]:
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return result
+
+
+def labelled(path: Path, count: int, *, split: str | None = None) -> Path:
+    """Documents of three kinds with words of their own."""
+    rows = []
+    for number in range(count):
+        label = list(WORDS)[number % 3]
+        text = " ".join([f"{word} is here." for word in WORDS[label].split()][number % 2 :])
+        rows.append(
+            {"id": f"{path.stem}-{number}", "text": text, "label": label, **({"split": split} if split else {})}
+        )
+    with path.open("a", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(row) + "\n" for row in rows)
+    return path
+
+
+class TestRun:
+    def test_the_folder_holds_all_that_a_run_was_and_gave(
+        self, pretrain: Callable[..., Any], config: Path, tmp_path: Path, structured: Any
+    ) -> None:
+        status, out, err = pretrain()
+        assert status == 0
+        assert "wrote run/model" in out
+        assert "11 documents to train on, 0 held out" in out
+        assert "4 steps of 4 documents: each is told from 3 negatives, by cosine at temperature 0.2" in out
+        assert "(full passage encoder), on cpu, 1 process" in out
+        assert "over max_passages" in err
+
+        run = tmp_path / "run"
+        assert {path.name for path in run.iterdir()} == {
+            "config.yaml", "record.json", "results.json", "log.jsonl", "checkpoint-2", "checkpoint-4", "model"
+        }  # fmt: skip
+        assert load_settings(PretrainingSettings, run / "config.yaml") == load_settings(PretrainingSettings, config)
+        record = read(run / "record.json")
+        assert record["versions"]["graphdoc"] == __version__
+        assert {"python", "torch", "transformers", "numpy"} <= record["versions"].keys()
+        assert (record["seed"], record["processes"], record["device"], record["held_out"]) == (0, 1, "cpu", 0)
+        assert (record["corpus"]["documents"], record["corpus"]["documents_cut"]) == (11, 11)
+        assert record["trained_weights"] == record["weights"] > 0
+        git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
+        if git.returncode == 0:
+            assert record["git_revision"].removesuffix("-dirty") == git.stdout.strip()
+        log = entries(run)
+        assert [entry["step"] for entry in log if "loss" in entry] == [1, 2, 3, 4]
+        assert read(run / "results.json") == {"loss": log[3]["loss"], "steps": 4}
+
+        encoder = DocumentEncoder.from_pretrained(run / "model", device="cpu")
+        vectors = encoder.encode(structured)
+        assert vectors.shape == (3, 16)
+        assert np.isfinite(vectors).all()
+        assert encoder.model.config.trained
+        assert (encoder.model.config.similarity, encoder.model.config.pooling) == ("cosine", "mean")
+        card = (run / "model" / "README.md").read_text(encoding="utf-8")
+        for part in ("split `half`", "temperature 0.2", "kept 11 of 11 documents", "passage_words: 20", "seed 0"):
+            assert part in card
+        assert not [path for path in run.rglob("*") if path.suffix in (".bin", ".pt", ".pth", ".pkl")]
+
+    def test_the_model_is_one_for_all_commands(
+        self, pretrain: Callable[..., Any], graphdoc: Callable[..., Any], two: tuple[Path, Path]
+    ) -> None:
+        assert pretrain("training.epochs=1").status == 0
+        run = graphdoc("compare", *two, "--model", "run/model", "--json", "pair.json")
+        assert run.status == 0, run.err
+        # What was trained to be compared is compared without a warning that it was not.
+        assert "untrained" not in run.err
+
+    def test_the_same_settings_give_the_same_weights_and_another_seed_others(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        for output, seed in (("a", 0), ("b", 0), ("c", 1)):
+            assert pretrain(f"output={output}", f"training.seed={seed}", "training.max_steps=2").status == 0
+        a, b, c = (load_file(tmp_path / name / "model" / "model.safetensors") for name in "abc")
+        assert all(a[name].equal(b[name]) for name in a)
+        assert not a["projection.weight"].equal(c["projection.weight"])
+
+    def test_printing_settings_does_nothing_else(
+        self, pretrain: Callable[..., Any], config: Path, tmp_path: Path
+    ) -> None:
+        before = sorted(tmp_path.rglob("*"))
+        status, out, err = pretrain("--print", "training.epochs=7", "model.start=no/such-model")
+        assert (status, err) == (0, "")
+        assert sorted(tmp_path.rglob("*")) == before
+        (tmp_path / "printed.yaml").write_text(out, encoding="utf-8")
+        expected = load_settings(PretrainingSettings, config, ["training.epochs=7", "model.start=no/such-model"])
+        assert load_settings(PretrainingSettings, tmp_path / "printed.yaml") == expected
+
+    def test_the_script_for_launchers_is_the_command(self, config: Path, tmp_path: Path) -> None:
+        import runpy
+        import sys
+
+        script = Path(__file__).parents[2] / "pretrain" / "sub_documents.py"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", [str(script), "--config", str(config), "--print"])
+            with pytest.raises(SystemExit) as end:
+                runpy.run_path(str(script), run_name="__main__")
+        assert end.value.code == 0
+
+
+class TestSettings:
+    @pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
+    def test_what_is_tuned_changes_and_what_is_not_does_not(
+        self, pretrain: Callable[..., Any], backbone_folder: Callable[[str], Path], tmp_path: Path, tune: str
+    ) -> None:
+        if tune == "lora":
+            pytest.importorskip("peft")
+        run = pretrain(f"model.tune={tune}", "training.learning_rate=1e-2")
+        assert run.status == 0, run.err
+        assert f"({tune} passage encoder)" in run.out
+        trained = load_file(tmp_path / "run" / "model" / "model.safetensors")
+        start = load_file(backbone_folder("roberta") / "model.safetensors")
+        name = "encoder.layer.0.attention.self.query.weight"
+        found = trained[f"passage_encoder.transformer.{name}"]
+        assert found.equal(start[name]) == (tune == "frozen")
+        assert not any("lora" in name for name in trained)
+        record = read(tmp_path / "run" / "record.json")
+        assert (record["trained_weights"] == record["weights"]) == (tune == "full")
+        DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+
+    def test_one_passage_looks_for_the_rest(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
+        run = pretrain("split=one_passage", "loss.directions=one", "training.max_steps=2")
+        assert run.status == 0, run.err
+        assert "split `one_passage`" in (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+
+    def test_documents_held_out_are_measured_and_not_trained_on(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        run = pretrain("evaluation.held_out=0.3")
+        assert run.status == 0, run.err
+        assert "8 documents to train on, 3 held out" in run.out
+        assert "before" in run.out
+        results = read(tmp_path / "run" / "results.json")
+        assert results["before"].keys() == results["after"].keys()
+        assert results["before"]["loss"] != results["after"]["loss"]
+        measured = {entry["step"]: entry["eval_loss"] for entry in entries(tmp_path / "run") if "eval_loss" in entry}
+        assert list(measured) == [2, 4]
+        best = min(measured, key=lambda step: measured[step])
+        assert results["best"] == {"step": best, "score": measured[best]}
+        assert results["after"]["loss"] == measured[best]
+
+    def test_what_was_measured_is_that_of_the_model_that_is_left(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        # With so high a rate the first evaluation stays the best one.
+        run = pretrain(
+            *("evaluation.held_out=0.3", "evaluation.best=spoiled_loss", "evaluation.at_start=false"),
+            *("training.learning_rate=3", "training.schedule=constant"),
+        )
+        assert run.status == 2
+        assert "evaluation.best=spoiled_loss is not measured; there are accuracy, left_out_share, loss" in run.err
+        shutil.rmtree(tmp_path / "run")
+        options = ("evaluation.held_out=0.3", "training.learning_rate=3", "training.epochs=4")
+        assert pretrain(*options).status == 0
+        results = read(tmp_path / "run" / "results.json")
+        measured = {entry["step"]: entry["eval_loss"] for entry in entries(tmp_path / "run") if "eval_loss" in entry}
+        assert results["best"]["step"] < 8, "the last evaluation is the best one, and the test shows nothing"
+        assert results["after"]["loss"] == measured[results["best"]["step"]]
+        best = load_file(tmp_path / "run" / f"checkpoint-{results['best']['step']}" / "model.safetensors")
+        left = load_file(tmp_path / "run" / "model" / "model.safetensors")
+        assert all(left[name].equal(best[name]) for name in left)
+
+    @pytest.mark.parametrize("sources", ["one", "two"])
+    def test_labelled_documents_are_clustered_on_the_way(
+        self, pretrain: Callable[..., Any], tmp_path: Path, sources: str
+    ) -> None:
+        if sources == "two":
+            train, test = labelled(tmp_path / "train.jsonl", 12), labelled(tmp_path / "test.jsonl", 9)
+            options = (f"evaluation.train={train}", f"evaluation.test={test}")
+        else:
+            data = labelled(tmp_path / "data.jsonl", 12, split="train")
+            shutil.copy(labelled(tmp_path / "more.jsonl", 9, split="test"), tmp_path / "more-too.jsonl")
+            data.write_text(data.read_text() + (tmp_path / "more.jsonl").read_text(), encoding="utf-8")
+            options = (f"evaluation.data={data}", "evaluation.seeds=2")
+        run = pretrain(*options, "training.max_steps=2", "training.evaluation_steps=1")
+        assert run.status == 0, run.err
+        results = read(tmp_path / "run" / "results.json")
+        assert {"nmi", "purity"} <= results["after"].keys()
+        assert 0 <= results["after"]["nmi"] <= 1
+        assert results["best"]["score"] == results["after"]["nmi"]
+        assert [entry["step"] for entry in entries(tmp_path / "run") if "eval_nmi" in entry] == [1, 2]
+
+    def test_a_run_ends_when_nothing_becomes_better(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
+        run = pretrain(
+            *("evaluation.held_out=0.3", "training.patience=2", "training.learning_rate=3", "training.epochs=20"),
+            *("training.schedule=constant", "training.warmup=0"),
+        )
+        assert run.status == 0, run.err
+        results = read(tmp_path / "run" / "results.json")
+        assert results["steps"] == results["best"]["step"] + 4 < 40
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            ("training.schedule=warmup_stable_decay",),
+            ("training.schedule=inverse_sqrt", "training.optimizer=adafactor"),
+            ("training.schedule=cosine", "training.moving_average=0.9"),
+            ("model.gradient_checkpointing=true", "training.keep_activations=500", "training.token_budget=200"),
+            ("loss.mask_similar=0.99", "training.loading_processes=1"),
+        ],
+    )
+    def test_settings_go_together(self, pretrain: Callable[..., Any], options: tuple[str, ...]) -> None:
+        run = pretrain("training.max_steps=3", *options)
+        assert run.status == 0, run.err
+
+
+class TestResuming:
+    def test_a_folder_with_a_run_is_refused_without_resume(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        assert pretrain("training.epochs=1").status == 0
+        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
+        message = "run holds a run already; go on with it by --resume, remove it, or choose another output"
+        assert refused("training.epochs=1") == message
+        assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ("training.learning_rate=0.5", "run holds a run with training.learning_rate=0.001, not 0.5; resume it"),
+            ("loss.temperature=0.1", "run holds a run with loss.temperature=0.2, not 0.1; resume it"),
+            ("corpus.max_passages=5", "run holds a run with corpus.max_passages=6, not 5; resume it"),
+            (
+                "model.settings.graph_kind=section",
+                "run holds a run with model.settings.graph_kind=None, not 'section'",
+            ),
+        ],
+    )
+    def test_other_settings_are_refused_by_name(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], change: str, message: str
+    ) -> None:
+        assert pretrain("training.max_steps=1").status == 0
+        assert message in refused("training.max_steps=1", change, "--resume")
+
+    def test_a_run_goes_on_where_it_was(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
+        options = ("evaluation.held_out=0.3", "training.save_steps=1", "training.keep_checkpoints=9")
+        assert pretrain(*options).status == 0
+        run = tmp_path / "run"
+        undisturbed = load_file(run / "model" / "model.safetensors")
+        results, log = read(run / "results.json"), entries(run)
+        for name in ("checkpoint-4", "checkpoint-3", "model"):
+            shutil.rmtree(run / name)
+        # Where it is computed, and how, may change.
+        resumed = pretrain(*options, "--resume", "training.loading_processes=1")
+        assert resumed.status == 0, resumed.err
+        assert read(run / "results.json") == results
+        found = load_file(run / "model" / "model.safetensors")
+        assert all(found[name].equal(undisturbed[name]) for name in undisturbed)
+        for first, second in zip(log[:-1], entries(run)[:-1], strict=True):
+            timeless = [name for name in first if "second" not in name and "waiting" not in name]
+            assert {name: first[name] for name in timeless} == {name: second[name] for name in timeless}
+
+    def test_an_evaluation_at_the_end_of_an_epoch_is_in_its_checkpoint(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        """A run that is resumed from it would never make up for it."""
+        assert pretrain("evaluation.held_out=0.3", "training.save_steps=2").status == 0
+        for step in (2, 4):
+            state = read(tmp_path / "run" / f"checkpoint-{step}" / "trainer_state.json")
+            assert [entry["step"] for entry in state["log_history"] if "eval_loss" in entry][-1] == step
+            assert state["best_metric"] is not None
+
+    def test_a_run_that_is_over_stays_as_it_is(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
+        assert pretrain("evaluation.held_out=0.3").status == 0
+        results = read(tmp_path / "run" / "results.json")
+        before = load_file(tmp_path / "run" / "model" / "model.safetensors")
+        assert pretrain("evaluation.held_out=0.3", "--resume").status == 0
+        after = load_file(tmp_path / "run" / "model" / "model.safetensors")
+        assert all(after[name].equal(before[name]) for name in before)
+        assert read(tmp_path / "run" / "results.json") == results
+
+    def test_without_a_checkpoint_it_starts_from_the_beginning(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        run = pretrain("training.max_steps=1", "--resume")
+        assert run.status == 0
+        assert "run has no checkpoint to resume from; the run starts from the beginning" in run.err
+
+    def test_a_trained_model_is_a_start(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
+        assert pretrain("training.max_steps=1", "output=first").status == 0
+        run = pretrain("training.max_steps=1", "model.start=first/model", "model.settings={}")
+        assert run.status == 0, run.err
+        config = read(tmp_path / "run" / "model" / "config.json")
+        assert (config["projection_size"], config["passage_words"], config["pooling"]) == (16, 20, "mean")
+
+
+class TestBadInput:
+    def test_an_empty_corpus(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        (tmp_path / "none").mkdir()
+        assert "none: nothing in the folder is a file of a known type" in refused("corpus.source=none")
+        (tmp_path / "empty.jsonl").touch()
+        assert "empty.jsonl: there are no documents" in refused("corpus.source=empty.jsonl")
+        assert "nowhere: there is no such file or folder" in refused("corpus.source=nowhere")
+        assert not (tmp_path / "run").exists()
+
+    def test_a_corpus_without_a_document_that_can_be_split(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        labelled(tmp_path / "short.jsonl", 5)
+        message = refused("corpus.source=short.jsonl")
+        assert "short.jsonl: none of the 5 documents has 2 passages or more; give longer documents" in message
+        assert not (tmp_path / "run").exists()
+
+    def test_a_single_document_that_can_be_split(self, refused: Callable[..., str], examples: Path) -> None:
+        message = refused(f"corpus.source={examples / 'koji.md'}")
+        assert "koji.md has 1 documents of two passages or more; there have to be 2 to train on" in message
+
+    def test_a_corpus_smaller_than_a_batch_is_trained_on_with_a_warning(self, pretrain: Callable[..., Any]) -> None:
+        run = pretrain("training.batch_size=1536", "training.max_steps=1")
+        assert run.status == 0
+        assert "there are 11 documents, fewer than batch_size=1536: every batch holds all of them" in run.err
+        assert "1 steps of 11 documents: each is told from 10 negatives" in run.out
+
+    def test_a_broken_line_is_named_and_skipped_or_stops(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        text = "Rice is polished, soaked and steamed. The grains must stay whole, and dry enough for the mould. " * 4
+        lines = [json.dumps({"id": f"d{number}", "text": f"Number {number}. {text}"}) for number in range(6)]
+        lines[3] = lines[3][:40]
+        (tmp_path / "broken.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        message = refused("corpus.source=broken.jsonl", "corpus.on_error=stop")
+        assert "broken.jsonl" in message
+        assert "4" in message
+        run = pretrain("corpus.source=broken.jsonl", "corpus.on_error=skip", "training.max_steps=1")
+        assert run.status == 0, run.err
+        assert "kept 5 of 5 documents" in run.out
+        assert "could not read 1 (the first is broken.jsonl" in run.err
+
+    def test_a_document_of_ten_thousand_passages_is_cut_and_counted(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        sentence = "The tide came over the wall twice in one winter, and the marsh grass slowed every wave of it."
+        rows = [{"id": f"d{number}", "text": f"Number {number}. {sentence} {sentence}"} for number in range(3)]
+        rows.append({"id": "long", "text": " ".join([sentence] * 10_100)})
+        (tmp_path / "long.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        run = pretrain("corpus.source=long.jsonl", "corpus.max_passages=50", "training.max_steps=1")
+        assert run.status == 0, run.err
+        coverage = read(tmp_path / "run" / "record.json")["corpus"]["coverage"]
+        assert coverage["passages"] > 10_000
+        assert coverage["encoded_passages"] < 60
+        assert "passages of 1 documents over max_passages" in run.out
+
+    @pytest.mark.parametrize("tune", ["full", "frozen"])
+    def test_weights_that_are_no_numbers(
+        self, refused: Callable[..., str], backbone_folder: Callable[[str], Path], tmp_path: Path, tune: str
+    ) -> None:
+        shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
+        weights = load_file(tmp_path / "spoiled" / "model.safetensors")
+        weights["embeddings.word_embeddings.weight"][:] = float("nan")
+        save_file(weights, tmp_path / "spoiled" / "model.safetensors", metadata={"format": "pt"})
+        train = labelled(tmp_path / "train.jsonl", 12)
+        message = refused(
+            *(f"model.tune={tune}", "model.start=spoiled", "training.max_steps=2"),
+            *(f"evaluation.train={train}", f"evaluation.test={train}"),
+        )
+        assert "no numbers" in message or "the loss of step 1 is nan" in message
+        assert not list(tmp_path.glob("run/checkpoint-*"))
+
+    def test_a_run_whose_loss_goes_wrong_names_the_documents(
+        self, refused: Callable[..., str], backbone_folder: Callable[[str], Path], tmp_path: Path
+    ) -> None:
+        shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
+        weights = load_file(tmp_path / "spoiled" / "model.safetensors")
+        weights["embeddings.LayerNorm.bias"][0] = float("inf")
+        save_file(weights, tmp_path / "spoiled" / "model.safetensors", metadata={"format": "pt"})
+        message = refused("model.start=spoiled", "training.max_steps=2")
+        assert "the loss of step 1 is nan" in message
+        assert "look at them, at the weights it starts from, or lower learning_rate" in message
+        assert len(read(tmp_path / "run" / "wrong-batch-1.json")["documents"]) == 4
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (("trainig.epochs=3",), "the command line: trainig is unknown; did you mean training?"),
+            (("epochs=3",), "epochs is unknown; did you mean training.epochs?"),
+            (("training.epochs=many",), '"training.epochs": expected float, not many'),
+            (("model.settings.graf_kind=full",), "setting 'graf_kind' is unknown"),
+            (("model.settings.graph_kind=ful",), "graph_kind='ful' is unknown; use one of full, section"),
+            (("model.start=nowhere",), "model 'nowhere' is neither a folder nor shipped"),
+            (("output=config.yaml/run",), "config.yaml/run/config.yaml cannot be written: Not a directory"),
+            (("output=config.yaml",), "config.yaml is not empty and holds no run; choose another output"),
+            (("output=occupied",), "occupied is not empty and holds no run; choose another output"),
+            (("evaluation.data=nowhere.jsonl",), "nowhere.jsonl: there is no such file or folder"),
+            (("evaluation.held_out=0.95",), "has 11 documents of two passages or more, of which 10 are held out"),
+            (("--device", "tpu"), "device 'tpu' is unknown; use cpu, cuda"),
+            (("corpus.streaming=true",), "corpus.streaming is not there for pretraining yet"),
+            (("model.tune=lora", "model.lora.targets=[nothing]"), "no linear layer of the passage encoder ends in"),
+        ],
+    )
+    def test_mistakes_are_told_and_leave_no_folder(
+        self, refused: Callable[..., str], tmp_path: Path, arguments: tuple[str, ...], message: str
+    ) -> None:
+        if "model.tune=lora" in arguments:
+            pytest.importorskip("peft")
+        (tmp_path / "occupied").mkdir()
+        (tmp_path / "occupied" / "thesis.txt").touch()
+        assert message in refused(*arguments)
+        assert not (tmp_path / "run").exists()
+
+    def test_a_config_that_is_not_there(self, graphdoc: Callable[..., Any]) -> None:
+        assert graphdoc("pretrain", "--config", "no.yaml").err == (
+            "graphdoc pretrain: no.yaml cannot be read: No such file or directory; check the path\n"
+        )
+
+    def test_a_checkpoint_of_another_model(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        assert pretrain("training.max_steps=1", "output=other", "model.settings.projection_size=8").status == 0
+        assert pretrain("training.max_steps=2").status == 0
+        shutil.rmtree(tmp_path / "run" / "checkpoint-2")
+        shutil.copytree(tmp_path / "other" / "checkpoint-1", tmp_path / "run" / "checkpoint-2")
+        message = refused("training.max_steps=2", "--resume")
+        assert "checkpoint-2/model.safetensors cannot be used" in message
+        assert "resume from another checkpoint, or start anew" in message
+
+    def test_a_full_disk_is_told_and_leaves_the_last_checkpoint(
+        self, refused: Callable[..., str], pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        disk = tmp_path / "disk"
+        disk.mkdir()
+        mount = ["mount", "-t", "tmpfs", "-o", "size=900k", "none", str(disk)]
+        if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+            pytest.skip("a file system of this size cannot be mounted here")
+        try:
+            options = ("output=disk/run", "training.save_steps=1", "training.keep_checkpoints=9")
+            message = refused(*options)
+            assert "cannot be written" in message
+            assert "No space left" in message
+            whole = sorted((disk / "run").glob("checkpoint-*"))
+            assert whole
+            for folder in whole:
+                DocumentEncoder.from_pretrained(folder, device="cpu")
+            subprocess.run(["mount", "-o", "remount,size=20m", str(disk)], check=True)
+            assert pretrain(*options, "--resume").status == 0
+        finally:
+            # Weights may still be mapped.
+            subprocess.run(["umount", "--lazy", str(disk)], check=True)
