@@ -368,7 +368,7 @@ class TestBadInput:
         (tmp_path / "none").mkdir()
         assert "none: nothing in the folder is a file of a known type" in refused("corpus.source=none")
         (tmp_path / "empty.jsonl").touch()
-        assert "empty.jsonl: there are no documents" in refused("corpus.source=empty.jsonl")
+        assert "empty.jsonl: it has no rows; leave it out" in refused("corpus.source=empty.jsonl")
         assert "nowhere: there is no such file or folder" in refused("corpus.source=nowhere")
         assert not (tmp_path / "run").exists()
 

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -120,7 +119,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
         "no labels": command("x", f"evaluation.data={tmp_path / 'nowhere.jsonl'}"),
         "no such number": command("wrong", "evaluation.held_out=0.2", "evaluation.best=beauty"),
         "taken": command("two"),
-        "no numbers": command("nan", "training.learning_rate=1e38", "training.clip=0", "training.max_steps=9"),
+        "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
         "not writable": command("config.yaml/run"),
     }
     (tmp_path / "commands.json").write_text(json.dumps(list(runs.values())), encoding="utf-8")
@@ -130,7 +129,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
         for rank in (0, 1)
     )
     expected = {
-        "empty": "empty.jsonl: there are no documents",
+        "empty": "empty.jsonl: it has no rows; leave it out",
         "short": "none of the 5 documents has 2 passages or more",
         "stop": "broken.jsonl",
         "no labels": "nowhere.jsonl: there is no such file or folder",

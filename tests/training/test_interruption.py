@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from corpus_examples import rows_of, write_rows
+from safetensors.torch import load_file
+
+from graphdoc.cli import main
+
+STEPS_OF_EPOCH, EPOCHS = 12, 4
+STEPS = STEPS_OF_EPOCH * EPOCHS
+PATIENCE = 120
+
+
+class Undisturbed(NamedTuple):
+    """A run from beginning to end, and its configuration."""
+
+    config: Path
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def undisturbed(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    """A run on some 60 documents that trains everything, with dropout everywhere."""
+    tmp_path = tmp_path_factory.mktemp("undisturbed")
+    backbone = tmp_path / "backbone"
+    shutil.copytree(backbone_folder("roberta"), backbone)
+    values = json.loads((backbone / "config.json").read_text(encoding="utf-8"))
+    values.update(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2)
+    (backbone / "config.json").write_text(json.dumps(values), encoding="utf-8")
+    config = {
+        "corpus": {
+            "source": str(write_rows(tmp_path / "corpus.jsonl", rows_of(66))),
+            "cache": str(tmp_path / "cache"),
+            "preparing_processes": 1,
+        },
+        "model": {
+            "start": str(backbone), "tune": "full",
+            "settings": {
+                "pooling": "mean", "projection_size": 16, "passage_words": 20, "graph_kind": "section",
+                "attention_dropout": 0.2,
+            },
+        },
+        "loss": {"similarity": "cosine", "temperature": 0.2},
+        "training": {
+            "batch_size": 4, "epochs": EPOCHS, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
+            "save_steps": 5, "moving_average": 0.9,
+        },
+        "evaluation": {"held_out": 0.15, "best": "accuracy"},
+        "output": str(tmp_path / "run"),
+    }  # fmt: skip
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump(config), encoding="utf-8")
+    assert main(["pretrain", "--config", str(path), "--device", "cpu"]) == 0
+    assert max(losses(tmp_path / "run")) == STEPS
+    return Undisturbed(path, tmp_path / "run")
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "log.jsonl"
+    found = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            found.append(json.loads(line))
+        except ValueError:
+            # It is being written.
+            break
+    return found
+
+
+def losses(folder: Path) -> dict[int, float]:
+    return {entry["step"]: entry["loss"] for entry in entries(folder) if "loss" in entry}
+
+
+def measured(folder: Path) -> list[tuple[int, float, float]]:
+    return [(entry["step"], entry["eval_loss"], entry["eval_accuracy"]) for entry in entries(folder)
+            if "eval_loss" in entry]  # fmt: skip
+
+
+def start(config: Path, output: Path, *options: str) -> subprocess.Popen[str]:
+    """Starts the command as users do."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "graphdoc", "pretrain", "--config", str(config), "--device", "cpu", *options,
+         f"output={output}"],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
+def interrupt(
+    run: subprocess.Popen[str], folder: Path, after: int, number: int, pause: float = 0.0
+) -> tuple[str, str]:
+    """Sends a signal once a step has been logged, and waits for the end."""
+    begin = time.monotonic()
+    while max(losses(folder), default=0) < after and run.poll() is None:
+        assert time.monotonic() - begin < PATIENCE
+        time.sleep(0.005)
+    time.sleep(pause)
+    run.send_signal(number)
+    return run.communicate(timeout=PATIENCE)
+
+
+def assert_same(folder: Path, undisturbed: Path) -> None:
+    """The models that are left, the losses and what was measured, all bit for bit."""
+    assert losses(folder) == losses(undisturbed)
+    assert measured(folder) == measured(undisturbed)
+    found, expected = (load_file(run / "model" / "model.safetensors") for run in (folder, undisturbed))
+    assert found.keys() == expected.keys()
+    assert all(found[name].equal(expected[name]) for name in expected)
+    results = (json.loads((run / "results.json").read_text(encoding="utf-8")) for run in (folder, undisturbed))
+    assert next(results) == next(results)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
+def test_a_run_that_was_killed_and_resumed_is_the_undisturbed_one(
+    undisturbed: Undisturbed, tmp_path: Path, seed: int
+) -> None:
+    draw = random.Random(seed)
+    run = start(undisturbed.config, tmp_path / "run")
+    # In mid-epoch, and at any moment of a step or of writing a checkpoint.
+    after = draw.choice([step for step in range(2, STEPS - 8) if step % STEPS_OF_EPOCH not in (0, STEPS_OF_EPOCH - 1)])
+    interrupt(run, tmp_path / "run", after, signal.SIGKILL, draw.uniform(0, 0.1))
+    assert run.returncode == -signal.SIGKILL
+    assert after <= max(losses(tmp_path / "run")) < STEPS
+    assert not (tmp_path / "run" / "model").exists()
+
+    arguments = ["--config", str(undisturbed.config), "--device", "cpu", f"output={tmp_path / 'run'}"]
+    assert main(["pretrain", *arguments, "--resume"]) == 0
+    assert_same(tmp_path / "run", undisturbed.folder)
+
+
+def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_and_goes_on_later(
+    undisturbed: Undisturbed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = start(undisturbed.config, tmp_path / "run")
+    out, err = interrupt(run, tmp_path / "run", 7, signal.SIGTERM)
+    assert run.returncode == 0, err
+    last = max(losses(tmp_path / "run"))
+    assert 7 <= last < STEPS
+    assert f"the run was asked to stop after step {last}; go on with --resume" in err
+    assert (tmp_path / "run" / f"checkpoint-{last}").is_dir()
+    assert f"checkpoint-{last}" in "".join(out.split())
+    assert not (tmp_path / "run" / "model").exists()
+
+    arguments = ["--config", str(undisturbed.config), "--device", "cpu", f"output={tmp_path / 'run'}"]
+    assert main(["pretrain", *arguments, "--resume"]) == 0
+    assert_same(tmp_path / "run", undisturbed.folder)
