@@ -14,6 +14,9 @@ from .settings import TrainingSettings
 # Share of the steps in which ``warmup_stable_decay`` comes down, as in the paper that proposed it (Hu et al. 2024).
 DECAY_SHARE = 0.1
 
+# A stream has no end of an epoch at which to save and measure.
+STREAM_SAVE_STEPS = 500
+
 _OPTIMIZERS = {"adam": "adamw_torch", "adamw": "adamw_torch", "adafactor": "adafactor"}
 
 
@@ -21,7 +24,7 @@ def training_arguments(
     settings: TrainingSettings,
     folder: Path,
     device: torch.device,
-    epoch_steps: int,
+    epoch_steps: int | None,
     *,
     evaluates: bool = False,
     best_metric: str | None = None,
@@ -33,7 +36,7 @@ def training_arguments(
         settings: the settings.
         folder: the run's folder.
         device: where the model is trained.
-        epoch_steps: steps of an epoch.
+        epoch_steps: steps of an epoch; None for a stream, which does not know and finds its place by itself.
         evaluates: whether there is anything to evaluate.
         best_metric: number by which evaluations are judged.
         greater_is_better: whether more of it is better.
@@ -41,6 +44,9 @@ def training_arguments(
     Returns:
         Arguments for the Trainer.
     """
+    is_stream = epoch_steps is None
+    if epoch_steps is None:
+        epoch_steps = min(STREAM_SAVE_STEPS, settings.max_steps or STREAM_SAVE_STEPS)
     values: dict[str, Any] = {
         "output_dir": str(folder),
         "num_train_epochs": settings.epochs,
@@ -69,6 +75,7 @@ def training_arguments(
         "report_to": list(settings.trackers),
         "disable_tqdm": True,
         "remove_unused_columns": False,
+        "ignore_data_skip": is_stream,
         "label_names": [],
         "use_cpu": device.type == "cpu",
     }

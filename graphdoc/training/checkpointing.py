@@ -184,7 +184,7 @@ class RunCheckpoints:
         load_optimizer(checkpoint / TRAINING_FOLDER, optimizer, scheduler)
 
     @staticmethod
-    def data_state(checkpoint: Path) -> dict[str, int]:
+    def read_data_state(checkpoint: Path) -> dict[str, int]:
         """The place in the data where a checkpoint was written.
 
         Raises:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, IterableDataset
 from transformers import EarlyStoppingCallback, PrinterCallback, Trainer
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
@@ -101,7 +101,7 @@ class DocumentTrainer(Trainer):
                 settings,
                 checkpoints.folder,
                 model.device,
-                len(loader),
+                None if isinstance(loader.dataset, IterableDataset) else len(loader),
                 evaluates=evaluation is not None,
                 best_metric=best_metric,
                 greater_is_better=greater_is_better,
