@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
@@ -32,6 +33,27 @@ def process_count() -> int:
     return 1
 
 
+class _Gathered(torch.autograd.Function):
+    """Tensors of one size from all processes, ``(processes, ...)``; a gradient is the sum of those of all processes.
+
+    Accelerate's gathering carries no gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, own: Tensor) -> Tensor:
+        """Collect the tensors."""
+        parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(process_count())]
+        distributed.all_gather(parts, own.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        """Add up the gradients, and give each process its own part."""
+        total = gradient.clone(memory_format=torch.contiguous_format)
+        distributed.all_reduce(total)
+        return total[distributed.get_rank()]
+
+
 def gather_rows(rows: Tensor) -> tuple[Tensor, int]:
     """Collect the rows of all processes; gradients flow back to the process that a row came from.
 
@@ -46,18 +68,12 @@ def gather_rows(rows: Tensor) -> tuple[Tensor, int]:
     processes = process_count()
     if processes == 1:
         return rows, 0
-    from torch.distributed.nn.functional import all_gather
-
     counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(processes)]
     distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
     numbers = [int(count) for count in counts]
     # All processes have to bring tensors of one size: gloo aborts otherwise.
     missing = max(numbers) - len(rows)
     padded = functional.pad(rows, (*(0, 0) * (rows.dim() - 1), 0, missing)) if missing else rows
-    if rows.requires_grad:
-        gathered = all_gather(padded.contiguous())  # type: ignore[no-untyped-call]
-    else:
-        gathered = [torch.empty_like(padded) for _ in range(processes)]
-        distributed.all_gather(gathered, padded.contiguous())
+    gathered: Tensor = _Gathered.apply(padded)  # type: ignore[no-untyped-call]
     start = sum(numbers[: distributed.get_rank()])
     return torch.cat([part[:number] for part, number in zip(gathered, numbers, strict=True)]), start

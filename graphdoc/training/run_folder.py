@@ -111,11 +111,14 @@ def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:
         yield path, values
 
 
-def write_ids(folder: Path, step: int, ids: list[str]) -> Path:
+def ids_file(folder: Path, step: int) -> Path:
+    """Where the ids of the documents of a batch go that went wrong."""
+    return folder / f"wrong-batch-{step + 1}.json"
+
+
+def write_ids(path: Path, step: int, ids: list[str]) -> Path:
     """Write the ids of the documents of a batch that went wrong."""
-    return write_text(
-        folder / f"wrong-batch-{step + 1}.json", json.dumps({"step": step + 1, "documents": ids}, indent=1) + "\n"
-    )
+    return write_text(path, json.dumps({"step": step + 1, "documents": ids}, indent=1) + "\n")
 
 
 def read_results(folder: Path) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from .checkpointing import RunCheckpoints
 from .contrastive_step import StepOutput
 from .distributed import broadcast_weights, mean_over_processes, reduce_gradients
 from .progress import ProgressBar, RunLog, Stopping
-from .run_folder import write_ids
+from .run_folder import ids_file, write_ids
 from .settings import TrainingSettings
 
 Evaluation = Callable[[], Mapping[str, float]]
@@ -151,17 +151,18 @@ class DocumentTrainer(Trainer):
             .float()
         ).tolist()  # fmt: skip
         if is_wrong:
-            self._refuse_loss(number, inputs, float(output.loss))
+            self._refuse_loss(number, inputs, float(mean_over_processes(output.loss)))
         self._stopping.asked = bool(is_asked)
         self._window.add(output.metrics, len(inputs.ids), inputs.tokens)
         return output.loss
 
     def _refuse_loss(self, number: int, batch: Batch, loss: float) -> None:
         ids = [id for part in self.processes.gather(list(batch.ids)) for id in part]
-        path = write_ids(self._checkpoints.folder, number, ids) if self.processes.is_first else None
+        path = ids_file(self._checkpoints.folder, number)
+        self.processes.run_first(lambda: write_ids(path, number, ids))
         raise ModelError(
             f"the loss of step {number + 1} is {loss} and training was stopped; the ids of its {len(ids)} documents "
-            f"are in {path or self._checkpoints.folder}; look at them, at the weights it starts from, or lower "
+            f"are in {path}; look at them, at the weights it starts from, or lower "
             "learning_rate"
         )
 

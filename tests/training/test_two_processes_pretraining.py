@@ -53,7 +53,7 @@ def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
         },
         "loss": {"similarity": "cosine", "temperature": 0.2},
         "training": {
-            "batch_size": 7, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1, "max_steps": 3,
+            "batch_size": 7, "learning_rate": 1e-4, "loading_processes": 0, "log_steps": 1, "max_steps": 3,
             "warmup": 0,
         },
         "output": str(tmp_path / "run"),
@@ -65,6 +65,13 @@ def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
 def losses(folder: Path) -> list[float]:
     lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line)["loss"] for line in lines if '"loss"' in line]
+
+
+def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    """Compare weights, but not biases of keys: they change no attention, and Adam makes steps of rounding errors."""
+    assert found.keys() == expected.keys()
+    differences = {name: float((found[name] - expected[name]).abs().max()) for name in found}
+    assert {name: value for name, value in differences.items() if value > 1e-5 and "key.bias" not in name} == {}
 
 
 def test_gradients_of_two_processes_are_those_of_one_on_the_union(
@@ -104,12 +111,12 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
         return ["pretrain", "--config", str(config), "--device", "cpu", output, *options]
 
     evaluated = (f"evaluation.train={tmp_path / 'labelled.jsonl'}", f"evaluation.test={tmp_path / 'labelled.jsonl'}")
-    assert main(command("begun", "training.save_steps=1")) == 0
+    assert main(command("begun", "training.save_steps=1", "training.keep_checkpoints=9")) == 0
     for name in ("checkpoint-3", "checkpoint-2", "model"):
         (tmp_path / "begun" / name).rename(tmp_path / f"undisturbed-{name}")
     runs = {
         "two": command("two"),
-        "resumed": command("begun", "training.save_steps=1", "--resume"),
+        "resumed": command("begun", "training.save_steps=1", "training.keep_checkpoints=9", "--resume"),
         "held out": command("held-out", "evaluation.held_out=0.2", *evaluated, "evaluation.best=loss"),
         "frozen": command("frozen", "model.tune=frozen"),
         "empty": command("x", f"corpus.source={tmp_path / 'empty.jsonl'}"),
@@ -151,20 +158,20 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
     # Three steps of two processes are those of one; what they reduce per step is one gradient, and a few numbers.
     assert main(command("one")) == 0
     one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
-    assert all(torch.allclose(one[name], two[name], rtol=1e-5, atol=1e-5) for name in one)
+    assert_close(one, two)
     start = load_file(tmp_path / "undisturbed-checkpoint-2" / "model.safetensors")
     assert not torch.allclose(start["projection.weight"], one["projection.weight"], rtol=1e-5, atol=1e-5)
     assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
     record = json.loads((tmp_path / "two" / "record.json").read_text(encoding="utf-8"))
     assert record["processes"] == 2
     for seen in (first, second):
-        assert [size for size in seen["two"]["reduced"] if size > 100] == [record["trained_weights"]] * 3
+        assert [size for size in seen["two"]["reduced"] if size >= 1000] == [record["trained_weights"]] * 3
 
     # A run of one process goes on in two.
     assert "resume" not in first["resumed"]["err"]
     resumed = load_file(tmp_path / "begun" / "model" / "model.safetensors")
     undisturbed = load_file(tmp_path / "undisturbed-model" / "model.safetensors")
-    assert all(torch.allclose(resumed[name], undisturbed[name], rtol=1e-5, atol=1e-5) for name in resumed)
+    assert_close(resumed, undisturbed)
     results = json.loads((tmp_path / "held-out" / "results.json").read_text(encoding="utf-8"))
     assert {"loss", "nmi"} <= results["after"].keys() == results["before"].keys()
     # Documents that one process measures are measured as by one process.
