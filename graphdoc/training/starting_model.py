@@ -37,7 +37,7 @@ def start_model(settings: ModelSettings, device: torch.device, similarity: str) 
     prepare_tuning(encoder.model, settings.tune, settings.lora)
     transformer: Any = encoder.model.passage_encoder.transformer
     if settings.gradient_checkpointing and settings.tune != "frozen":
-        transformer.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        transformer.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     if settings.compile:
         transformer.compile(dynamic=True)
     encoder.model.config.trained = True
