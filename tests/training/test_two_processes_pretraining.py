@@ -26,15 +26,22 @@ pytestmark = pytest.mark.distributed
 def launch(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """Runs a job in two processes."""
     launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    run = subprocess.run(
+    with subprocess.Popen(
         [sys.executable, *launcher, str(JOB), *map(str, arguments)],
         env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=PATIENCE,
-    )
-    assert not check or run.returncode == 0, run.stderr
-    return run
+    ) as run:
+        try:
+            out, err = run.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            # The launcher ends its processes, which a kill would leave behind.
+            run.terminate()
+            run.wait(60)
+            raise
+    assert not check or run.returncode == 0, err
+    return subprocess.CompletedProcess(run.args, run.returncode, out, err)
 
 
 @pytest.fixture
