@@ -115,7 +115,8 @@ class TestRun:
         record = read(run / "record.json")
         assert record["versions"]["graphdoc"] == __version__
         assert {"python", "torch", "transformers", "numpy"} <= record["versions"].keys()
-        assert (record["seed"], record["processes"], record["device"], record["corpus"]["held_out"]) == (0, 1, "cpu", 0)
+        assert (record["seed"], record["processes"], record["device"]) == (0, 1, "cpu")
+        assert record["corpus"]["held_out"] == 0
         assert (record["corpus"]["documents"], record["corpus"]["documents_cut"]) == (11, 11)
         assert record["trained_weights"] == record["weights"] > 0
         git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True)
