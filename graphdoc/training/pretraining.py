@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from tqdm.auto import tqdm
 
+from ..analysis.plots import plot_run
 from ..devices import usable_device
 from ..errors import SettingsError
 from ..evaluation import ClusterEvaluation
@@ -21,7 +22,7 @@ from .moving_average import MovingAverage
 from .pretraining_data import open_data
 from .pretraining_settings import PretrainingSettings
 from .run_evaluation import HeldOutEvaluation, cluster_evaluation, score_of
-from .run_folder import MODEL_FOLDER, git_revision, open_run, read_results, versions, write_results
+from .run_folder import CURVE_FILE, MODEL_FOLDER, git_revision, open_run, read_results, versions, write_results
 from .starting_model import start_model
 from .trainer import DocumentTrainer, computing_in
 from .training_card import training_card
@@ -121,6 +122,8 @@ class _Pretraining:
         def finish() -> None:
             checkpoints.save_result(target)
             write_results(folder, self.results)
+            start = {f"eval_{name}": value for name, value in self.results.get("before", {}).items()}
+            plot_run([{"step": 0, **start}, *trainer.state.log_history], folder / CURVE_FILE)
 
         self.processes.run_first(finish)
         return target

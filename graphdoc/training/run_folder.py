@@ -16,7 +16,8 @@ from ..errors import OutputError
 from ..files import write_text
 from ..version import __version__
 
-CONFIG_FILE, RECORD_FILE, RESULTS_FILE, MODEL_FOLDER = "config.yaml", "record.json", "results.json", "model"
+CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
+MODEL_FOLDER, CURVE_FILE = "model", "curve.png"
 
 _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")
 

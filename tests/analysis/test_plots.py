@@ -4,6 +4,7 @@ import logging
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import lxml.etree
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from graphdoc.analysis.plots import LARGEST_IMAGE, plot_graph
+from graphdoc.analysis.plots import LARGEST_IMAGE, plot_graph, plot_run
 from graphdoc.documents import Document, Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError, OutputError
@@ -184,3 +185,33 @@ def test_characters_that_the_font_lacks(
 def test_a_long_heading_without_spaces_is_shown(tiny_encoder: EncoderFactory) -> None:
     document = Document("a", (Section("Some text.", "Donaudampfschifffahrt" * 5), Section("More text.", "Second")))
     assert "Donaudampfschifffahrtdonau"[:20] in texts_of(tiny_encoder().compare(document).plot())
+
+
+class TestRun:
+    ENTRIES: ClassVar[list[dict[str, float]]] = [
+        {"step": 0, "eval_nmi": 0.5, "eval_loss": 3.0},
+        {"step": 10, "loss": 2.5, "accuracy": 0.4},
+        {"step": 20, "loss": 2.0, "accuracy": 0.5},
+        {"step": 20, "eval_nmi": 0.6, "eval_loss": 2.2, "eval_negative_similarity": -0.1},
+        {"step": 20, "train_runtime": 3.0},
+    ]
+
+    def test_losses_and_measures_are_drawn_over_the_steps(self, tmp_path: Path) -> None:
+        figure = plot_run(self.ENTRIES, tmp_path / "curve.png")
+
+        loss, measured = figure.axes
+        curves = {
+            line.get_label(): (list(line.get_xdata()), list(line.get_ydata()))
+            for axes in (loss, measured)
+            for line in axes.get_lines()
+        }
+        # What leaves the range of shares would squeeze all others.
+        assert curves == {
+            "trained on": ([10, 20], [2.5, 2.0]),
+            "held out": ([0, 20], [3.0, 2.2]),
+            "nmi": ([0, 20], [0.5, 0.6]),
+        }
+        assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_a_run_without_measures_has_one_panel(self) -> None:
+        assert len(plot_run(self.ENTRIES[1:3], None).axes) == 1
