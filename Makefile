@@ -95,5 +95,5 @@ $(DEMO_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 
 $(TEST_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "Installing graphdoc and its tools into $(VENV) (a minute or two) ..."
-	$(call install,offline$(COMMA)ingest$(COMMA)dev)
+	$(call install,offline$(COMMA)ingest$(COMMA)lora$(COMMA)track$(COMMA)dev)
 	@touch $(DEMO_READY)
