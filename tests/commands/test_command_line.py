@@ -30,7 +30,14 @@ def start(*arguments: str | Path, **options: Any) -> subprocess.Popen[bytes]:
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
     environment = {**inherited, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "graphdoc", *map(str, arguments)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, **options)
+
+    def listen_to_control_c() -> None:
+        # What a shell starts in the background ignores it, and so would everything that is started from there.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    return subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, preexec_fn=listen_to_control_c, **options
+    )
 
 
 class TestHelp:

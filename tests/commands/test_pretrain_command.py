@@ -109,7 +109,8 @@ class TestRun:
 
         run = tmp_path / "run"
         assert {path.name for path in run.iterdir()} == {
-            "config.yaml", "record.json", "results.json", "log.jsonl", "checkpoint-2", "checkpoint-4", "model"
+            "config.yaml", "record.json", "results.json", "log.jsonl", "checkpoint-2", "checkpoint-4", "model",
+            "curve.png",
         }  # fmt: skip
         assert load_settings(PretrainingSettings, run / "config.yaml") == load_settings(PretrainingSettings, config)
         record = read(run / "record.json")
