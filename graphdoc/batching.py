@@ -188,22 +188,22 @@ class GraphBatch:
             passage_vectors=None if self.passage_vectors is None else self.passage_vectors.to(device),
         )
 
-    def slices(self, most_cells: int) -> Iterator[GraphBatch]:
-        """Cut the batch into batches of consecutive documents that keep to a number of adjacency cells.
+    def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
+        """Cut the batch into batches of consecutive documents that keep to a cost.
 
         Token ids and passage vectors are left behind.
 
         Args:
-            most_cells: most cells, nodes times nodes of every document; a document over it has a slice of its own.
+            costs: cost of every document.
+            most: most cost of a slice; a document over it has a slice of its own.
         """
-        cells = [nodes * nodes for nodes in self.node_counts]
         first, used = 0, 0
-        for document, count in enumerate(cells):
-            if document > first and used + count > most_cells:
+        for document, cost in enumerate(costs):
+            if document > first and used + cost > most:
                 yield self._slice(first, document)
                 first, used = document, 0
-            used += count
-        yield self._slice(first, len(cells))
+            used += cost
+        yield self._slice(first, len(costs))
 
     def _slice(self, first: int, last: int) -> GraphBatch:
         nodes = slice(sum(self.node_counts[:first]), sum(self.node_counts[:last]))

@@ -17,8 +17,9 @@ from ..modeling import DocumentModel
 from ..modeling.document_model import token_budget_of
 from .view_batch import ViewBatch
 
-# Cells of adjacency matrices whose activations are held at once: about 1 GB of them for two heads and layers.
-GRAPH_CELLS = 2**24
+# Numbers of one tensor of a graph layer that are held at once; two layers hold some twenty such tensors. Beside a
+# transformer that is trained, graphs are so cheap that computing them twice costs nothing, and memory is what counts.
+GRAPH_NUMBERS, GRAPH_NUMBERS_FROZEN = 2**22, 2**26
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,9 @@ class ContrastiveStep:
             must not carry weights that were cast without gradient into the second pass.
         token_budget: most cells (with padding) of a mini-batch; by default small on a CPU and large on accelerators.
         keep_activations: cells whose activations may be kept, so that they are not encoded twice.
-        graph_cells: cells of adjacency matrices from which on graphs are computed in slices, each of them twice.
+        graph_numbers: numbers of a tensor of a graph layer (nodes by hidden, and adjacency by heads) from which on
+            graphs are computed in slices of documents, each of them twice; by default few where passages are encoded
+            with gradient, and many where graphs are all there is to do.
     """
 
     def __init__(
@@ -59,14 +62,14 @@ class ContrastiveStep:
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
         token_budget: int | None = None,
         keep_activations: int = 0,
-        graph_cells: int = GRAPH_CELLS,
+        graph_numbers: int | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
         self.precision = precision
         self.token_budget = token_budget
         self.keep_activations = keep_activations
-        self.graph_cells = graph_cells
+        self.graph_numbers = graph_numbers
 
     def __call__(self, batch: ViewBatch) -> StepOutput:
         """Add the gradient of the loss over a batch to the parameters' gradients.
@@ -107,7 +110,8 @@ class ContrastiveStep:
     def _graphs_and_loss(self, vectors: Tensor, batch: ViewBatch) -> StepOutput:
         """Everything above the transformer: once and whole where it fits, else in slices of documents."""
         graphs = batch.graphs
-        slices = list(graphs.slices(self.graph_cells))
+        default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
+        slices = list(graphs.slices(self._costs(graphs), self.graph_numbers or default))
         if len(slices) == 1:
             documents = self.model.encode_graphs(vectors, graphs).documents
             assert documents is not None
@@ -124,6 +128,11 @@ class ContrastiveStep:
         if vectors.requires_grad:
             vectors.backward(leaf.grad)  # type: ignore[no-untyped-call]
         return replace(output, loss=output.loss.detach())
+
+    def _costs(self, graphs: GraphBatch) -> list[int]:
+        """Numbers of a tensor of a graph layer, for every document."""
+        config = self.model.config
+        return [nodes * config.hidden_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
 
     def _encode_slice(self, part: tuple[GraphBatch, Tensor]) -> Tensor:
         graphs, vectors = part

@@ -44,7 +44,10 @@ class HeldOutEvaluation:
             # One process measures, and the others wait for it: they are not there to exchange vectors with.
             with alone():
                 result = self._loss(anchors, candidates, moved.groups)
-            for name, value in {"loss": result.loss, **result.metrics}.items():
+            measured = {"loss": result.loss, **result.metrics}
+            # How many pairs are no negatives says something of the documents, not of the model.
+            measured.pop("left_out_share", None)
+            for name, value in measured.items():
                 sums[name] = sums.get(name, 0.0) + float(value) * len(batch)
             documents += len(batch)
         return {name: value / documents for name, value in sums.items()}
