@@ -30,8 +30,10 @@ from transformers import AutoConfig
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.sampling import SubDocuments
-from graphdoc.training.contrastive_step import ContrastiveStep
-from graphdoc.training.view_batch import ViewBatch, sub_document_batch
+from graphdoc.training.cached_step import CachedStep
+from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.sub_document_batch import sub_document_batch
+from graphdoc.training.training_batch import TrainingBatch
 
 ENCODERS: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256},
@@ -57,7 +59,7 @@ def make_model(encoder: str) -> DocumentModel:
     return DocumentModel(DocumentConfig(encoder_config=config, pooling="mean")).train()
 
 
-def make_batch(documents: int) -> ViewBatch:
+def make_batch(documents: int) -> TrainingBatch:
     draw = np.random.default_rng(0)
     examples = [
         Example(
@@ -71,7 +73,7 @@ def make_batch(documents: int) -> ViewBatch:
     return sub_document_batch(examples, SubDocuments(), 0)
 
 
-def run_step(model: DocumentModel, batch: ViewBatch, way: str, precision: str) -> None:
+def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: str) -> None:
     def context() -> Any:
         return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
 
@@ -80,10 +82,10 @@ def run_step(model: DocumentModel, batch: ViewBatch, way: str, precision: str) -
         with context():
             vectors = model.encode_passages(batch.graphs)
         anchors, candidates = model.encode_graphs(vectors, batch.graphs).documents.chunk(2)
-        loss(anchors, candidates, batch.groups).loss.backward()
+        loss(anchors, candidates, batch.targets).loss.backward()
     else:
         keep = 2**62 if way == "kept" else 0
-        ContrastiveStep(model, loss, precision=context, keep_activations=keep)(batch)
+        CachedStep(model, ViewContrast(loss), precision=context, keep_activations=keep)(batch)
 
 
 def measure_here(encoder: str, documents: int, way: str, precision: str, repeats: int) -> None:

@@ -22,8 +22,9 @@ from .passage_vectors import PassageVectors, prepare_passage_vectors
 from .pretraining_settings import PretrainingSettings
 from .streamed_views import StreamedViews, StreamLoader
 from .streaming import StreamingCorpus
+from .sub_document_batch import sub_document_batch
+from .training_batch import TrainingBatch, TrainingExample
 from .training_data import EpochBatches, EpochLoader
-from .view_batch import TrainingExample, ViewBatch, sub_document_batch
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +48,7 @@ class SubDocumentCollator:
     window: int
     passage_vectors: PassageVectors | None = None
 
-    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> ViewBatch:
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
         vectors = None
         if self.passage_vectors is not None:
@@ -168,7 +169,7 @@ class StoredData:
 
     def _held_out_batches(
         self, rows: npt.NDArray[np.int64], collator: SubDocumentCollator, batch_size: int
-    ) -> list[ViewBatch]:
+    ) -> list[TrainingBatch]:
         places = [(self.corpus[row], HELD_OUT_EPOCH, int(row)) for row in rows]
         size = min(batch_size, len(places))
         return [
@@ -206,7 +207,7 @@ class StreamedData:
         self._name = settings.corpus.name
         self.batch_size, self.steps = training.batch_size, training.max_steps
         self.documents = training.batch_size * training.max_steps
-        self.held_out: list[ViewBatch] = []
+        self.held_out: list[TrainingBatch] = []
         self.loader: DataLoader[Any] = StreamLoader(
             StreamedViews(
                 self._corpus, training.batch_size // processes.count, _collator(settings, encoder, None), processes

@@ -9,12 +9,12 @@ import torch
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..evaluation import ClusterEvaluation, read_pairs
-from ..losses import ContrastiveLoss
 from ..losses.gathering import alone
 from ..modeling import DocumentModel
 from ..readers import read_documents
+from .objectives import Objective
 from .pretraining_settings import EvaluationSettings
-from .view_batch import ViewBatch
+from .training_batch import TrainingBatch
 
 
 class HeldOutEvaluation:
@@ -22,15 +22,15 @@ class HeldOutEvaluation:
 
     Args:
         model: the model in training.
-        loss: its loss.
+        objective: what it is trained for.
         batches: the documents.
         token_budget: most tokens of a mini-batch.
     """
 
     def __init__(
-        self, model: DocumentModel, loss: ContrastiveLoss, batches: Sequence[ViewBatch], token_budget: int | None
+        self, model: DocumentModel, objective: Objective, batches: Sequence[TrainingBatch], token_budget: int | None
     ) -> None:
-        self._model, self._loss, self._batches, self._token_budget = model, loss, batches, token_budget
+        self._model, self._objective, self._batches, self._token_budget = model, objective, batches, token_budget
 
     @torch.no_grad()
     def __call__(self) -> dict[str, float]:
@@ -39,11 +39,10 @@ class HeldOutEvaluation:
         documents = 0
         for batch in self._batches:
             moved = batch.to(self._model.device)
-            output = self._model(moved.graphs, self._token_budget)
-            anchors, candidates = output.documents.chunk(2)
+            rows = self._objective.rows(self._model(moved.graphs, self._token_budget))
             # One process measures, and the others wait for it: they are not there to exchange vectors with.
             with alone():
-                result = self._loss(anchors, candidates, moved.groups)
+                result = self._objective.loss(rows, moved)
             measured = {"loss": result.loss, **result.metrics}
             # How many pairs are no negatives says something of the documents, not of the model.
             measured.pop("left_out_share", None)

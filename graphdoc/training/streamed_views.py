@@ -10,11 +10,11 @@ from torch.utils.data import DataLoader, IterableDataset
 
 from ..processes import Processes
 from .streaming import StreamingCorpus
+from .training_batch import TrainingBatch
 from .training_data import Collate
-from .view_batch import ViewBatch
 
 
-class StreamedViews(IterableDataset[ViewBatch]):
+class StreamedViews(IterableDataset[TrainingBatch]):
     """Batches of a streamed corpus, epoch after epoch without end.
 
     Args:
@@ -27,7 +27,7 @@ class StreamedViews(IterableDataset[ViewBatch]):
     def __init__(self, corpus: StreamingCorpus, batch_size: int, collate: Collate, processes: Processes) -> None:
         self._corpus, self._batch_size, self._collate, self._processes = corpus, batch_size, collate, processes
 
-    def __iter__(self) -> Iterator[ViewBatch]:
+    def __iter__(self) -> Iterator[TrainingBatch]:
         """Batches from the corpus's current place on."""
         while True:
             epoch = self._corpus.state["epoch"]

@@ -21,8 +21,8 @@ from ..modeling import DocumentModel
 from ..processes import Processes
 from ..sampling.sub_documents import random_generator
 from .arguments import training_arguments
+from .cached_step import StepOutput
 from .checkpointing import RunCheckpoints
-from .contrastive_step import StepOutput
 from .distributed import broadcast_weights, mean_over_processes, reduce_gradients
 from .progress import ProgressBar, RunLog, Stopping
 from .run_folder import ids_file, write_ids

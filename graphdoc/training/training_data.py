@@ -11,11 +11,11 @@ import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..sampling.sub_documents import random_generator
-from .view_batch import TrainingExample, ViewBatch
+from .training_batch import TrainingBatch, TrainingExample
 
 # A row of the corpus in an epoch: all that a draw depends on.
 Place = tuple[int, int]
-Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], ViewBatch]
+Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], TrainingBatch]
 
 
 class Corpus(Protocol):

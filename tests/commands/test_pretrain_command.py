@@ -229,7 +229,7 @@ class TestSettings:
             *("training.learning_rate=3", "training.schedule=constant"),
         )
         assert run.status == 2
-        assert "evaluation.best=spoiled_loss is not measured; there are accuracy, loss, " in run.err
+        assert "evaluation.best=spoiled_loss is not measured; there are accuracy, embedding_norm, loss, " in run.err
         shutil.rmtree(tmp_path / "run")
         options = ("evaluation.held_out=0.3", "training.learning_rate=3", "training.epochs=4")
         assert pretrain(*options).status == 0

@@ -21,11 +21,12 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.losses import InfoNCE, gather_rows
 from graphdoc.processes import Processes
 from graphdoc.sampling import SubDocuments
-from graphdoc.training.contrastive_step import ContrastiveStep
+from graphdoc.training.cached_step import CachedStep
 from graphdoc.training.distributed import reduce_gradients
+from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.sub_document_batch import sub_document_batch
 from graphdoc.training.trainer import DocumentTrainer
 from graphdoc.training.training_document import TrainingDocument
-from graphdoc.training.view_batch import sub_document_batch
 
 torch.set_num_threads(1)
 
@@ -60,7 +61,7 @@ def gradient(encoder: DocumentEncoder, loss: InfoNCE, split: str, rows: Sequence
     model.zero_grad()
     everything = documents()
     batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
-    output = ContrastiveStep(model, loss, token_budget=300)(batch)
+    output = CachedStep(model, ViewContrast(loss), token_budget=300)(batch)
     reduce_gradients(model.parameters())
     mean = output.loss.clone()
     if distributed.is_initialized():

@@ -12,7 +12,7 @@ from corpus_examples import rows_of, write_rows
 from safetensors.torch import load_file
 
 from graphdoc.errors import SettingsError
-from graphdoc.training import contrastive_step
+from graphdoc.training import cached_step
 from graphdoc.training.configuration import load_settings
 from graphdoc.training.pretraining import pretrain
 from graphdoc.training.pretraining_settings import PretrainingSettings
@@ -49,7 +49,7 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
     pretrain(settings, device="cpu")
     assert sorted(losses(tmp_path / "run")) == list(range(1, 18))
     interrupted = replace(settings, output=str(tmp_path / "other"))
-    original, calls = contrastive_step.ContrastiveStep.__call__, 0
+    original, calls = cached_step.CachedStep.__call__, 0
 
     def failing(self: Any, batch: Any) -> Any:
         nonlocal calls
@@ -58,7 +58,7 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
             raise KeyboardInterrupt
         return original(self, batch)
 
-    monkeypatch.setattr(contrastive_step.ContrastiveStep, "__call__", failing)
+    monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
     with pytest.raises(KeyboardInterrupt):
         pretrain(interrupted, device="cpu")
     monkeypatch.undo()

@@ -17,14 +17,15 @@ from graphdoc.errors import ModelError, OutputError
 from graphdoc.losses import InfoNCE
 from graphdoc.processes import Processes
 from graphdoc.sampling import SubDocuments
+from graphdoc.training.cached_step import CachedStep
 from graphdoc.training.checkpointing import RunCheckpoints
-from graphdoc.training.contrastive_step import ContrastiveStep
 from graphdoc.training.moving_average import MovingAverage
+from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.settings import TrainingSettings
+from graphdoc.training.sub_document_batch import sub_document_batch
 from graphdoc.training.trainer import DocumentTrainer
 from graphdoc.training.training_data import EpochBatches, EpochLoader
 from graphdoc.training.tuning import prepare_tuning
-from graphdoc.training.view_batch import sub_document_batch
 
 SETTINGS = TrainingSettings(
     batch_size=8, epochs=2, learning_rate=1e-3, log_steps=1, save_steps=3, loading_processes=0, keep_checkpoints=9
@@ -79,7 +80,7 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
         )
         return DocumentTrainer(
             model,
-            ContrastiveStep(model, InfoNCE("cosine", 0.2), token_budget=200),
+            CachedStep(model, ViewContrast(InfoNCE("cosine", 0.2)), token_budget=200),
             EpochLoader(corpus, EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed), collate),
             settings,
             checkpoints,

@@ -13,8 +13,10 @@ from graphdoc.graph_kinds import GRAPH_KINDS
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.sampling import SPLITS, SubDocuments
-from graphdoc.training.contrastive_step import ContrastiveStep, describe_vectors
-from graphdoc.training.view_batch import ViewBatch, sub_document_batch
+from graphdoc.training.cached_step import CachedStep
+from graphdoc.training.objectives import ViewContrast, describe_vectors
+from graphdoc.training.sub_document_batch import sub_document_batch
+from graphdoc.training.training_batch import TrainingBatch
 
 LOSS = InfoNCE("cosine", 0.3)
 
@@ -33,13 +35,13 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
     return DocumentModel(config).train()
 
 
-def plain_loss(model: DocumentModel, batch: ViewBatch, loss: InfoNCE, budget: int | None) -> Tensor:
+def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: InfoNCE, budget: int | None) -> Tensor:
     """The loss by plain autograd: everything held at once."""
     vectors = model.encode_passages(batch.graphs, budget)
     documents = model.encode_graphs(vectors, batch.graphs).documents
     assert documents is not None
     anchors, candidates = documents[: len(batch)], documents[len(batch) :]
-    return loss(anchors, candidates, batch.groups).loss
+    return loss(anchors, candidates, batch.targets).loss
 
 
 def gradients(model: DocumentModel) -> dict[str, Tensor]:
@@ -78,7 +80,7 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
     assert any(not torch.allclose(other[name], expected[name], rtol=0.01) for name in expected), "no dropout active"
 
     torch.manual_seed(5)
-    output = ContrastiveStep(model, LOSS, token_budget=budget)(batch)
+    output = CachedStep(model, ViewContrast(LOSS), token_budget=budget)(batch)
 
     assert output.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
     assert_equal_gradients(gradients(model), expected)
@@ -88,11 +90,11 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
 def test_kept_activations_change_nothing(model: DocumentModel, training_examples: Any, keep: int) -> None:
     batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
     torch.manual_seed(5)
-    ContrastiveStep(model, LOSS, token_budget=80)(batch)
+    CachedStep(model, ViewContrast(LOSS), token_budget=80)(batch)
     expected = gradients(model)
 
     torch.manual_seed(5)
-    ContrastiveStep(model, LOSS, token_budget=80, keep_activations=keep)(batch)
+    CachedStep(model, ViewContrast(LOSS), token_budget=80, keep_activations=keep)(batch)
 
     assert_equal_gradients(gradients(model), expected)
 
@@ -106,10 +108,10 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     for layer in model.graph.layers:
         layer.conv.dropout = 0.0
     batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
-    step = ContrastiveStep(model, LOSS, token_budget=80, graph_numbers=graph_numbers)
+    step = CachedStep(model, ViewContrast(LOSS), token_budget=80, graph_numbers=graph_numbers)
     assert len(list(batch.graphs.slices(step._costs(batch.graphs), graph_numbers))) > 1
     torch.manual_seed(5)
-    ContrastiveStep(model, LOSS, token_budget=80)(batch)
+    CachedStep(model, ViewContrast(LOSS), token_budget=80)(batch)
     expected = gradients(model)
 
     torch.manual_seed(5)
@@ -124,7 +126,7 @@ def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentMode
     model.passage_encoder.requires_grad_(False)
     model.passage_encoder.eval()
     seen: list[Tensor] = []
-    step = ContrastiveStep(model, LOSS, graph_numbers=300)
+    step = CachedStep(model, ViewContrast(LOSS), graph_numbers=300)
     slices = len(list(batch.graphs.slices(step._costs(batch.graphs), 300)))
     original = step._encode_slice
 
@@ -168,7 +170,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
     examples = training_examples(5)
     batch = sub_document_batch(examples, SubDocuments(), 3, graph_kind="section")
     torch.manual_seed(1)
-    expected_loss = ContrastiveStep(model, LOSS)(batch).loss
+    expected_loss = CachedStep(model, ViewContrast(LOSS))(batch).loss
     expected = gradients(model)
     assert not any("transformer" in name for name in expected)
     vectors = []
@@ -181,7 +183,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 
     torch.manual_seed(1)
     ready = sub_document_batch(examples, SubDocuments(), 3, graph_kind="section", passage_vectors=vectors)
-    loss = ContrastiveStep(model, LOSS)(ready).loss
+    loss = CachedStep(model, ViewContrast(LOSS))(ready).loss
 
     assert ready.tokens == 0
     torch.testing.assert_close(loss, expected_loss)
@@ -191,7 +193,9 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 
 def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
     batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
-    step = ContrastiveStep(model, LOSS, precision=lambda: torch.autocast("cpu", torch.bfloat16), token_budget=90)
+    step = CachedStep(
+        model, ViewContrast(LOSS), precision=lambda: torch.autocast("cpu", torch.bfloat16), token_budget=90
+    )
 
     loss = step(batch).loss
 
@@ -217,4 +221,4 @@ def test_spread_tells_a_collapse_from_even_directions() -> None:
 def test_a_batch_on_another_device_is_the_same_batch(training_examples: Any) -> None:
     batch = sub_document_batch(training_examples(3), SubDocuments(), 0)
 
-    assert batch.to("cpu") == replace(batch, graphs=batch.to("cpu").graphs, groups=batch.to("cpu").groups)
+    assert batch.to("cpu") == replace(batch, graphs=batch.to("cpu").graphs, targets=batch.to("cpu").targets)

@@ -1,21 +1,21 @@
-"""One training step: the gradient of a contrastive loss over a batch of any size."""
+"""One training step: the gradient of a loss over a batch of any size."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from ..batching import GraphBatch, MiniBatch
-from ..losses import ContrastiveLoss, GradientCache
+from ..losses import GradientCache
 from ..modeling import DocumentModel
 from ..modeling.document_model import token_budget_of
-from .view_batch import ViewBatch
+from .objectives import Objective
+from .training_batch import TrainingBatch
 
 # Numbers of one tensor of a graph layer that are held at once; two layers hold some twenty such tensors. Beside a
 # transformer that is trained, graphs are so cheap that computing them twice costs nothing, and memory is what counts.
@@ -32,11 +32,11 @@ class StepOutput:
     """
 
     loss: Tensor
-    metrics: dict[str, Tensor]
+    metrics: Mapping[str, Tensor]
 
 
-class ContrastiveStep:
-    """Computes the gradient of a contrastive loss with gradient caching at passage vectors.
+class CachedStep:
+    """Computes the gradient of an objective with gradient caching at passage vectors.
 
     Every passage is encoded once for its vector, in mini-batches and without keeping activations; graphs and loss run
     on all vectors; then every mini-batch is encoded again, to push its share of the gradient through the transformer.
@@ -44,7 +44,7 @@ class ContrastiveStep:
 
     Args:
         model: the model, whose parameters collect the gradients.
-        loss: the loss between anchors and candidates.
+        objective: what the loss looks at, and the loss.
         precision: makes the context that the transformer computes in; a new one for every mini-batch, since autocast
             must not carry weights that were cast without gradient into the second pass.
         token_budget: most cells (with padding) of a mini-batch; by default small on a CPU and large on accelerators.
@@ -57,7 +57,7 @@ class ContrastiveStep:
     def __init__(
         self,
         model: DocumentModel,
-        loss: ContrastiveLoss,
+        objective: Objective,
         *,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
         token_budget: int | None = None,
@@ -65,13 +65,13 @@ class ContrastiveStep:
         graph_numbers: int | None = None,
     ) -> None:
         self.model = model
-        self.loss = loss
+        self.objective = objective
         self.precision = precision
         self.token_budget = token_budget
         self.keep_activations = keep_activations
         self.graph_numbers = graph_numbers
 
-    def __call__(self, batch: ViewBatch) -> StepOutput:
+    def __call__(self, batch: TrainingBatch) -> StepOutput:
         """Add the gradient of the loss over a batch to the parameters' gradients.
 
         Args:
@@ -107,27 +107,25 @@ class ContrastiveStep:
             vectors: Tensor = self.model.passage_encoder(moved.input_ids, moved.attention_mask)
         return vectors
 
-    def _graphs_and_loss(self, vectors: Tensor, batch: ViewBatch) -> StepOutput:
+    def _graphs_and_loss(self, vectors: Tensor, batch: TrainingBatch) -> StepOutput:
         """Everything above the transformer: once and whole where it fits, else in slices of documents."""
         graphs = batch.graphs
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(self._costs(graphs), self.graph_numbers or default))
         if len(slices) == 1:
-            documents = self.model.encode_graphs(vectors, graphs).documents
-            assert documents is not None
-            output = self._loss(documents, batch)
+            output = self.objective.loss(self._encode_slice((graphs, vectors)), batch)
             output.loss.backward()  # type: ignore[no-untyped-call]
-            return replace(output, loss=output.loss.detach())
+            return StepOutput(output.loss.detach(), output.metrics)
         leaf = vectors.detach().requires_grad_(vectors.requires_grad)
         counts = [int(part.is_passage.sum()) for part in slices]
         inputs = list(zip(slices, torch.split(leaf, counts), strict=True))
         cache = GradientCache(self._encode_slice)
-        output = self._loss(cache.forward(inputs), batch)
+        output = self.objective.loss(cache.forward(inputs), batch)
         output.loss.backward()  # type: ignore[no-untyped-call]
         cache.backward()
         if vectors.requires_grad:
             vectors.backward(leaf.grad)  # type: ignore[no-untyped-call]
-        return replace(output, loss=output.loss.detach())
+        return StepOutput(output.loss.detach(), output.metrics)
 
     def _costs(self, graphs: GraphBatch) -> list[int]:
         """Numbers of a tensor of a graph layer, for every document."""
@@ -136,28 +134,4 @@ class ContrastiveStep:
 
     def _encode_slice(self, part: tuple[GraphBatch, Tensor]) -> Tensor:
         graphs, vectors = part
-        documents = self.model.encode_graphs(vectors, graphs).documents
-        assert documents is not None
-        return documents
-
-    def _loss(self, documents: Tensor, batch: ViewBatch) -> StepOutput:
-        anchors, candidates = documents.chunk(2)
-        output = self.loss(anchors, candidates, batch.groups)
-        return StepOutput(output.loss, {**output.metrics, **describe_vectors(documents.detach())})
-
-
-def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
-    """Length and spread of document vectors, to see a collapse coming.
-
-    Args:
-        documents: ``(documents, hidden)``.
-
-    Returns:
-        ``embedding_norm``, the mean length; ``spread``, the standard deviation of a coordinate of the unit vectors
-        times the root of their width: 1 where directions are evenly spread, 0 where all are the same.
-    """
-    unit = functional.normalize(documents.float(), dim=-1)
-    return {
-        "embedding_norm": documents.float().norm(dim=-1).mean(),
-        "spread": unit.std(dim=0, correction=0).mean() * documents.shape[1] ** 0.5,
-    }
+        return self.objective.rows(self.model.encode_graphs(vectors, graphs))

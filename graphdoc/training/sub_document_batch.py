@@ -1,71 +1,18 @@
-"""Batches of documents in two views, as contrastive losses compare them."""
+"""Batches of sub-documents: two views of every document, as contrastive losses compare them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from ..batching import GraphBatch, TokenIds
 from ..graphs import DocumentGraph, graph_of_sections, query_graph
 from ..sampling import SubDocuments
-
-
-class TrainingExample(Protocol):
-    """What a view is drawn from: a document that was cut into passages and tokenised."""
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def group(self) -> int:
-        """Equal for copies of one text."""
-        ...
-
-    @property
-    def sections(self) -> npt.NDArray[np.int64]:
-        """Section of every passage, ``(passages,)``."""
-        ...
-
-    @property
-    def token_ids(self) -> Sequence[TokenIds]:
-        """Token ids of every passage, special tokens included."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ViewBatch:
-    """Anchors and candidates of the same documents.
-
-    Args:
-        graphs: the anchors of all documents, then their candidates, in the same order.
-        ids: ids of the documents.
-        groups: ``(documents,)``, equal for copies of one text.
-    """
-
-    graphs: GraphBatch
-    ids: tuple[str, ...]
-    groups: Tensor
-
-    def __len__(self) -> int:
-        """Number of documents."""
-        return len(self.ids)
-
-    @property
-    def tokens(self) -> int:
-        """Number of tokens, special tokens included; 0 where passage vectors are given."""
-        return sum(len(ids) for ids in self.graphs.token_ids)
-
-    def to(self, device: torch.device | str) -> ViewBatch:
-        """The same batch with its tensors on another device."""
-        return replace(self, graphs=self.graphs.to(device), groups=self.groups.to(device))
+from .training_batch import TrainingBatch, TrainingExample
 
 
 def sub_document_batch(
@@ -76,7 +23,7 @@ def sub_document_batch(
     graph_kind: str = "full",
     window: int = 2,
     passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
-) -> ViewBatch:
+) -> TrainingBatch:
     """Split documents into sub-documents and build the graphs of both.
 
     Edges are those of the graph kind over the passages that a sub-document has, in reading order.
@@ -91,7 +38,7 @@ def sub_document_batch(
             go along instead of token ids.
 
     Returns:
-        The batch; every passage of every document is in it exactly once.
+        The batch; every passage of every document is in it exactly once, and its targets are the groups.
     """
     draws = [sub_documents.draw(example.id, epoch, len(example.sections)) for example in examples]
     graphs: list[DocumentGraph] = []
@@ -111,8 +58,8 @@ def sub_document_batch(
     batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
     if passage_vectors is not None:
         batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
-    return ViewBatch(
+    return TrainingBatch(
         graphs=batch,
         ids=tuple(example.id for example in examples),
-        groups=torch.tensor([example.group for example in examples], dtype=torch.int64),
+        targets=torch.tensor([example.group for example in examples], dtype=torch.int64),
     )
