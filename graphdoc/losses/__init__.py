@@ -6,5 +6,15 @@ from .gathering import gather_rows
 from .gradient_cache import GradientCache
 from .info_nce import InfoNCE
 from .outputs import ContrastiveLoss, LossOutput
+from .pair_cosine import PairCosine
+from .supervised_contrastive import SupervisedContrastive
 
-__all__ = ["ContrastiveLoss", "GradientCache", "InfoNCE", "LossOutput", "gather_rows"]
+__all__ = [
+    "ContrastiveLoss",
+    "GradientCache",
+    "InfoNCE",
+    "LossOutput",
+    "PairCosine",
+    "SupervisedContrastive",
+    "gather_rows",
+]
