@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
 from ..processes import Processes
-from ..sampling import SubDocuments
+from ..sampling import EpochBatches, SubDocuments
 from ..sampling.sub_documents import random_generator
 from .corpus import prepare_corpus
 from .corpus_report import CorpusReport
@@ -24,7 +24,7 @@ from .streamed_views import StreamedViews, StreamLoader
 from .streaming import StreamingCorpus
 from .sub_document_batch import sub_document_batch
 from .training_batch import TrainingBatch, TrainingExample
-from .training_data import EpochBatches, EpochLoader
+from .training_data import EpochLoader
 
 logger = logging.getLogger(__name__)
 
