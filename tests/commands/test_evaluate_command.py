@@ -210,7 +210,7 @@ def test_help(graphdoc: Command) -> None:
         (("--data", "corpus.jsonl", "--label-column", "other", "--probe"), "labels that no train document has (new)"),
         (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), "bad.tsv:1: a pair is expected"),
         (("--data", "corpus.jsonl", "--pairs", "far.tsv"), "1 documents of the pairs are not among those read"),
-        (("--data", "corpus.jsonl", "--pairs", ""), "cannot be read: "),
+        (("--data", "corpus.jsonl", "--pairs", ""), "the name of a file of pairs is empty"),
         (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), "corpus.jsonl is read, and would be replaced"),
         (("--data", "corpus.jsonl", "--plot", "a.gif"), "a.gif has no image suffix"),
         (("--data", "corpus.jsonl", "--seeds", "0"), "argument --seeds: '0' is not a whole number of at least 1"),

@@ -35,36 +35,18 @@ def test_a_vector_of_zeros_is_like_nothing() -> None:
 
 
 def test_reading(tmp_path: Path) -> None:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("id_a\tid_b\tlabel\na\tb\t1\n\nc d\té\t0\n", encoding="utf-8")
-    assert read_pairs(path) == [("a", "b", 1), ("c d", "é", 0)]
-    path.write_text("a\tb\t1\nc\td\t0\n")
-    assert len(read_pairs(path)) == 2
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"a\tb\t1\na b 0\n", r"pairs.tsv:2: a pair is expected as id_a, id_b and 0 or 1"),
-        (b"a\tb\tyes\n", r"pairs.tsv:1: a pair is expected"),
-        (b"a\tb\t1\tx\n", r"pairs.tsv:1: a pair is expected"),
-        (b"\xff\xfe", r"are no utf-8 text"),
-    ],
-)
-def test_broken_files(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "pairs.tsv").write_bytes(content)
-    with pytest.raises(DocumentError, match=message):
-        read_pairs(tmp_path / "pairs.tsv")
+    (tmp_path / "pairs.tsv").write_text("id_a\tid_b\tlabel\na\tb\t1\nc\td\t0\n")
+    assert read_pairs(tmp_path / "pairs.tsv") == [("a", "b", 1), ("c", "d", 0)]
 
 
 def test_refusals(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match=r"none.tsv cannot be read: No such file"):
+    with pytest.raises(DocumentError, match=r"none.tsv: there is no such file"):
         read_pairs(tmp_path / "none.tsv")
     (tmp_path / "one.tsv").write_text("a\tb\t1\n")
-    with pytest.raises(EvaluationError, match="do not have both labels"):
+    with pytest.raises(EvaluationError, match=r"one.tsv do not have both labels, 0 and 1"):
         read_pairs(tmp_path / "one.tsv")
     vectors = {"a": angle(0), "b": angle(1)}
-    with pytest.raises(EvaluationError, match="do not have both labels"):
+    with pytest.raises(EvaluationError, match="the pairs do not have both labels"):
         pair_auc(vectors, [LabelledPair("a", "b", 1)])
     with pytest.raises(EvaluationError, match="2 documents of the pairs are not among those read, such as 'x'"):
         pair_auc(vectors, [LabelledPair("a", "y", 1), LabelledPair("x", "y", 0)])
