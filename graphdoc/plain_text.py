@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
+# Characters that begin or close markup somewhere in Markdown, and may be written with a backslash in front.
+_MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
+
 
 def one_line(text: str, width: int | None = None) -> str:
     """Put text on one line without control characters, so that no document or file name can steer a terminal.
@@ -15,3 +20,26 @@ def one_line(text: str, width: int | None = None) -> str:
     """
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def class_name(label: object) -> str:
+    """The name of the class that a label means: on one line, with single spaces, and otherwise as it is written.
+
+    Labels that differ in white space alone mean one class. Markup is part of a name, and is escaped wherever names are
+    shown.
+
+    Args:
+        label: a string, or a number that stands for a class.
+    """
+    # Halves of surrogate pairs, which no file can hold, become question marks as in other files.
+    return " ".join(str(label).encode("utf-8", "replace").decode("utf-8").split())
+
+
+def markdown(text: str, width: int | None = None) -> str:
+    """Text on one line in which Markdown sees no markup, also inside a table.
+
+    Args:
+        text: any text.
+        width: most characters of the text itself; longer text is cut and ends in an ellipsis.
+    """
+    return _MARKUP.sub(r"\\\g<0>", one_line(text, width))

@@ -107,8 +107,8 @@ def _load_shipped_backbone(config: DocumentConfig, name: str) -> tuple[DocumentM
     untrained = sorted({key.partition(".")[0] for key in model.state_dict()} - {"passage_encoder"})
     if untrained:
         raise ModelError(
-            f"{name} has no weights for its {' and '.join(untrained)}; leave graph_layers, projection_size and "
-            f"readout as they are, or train from DocumentEncoder.from_backbone({config.backbone!r}, ...)"
+            f"{name} has no weights for its {' and '.join(untrained)}; leave graph_layers, projection_size, readout "
+            f"and labels as they are, or train from DocumentEncoder.from_backbone({config.backbone!r}, ...)"
         )
     return model, tokenizer
 

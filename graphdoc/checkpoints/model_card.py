@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from ..modeling import DocumentConfig
+from ..plain_text import markdown
+
+# A card is to be read; the configuration has all names.
+MOST_CLASSES = 30
+_DOCUMENTS = '[Document.from_file("a.md"), Document.from_file("b.md")]'
 
 
 def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
@@ -27,10 +32,14 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
         if config.trained
         else "**It was not trained to compare documents**: the parts above the passage encoder are untrained."
     )
+    task, classes, use = "feature-extraction", "", f"vectors = encoder.encode({_DOCUMENTS})"
+    if config.labels:
+        task, classes = "text-classification", _classes(config)
+        use = f"predictions = encoder.predict({_DOCUMENTS})"
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     return f"""---
 library_name: graphdoc
-pipeline_tag: feature-extraction
+pipeline_tag: {task}
 tags: [graphdoc, document-embeddings, long-documents, graph-attention]
 {base}---
 # {name}
@@ -46,11 +55,20 @@ A graphdoc document encoder. {state}
 | readout | `{config.readout}` |
 | similarity | {config.similarity} |
 | vector | {config.hidden_size} numbers |
-
+{classes}
 ```python
 from graphdoc import Document, DocumentEncoder
 
 encoder = DocumentEncoder.from_pretrained("path/to/this/folder")
-vectors = encoder.encode([Document.from_file("a.md"), Document.from_file("b.md")])
+{use}
 ```
 {training and chr(10) + training}"""
+
+
+def _classes(config: DocumentConfig) -> str:
+    """The row of the table that names the classes."""
+    names = config.labels or []
+    shown = ", ".join(markdown(name, 60) for name in names[:MOST_CLASSES])
+    more = f" and {len(names) - MOST_CLASSES:,} more" if len(names) > MOST_CLASSES else ""
+    kind = "any number of" if config.multi_label else "one of"
+    return f"| classes | {kind} {len(names):,}: {shown}{more} |\n"

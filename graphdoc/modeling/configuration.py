@@ -9,6 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graph_kinds import GRAPH_KINDS
+from .heads import checked_labels
 
 Pooling = Literal["cls", "mean"]
 ReadoutKind = Literal["document_node", "mean", "attention"]
@@ -30,7 +31,8 @@ _LEAST = {
     "max_passages": 1,
 }
 _MAY_BE_NONE = ("projection_size", "max_passages")
-_FLAGS = ("normalize_passages", "trained")
+_FLAGS = ("normalize_passages", "trained", "multi_label")
+_DROPOUTS = ("attention_dropout", "classifier_dropout")
 
 
 @strict
@@ -55,6 +57,9 @@ class DocumentConfig(PreTrainedConfig):
         max_passages: passages encoded of one document at inference; None for all.
         language: language of the sentence splitter (ISO 639-1).
         trained: whether document vectors were trained to be compared.
+        labels: names of the classes that the head tells apart, on one line each; None for a model without head.
+        multi_label: whether a document can have any number of the classes, or exactly one.
+        classifier_dropout: dropout on document vectors in front of the head, in training.
     """
 
     model_type = "graphdoc"
@@ -79,6 +84,9 @@ class DocumentConfig(PreTrainedConfig):
     max_passages: int | None = 100
     language: str = "en"
     trained: bool = False
+    labels: list[str] | None = None
+    multi_label: bool = False
+    classifier_dropout: float = 0.1
 
     def __post_init__(self, **kwargs: Any) -> None:
         """Resolve the encoder's configuration and check values against each other.
@@ -112,9 +120,12 @@ class DocumentConfig(PreTrainedConfig):
         for name in _FLAGS:
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name}={value!r} must be true or false")
-        dropout: object = self.attention_dropout
-        if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
-            raise ValueError(f"attention_dropout={dropout!r} must be a number of at least 0 and below 1")
+        for name in _DROPOUTS:
+            dropout = getattr(self, name)
+            if isinstance(dropout, bool) or not isinstance(dropout, int | float) or not 0 <= dropout < 1:
+                raise ValueError(f"{name}={dropout!r} must be a number of at least 0 and below 1")
+        if self.labels is not None:
+            self.labels = checked_labels(self.labels, self.multi_label)
 
     @property
     def hidden_size(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from ..batching import GraphBatch
 from ..graph_kinds import NodeKind
 from .configuration import DocumentConfig
 from .graph_attention import Form, GraphAttentionStack
+from .heads import ClassificationHead, checked_labels
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
 from .readout import Readout, mean_by_group
@@ -24,6 +25,8 @@ from .readout import Readout, mean_by_group
 # Small blocks stay in a processor's cache; accelerators want large ones.
 TOKEN_BUDGET = {"cpu": 2048}
 TOKEN_BUDGET_ACCELERATOR = 65536
+# Standard deviation of a new head's weights, as in BERT and RoBERTa.
+HEAD_SPREAD = 0.02
 
 
 class DocumentModel(PreTrainedModel):
@@ -41,7 +44,7 @@ class DocumentModel(PreTrainedModel):
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
-    _keep_in_fp32_modules_strict = [r"^projection\.", r"^graph\.", r"^readout\."]  # noqa: RUF012
+    _keep_in_fp32_modules_strict = [r"^projection\.", r"^graph\.", r"^readout\.", r"^head\."]  # noqa: RUF012
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
@@ -55,6 +58,11 @@ class DocumentModel(PreTrainedModel):
             config.hidden_size, config.graph_layers, config.graph_heads, config.attention_dropout
         )
         self.readout = Readout(config.readout, config.hidden_size)
+        self.head = (
+            ClassificationHead(config.hidden_size, len(config.labels), config.classifier_dropout)
+            if config.labels
+            else None
+        )
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:
@@ -69,8 +77,37 @@ class DocumentModel(PreTrainedModel):
         elif module is self.projection:
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
+        elif self.head is not None and module is self.head.linear:
+            init.normal_(module.weight, std=HEAD_SPREAD)
+            init.zeros_(module.bias)
         else:
             super()._init_weights(module)  # type: ignore[no-untyped-call]
+
+    def add_head(
+        self, labels: Sequence[str], *, multi_label: bool = False, dropout: float | None = None
+    ) -> ClassificationHead:
+        """Give the model a new head, drawn from torch's random generator, in place of the one it may have.
+
+        Args:
+            labels: names of the classes, in the order of the logits.
+            multi_label: whether a document can have any number of them, or exactly one.
+            dropout: dropout on document vectors in training; None leaves ``classifier_dropout`` as it is.
+
+        Returns:
+            The head.
+
+        Raises:
+            SettingsError: the names or the dropout cannot be.
+        """
+        config = self.config
+        names = checked_labels(labels, multi_label)
+        head = ClassificationHead(
+            config.hidden_size, len(names), config.classifier_dropout if dropout is None else dropout
+        )
+        config.labels, config.multi_label, config.classifier_dropout = names, multi_label, head.dropout.p
+        self.head = head.to(self.device)
+        self._init_weights(self.head.linear)
+        return self.head
 
     def forward(
         self,
@@ -134,13 +171,14 @@ class DocumentModel(PreTrainedModel):
             form: ``dense`` or ``sparse`` to force one form of graph attention.
 
         Returns:
-            Document, passage and node vectors.
+            Document, passage and node vectors, and logits where there is a head.
         """
         with torch.autocast(passage_vectors.device.type, enabled=False):
             initial = self.initial_nodes(passage_vectors.float(), batch)
             nodes, attention, inputs = self.graph(initial, batch, output_attention, form)
             nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
             documents, weights = self.readout(nodes, batch)
+            logits = None if self.head is None else self.head(documents)
         return DocumentOutput(
             documents=documents,
             passages=nodes[batch.is_passage],
@@ -148,6 +186,7 @@ class DocumentModel(PreTrainedModel):
             readout_weights=weights,
             attention=tuple(attention) if output_attention else None,
             layer_inputs=tuple(inputs) if output_attention else None,
+            logits=logits,
         )
 
     def initial_passages(self, passage_vectors: Tensor) -> Tensor:

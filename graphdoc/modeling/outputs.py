@@ -21,6 +21,7 @@ class DocumentOutput(ModelOutput):
         attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
             summing to 1 over the edges of one target; None unless asked for.
         layer_inputs: ``(nodes, hidden)`` for every graph layer, what went in; None unless attention is asked for.
+        logits: ``(documents, classes)`` in fp32; None for a model without head.
     """
 
     documents: Tensor | None = None
@@ -29,3 +30,4 @@ class DocumentOutput(ModelOutput):
     readout_weights: Tensor | None = None
     attention: tuple[Tensor, ...] | None = None
     layer_inputs: tuple[Tensor, ...] | None = None
+    logits: Tensor | None = None

@@ -26,6 +26,9 @@ SETTINGS: dict[str, Any] = {
     "max_passages": None,
     "language": "de",
     "trained": True,
+    "labels": ["<b>rice</b>", "sea | wall"],
+    "multi_label": True,
+    "classifier_dropout": 0.5,
 }
 
 
@@ -36,6 +39,7 @@ def test_defaults_are_the_papers() -> None:
     assert (config.pooling, config.projection_size, config.hidden_size) == ("cls", 512, 512)
     assert (config.graph_kind, config.graph_layers, config.graph_heads) == ("full", 2, 2)
     assert (config.readout, config.passage_words, config.max_passages) == ("document_node", 100, 100)
+    assert config.labels is None
 
 
 def test_every_setting_survives_a_file(tmp_path: Path, tiny_encoder_config, encoder_name: str) -> None:
@@ -88,6 +92,10 @@ def test_files_hold_plain_values(tmp_path: Path) -> None:
         ({"attention_dropout": "0"}, "attention_dropout='0' must be a number of at least 0 and below 1"),
         ({"normalize_passages": "no"}, "normalize_passages='no' must be true or false"),
         ({"trained": 1}, "trained=1 must be true or false"),
+        ({"multi_label": "no"}, "multi_label='no' must be true or false"),
+        ({"classifier_dropout": True}, "classifier_dropout=True must be a number of at least 0 and below 1"),
+        ({"labels": "rice"}, "labels='rice' must be a list of names, or None for a model without head"),
+        ({"labels": ["rice"]}, "labels=['rice'] are too few; give two names, or with multi_label at least one"),
         (
             {"graph_heads": 3},
             "node width 512 is not a multiple of graph_heads=3; change graph_heads or projection_size",
@@ -113,3 +121,9 @@ def test_width_without_projection_is_the_encoders(tiny_encoder_config) -> None:
     config = DocumentConfig(encoder_config=tiny_encoder_config("bert"), projection_size=None)
     assert isinstance(config.encoder_config, PreTrainedConfig)
     assert config.hidden_size == config.encoder_config.hidden_size == 24
+
+
+def test_names_of_classes_are_on_one_line() -> None:
+    config = DocumentConfig(labels=("a\nb", " c "))
+    assert config.labels == ["a b", "c"]
+    assert DocumentConfig(**config.to_dict()).labels == ["a b", "c"]

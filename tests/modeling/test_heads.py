@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.batching import GraphBatch
+from graphdoc.errors import SettingsError
+from graphdoc.modeling import DocumentModel
+from graphdoc.modeling.heads import ClassificationHead, checked_labels
+from graphdoc.segmentation import SegmentedDocument
+
+ModelFactory = Callable[..., DocumentModel]
+READOUTS = ("document_node", "mean", "attention")
+LABELS = ["rice", "sea", "clocks"]
+
+
+@pytest.fixture
+def batch(random_document: Callable[..., SegmentedDocument]) -> GraphBatch:
+    return GraphBatch.from_documents(
+        [random_document(s, seed=n) for n, s in enumerate([[0], [0, 0, 1], [2] * 5])], "full"
+    )
+
+
+@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize("projection_size", [16, None])
+def test_logits_are_a_linear_map_of_document_vectors(
+    tiny_model: ModelFactory, batch: GraphBatch, readout: str, projection_size: int | None
+) -> None:
+    model = tiny_model(readout=readout, projection_size=projection_size, labels=LABELS)
+    torch.nn.init.normal_(model.head.linear.bias)
+    output = model(batch)
+    weight, bias = (value.detach().double().numpy() for value in model.head.linear.parameters())
+    assert weight.shape == (3, projection_size or 24)
+    expected = output.documents.detach().double().numpy() @ weight.T + bias
+    assert np.ptp(expected) > 0.1
+    np.testing.assert_allclose(output.logits.detach().numpy(), expected, atol=1e-5)
+
+
+def test_without_labels_there_is_no_head(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+    model = tiny_model()
+    assert model.head is None
+    assert model(batch).logits is None
+    assert not [name for name in model.state_dict() if name.startswith("head")]
+
+
+def test_weights_of_a_head_are_drawn_small_and_biases_zero(tiny_model: ModelFactory) -> None:
+    for model in (tiny_model(labels=[f"class {n}" for n in range(400)]), tiny_model()):
+        if model.head is None:
+            model.add_head([f"class {n}" for n in range(400)])
+        linear = model.head.linear
+        assert float(linear.weight.detach().std()) == pytest.approx(0.02, rel=0.1)
+        assert not linear.bias.any()
+
+
+def test_dropout_is_on_document_vectors_and_in_training_only(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+    model = tiny_model(labels=LABELS, classifier_dropout=0.5)
+    still = model(batch)
+    assert torch.equal(still.logits, model(batch).logits)
+    model.train()
+    first, second = model(batch), model(batch)
+    assert torch.equal(first.documents, still.documents)
+    assert not torch.equal(first.logits, second.logits)
+    model.add_head(LABELS, dropout=0.0).train()
+    assert torch.equal(model(batch).logits, model(batch).logits)
+
+
+def test_logits_are_in_fp32_whatever_the_transformer_computes_in(
+    tiny_model: ModelFactory, batch: GraphBatch, tmp_path: Path
+) -> None:
+    model = tiny_model(labels=LABELS)
+    vectors = model.encode_passages(batch)
+    expected = model.encode_graphs(vectors, batch).logits
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(model.encode_graphs(vectors, batch).logits, expected)
+    model.save_pretrained(tmp_path)
+    loaded = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert {weight.dtype for weight in loaded.passage_encoder.parameters()} == {torch.bfloat16}
+    assert {weight.dtype for weight in loaded.head.parameters()} == {torch.float32}
+    assert loaded(batch).logits.dtype == torch.float32
+
+
+def test_gradients_reach_the_passages_through_the_head(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+    model = tiny_model(labels=LABELS)
+    vectors = model.encode_passages(batch).detach().requires_grad_()
+    model.encode_graphs(vectors, batch).logits.square().sum().backward()
+    assert float(vectors.grad.abs().sum(1).min()) > 0
+    assert float(model.head.linear.weight.grad.abs().max()) > 0
+
+
+def test_a_head_can_be_added_and_replaced(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+    model = tiny_model()
+    vectors = model(batch).documents
+    torch.manual_seed(3)
+    head = model.add_head(("a", "b"), multi_label=True, dropout=0.2)
+    assert model.head is head
+    assert (model.config.labels, model.config.multi_label) == (["a", "b"], True)
+    assert model.config.classifier_dropout == head.dropout.p == 0.2
+    output = model(batch)
+    assert output.logits.shape == (3, 2)
+    assert torch.equal(output.documents, vectors)
+    torch.manual_seed(3)
+    again = model.add_head(("a", "b"))
+    assert torch.equal(again.linear.weight, head.linear.weight)
+    assert (model.config.multi_label, model.config.classifier_dropout) == (False, 0.2)
+
+
+def test_a_head_that_cannot_be_leaves_the_model_as_it_is(tiny_model: ModelFactory) -> None:
+    model = tiny_model(labels=LABELS)
+    head = model.head
+    for wrong in ({"labels": ["a"]}, {"labels": LABELS, "dropout": 1.0}):
+        with pytest.raises(SettingsError):
+            model.add_head(**wrong)
+    assert model.head is head
+    assert (model.config.labels, model.config.classifier_dropout) == (LABELS, 0.1)
+
+
+def test_names_are_on_one_line_and_otherwise_as_they_are() -> None:
+    names = ["a\nb", " <b>bold</b> ", "| x | [y](z)", "naïve  ​joined", "‮evil"]
+    assert checked_labels(names, False) == ["a b", "<b>bold</b>", "| x | [y](z)", "naïve ​joined", "‮evil"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "multi_label", "message"),
+    [
+        ("rice", False, "labels='rice' must be a list of names, or None for a model without head"),
+        ([1, 2], False, "labels=[1, 2] must be a list of names, or None for a model without head"),
+        ({"a": 1}, False, "labels={'a': 1} must be a list of names, or None for a model without head"),
+        ([], False, "labels=[] are too few; give two names, or with multi_label at least one"),
+        (["a"], False, "labels=['a'] are too few; give two names, or with multi_label at least one"),
+        ([], True, "labels=[] are too few; give two names, or with multi_label at least one"),
+        (["a", " \n"], False, "labels has a blank name at place 1; give every class a name"),
+        (
+            ["a b", "c", "a\nb", "c"],
+            True,
+            "labels names 'a b', 'c' twice (white space aside); give every class a name of its own",
+        ),
+        (["x"] * 9 + list("abcdabcd"), True, "labels names 'x', 'a', 'b', ... twice (white space aside)"),
+    ],
+)
+def test_names_that_cannot_be(labels: Any, multi_label: bool, message: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        checked_labels(labels, multi_label)
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_class_is_enough_for_several_labels() -> None:
+    assert checked_labels(["spam"], True) == ["spam"]
+
+
+@given(st.lists(st.text(), min_size=2, max_size=6))
+def test_checking_names_twice_changes_nothing(labels: Sequence[str]) -> None:
+    try:
+        names = checked_labels(labels, False)
+    except SettingsError as error:
+        assert "\n" not in str(error)
+        return
+    assert checked_labels(names, False) == names
+    assert all(name.splitlines() == [name] for name in names)
+
+
+def test_a_dropout_out_of_range() -> None:
+    with pytest.raises(SettingsError, match="classifier_dropout=1 must be a number of at least 0 and below 1"):
+        ClassificationHead(4, 2, 1)
