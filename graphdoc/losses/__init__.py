@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import gather_rows
 from .gradient_cache import GradientCache
 from .info_nce import InfoNCE
@@ -10,11 +11,13 @@ from .pair_cosine import PairCosine
 from .supervised_contrastive import SupervisedContrastive
 
 __all__ = [
+    "ClassificationLoss",
     "ContrastiveLoss",
     "GradientCache",
     "InfoNCE",
     "LossOutput",
     "PairCosine",
     "SupervisedContrastive",
+    "balanced_weights",
     "gather_rows",
 ]
