@@ -13,17 +13,14 @@ from sklearn.preprocessing import normalize as unit_length
 
 from ..coverage_totals import CoverageTotals
 from ..devices import Precision
-from ..documents import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
-from ..segmentation import SegmentedDocument
 from .clustering import ClusteringScores, cluster, require_labels
-from .labels import label_of, require_known
+from .labels import ReadyDocument, label_of, plain_document, require_known
 from .linear_probe import ProbeScores, linear_probe
 from .pairs import LabelledPair, pair_auc, require_ids
 
 Vectors = npt.NDArray[np.float32]
-ReadyDocument = Document | SegmentedDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +115,7 @@ class ClusterEvaluation:
         dtype: Precision | None = None,
     ) -> None:
         labelled = [
-            [(document, label) for document in part if (label := label_of(_plain(document))) is not None]
+            [(document, label) for document in part if (label := label_of(plain_document(document))) is not None]
             for part in (train, test)
         ]
         self.train_labels, self.test_labels = (tuple(label for _, label in part) for part in labelled)
@@ -135,10 +132,10 @@ class ClusterEvaluation:
             require_known(self.test_labels, self.train_labels)
         self.seeds, self.probe, self.pairs, self.normalize, self.dtype = tuple(seeds), probe, pairs, normalize, dtype
         self._documents = [document for part in labelled for document, _ in part]
-        known = {_plain(document).id: document for document in (*others, *train, *test)}
+        known = {plain_document(document).id: document for document in (*others, *train, *test)}
         require_ids(pairs, known)
         # Labelled documents are encoded anyway; of the rest only those that pairs ask for.
-        self._rows = {_plain(document).id: row for row, document in enumerate(self._documents)}
+        self._rows = {plain_document(document).id: row for row, document in enumerate(self._documents)}
         for id in dict.fromkeys(id for pair in pairs for id in (pair.a, pair.b)):
             if id not in self._rows:
                 self._rows[id] = len(self._documents)
@@ -163,7 +160,7 @@ class ClusterEvaluation:
             encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
         """
         result = copy.copy(self)
-        done = encoder.segmenter.segment_many([_plain(document) for document in self._documents])
+        done = encoder.segmenter.segment_many([plain_document(document) for document in self._documents])
         result._documents = list(done)
         return result
 
@@ -207,7 +204,3 @@ class ClusterEvaluation:
             else None,
             pair_auc(vectors.by_id, self.pairs) if self.pairs else None,
         )
-
-
-def _plain(document: ReadyDocument) -> Document:
-    return document.document if isinstance(document, SegmentedDocument) else document

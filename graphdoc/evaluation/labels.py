@@ -1,21 +1,188 @@
-"""The one label that a document is measured by."""
+"""Labels of documents as names of classes: the one way in which they are read, for one label or several."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
 
 from ..documents import Document
 from ..errors import EvaluationError
+from ..plain_text import class_name
+from ..segmentation import SegmentedDocument
+
+ReadyDocument = Document | SegmentedDocument
 
 MOST_NAMED = 3
 
 
-def label_of(document: Document) -> str | None:
-    """The label of a document as a string; None where it has none or several."""
+def plain_document(document: ReadyDocument) -> Document:
+    """The document itself, whether it is segmented or not."""
+    return document.document if isinstance(document, SegmentedDocument) else document
+
+
+def labels_of(document: Document, separator: str | None = None) -> tuple[str, ...] | None:
+    """The classes that a document belongs to, each once.
+
+    Args:
+        document: the document; its label is a string, a number, or several strings.
+        separator: what stands between the labels of a string that holds several, such as ``;`` in a CSV file.
+
+    Returns:
+        Names of classes (see :func:`~graphdoc.plain_text.class_name`) in the order given; none of them for an empty
+        list, which says that the document belongs to no class; None where it has no label, or a blank one.
+    """
     label = document.label
-    if isinstance(label, tuple):
-        label = label[0] if len(label) == 1 else None
-    return None if label is None or label == "" else str(label)
+    if label is None:
+        return None
+    if isinstance(label, tuple) and not label:
+        return ()
+    parts = label if isinstance(label, tuple) else str(label).split(separator) if separator else (label,)
+    names = dict.fromkeys(name for part in parts if (name := class_name(part)))
+    return tuple(names) or None
+
+
+def label_of(document: Document) -> str | None:
+    """The one class that a document belongs to; None where it has no label, or several."""
+    names = labels_of(document)
+    return names[0] if names is not None and len(names) == 1 else None
+
+
+@dataclass(frozen=True)
+class LabelledDocuments:
+    """Documents with their classes, and the account of those that have none.
+
+    Args:
+        documents: the documents that have labels, segmented or not.
+        labels: the classes of every document, ``(documents,)``; exactly one each unless ``multi_label``.
+        multi_label: whether a document can have any number of classes.
+        without_label: ids of documents that were left out because they have no label.
+        with_several: ids of documents that were left out because they have several labels, or an empty list of them,
+            where one is wanted.
+    """
+
+    documents: tuple[ReadyDocument, ...]
+    labels: tuple[tuple[str, ...], ...]
+    multi_label: bool = False
+    without_label: tuple[str, ...] = ()
+    with_several: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls, documents: Iterable[ReadyDocument], *, multi_label: bool = False, separator: str | None = None
+    ) -> LabelledDocuments:
+        """Read the labels of documents.
+
+        Args:
+            documents: the documents.
+            multi_label: whether a document can have any number of classes, or exactly one.
+            separator: what stands between the labels of a string that holds several; for ``multi_label`` alone.
+        """
+        kept: list[ReadyDocument] = []
+        labels: list[tuple[str, ...]] = []
+        without_label: list[str] = []
+        with_several: list[str] = []
+        for document in documents:
+            plain = plain_document(document)
+            names = labels_of(plain, separator if multi_label else None)
+            if names is None:
+                without_label.append(plain.id)
+            elif len(names) != 1 and not multi_label:
+                with_several.append(plain.id)
+            else:
+                kept.append(document)
+                labels.append(names)
+        return cls(tuple(kept), tuple(labels), multi_label, tuple(without_label), tuple(with_several))
+
+    def __len__(self) -> int:
+        """Number of documents that have labels."""
+        return len(self.documents)
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Documents of every class, in the order of :func:`ordered_classes`."""
+        found = Counter(name for names in self.labels for name in names)
+        return {name: found[name] for name in ordered_classes(found)}
+
+    @property
+    def classes(self) -> list[str]:
+        """Names of the classes that occur, in the order of :func:`ordered_classes`."""
+        return list(self.counts)
+
+    def unknown(self, classes: Sequence[str]) -> Mapping[str, int]:
+        """Documents of every class that is not among some, such as test labels that were unseen in training."""
+        known = set(classes)
+        return {name: count for name, count in self.counts.items() if name not in known}
+
+    def rare(self, least: int = 2) -> list[str]:
+        """Names of the classes that have fewer documents than this; nothing can be held out of a class with one."""
+        return [name for name, count in self.counts.items() if count < least]
+
+    def targets(self, classes: Sequence[str]) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
+        """What a classifier is to find.
+
+        Args:
+            classes: names of the classes, in the order of the logits.
+
+        Returns:
+            ``(documents,)`` numbers of classes; with several labels ``(documents, classes)`` of 1 and 0.
+
+        Raises:
+            EvaluationError: a document belongs to none of these classes.
+        """
+        unknown = self.unknown(classes)
+        if unknown:
+            raise EvaluationError(
+                f"documents have labels that are not among the {len(classes)} classes ({named(unknown)}); leave these "
+                "documents out, or train with them"
+            )
+        place = {name: number for number, name in enumerate(classes)}
+        if not self.multi_label:
+            return np.array([place[name] for (name,) in self.labels], np.int64)
+        result = np.zeros((len(self), len(classes)), np.float32)
+        for row, names in enumerate(self.labels):
+            result[row, [place[name] for name in names]] = 1
+        return result
+
+
+def ordered_classes(names: Iterable[str]) -> list[str]:
+    """Names of classes, each once: whole numbers by value, then the others by the alphabet."""
+
+    def place(name: str) -> tuple[int, int, str]:
+        is_number = name.removeprefix("-").isdecimal() and len(name) <= 18
+        return (0, int(name), name) if is_number else (1, 0, name)
+
+    return sorted(set(names), key=place)
+
+
+def held_out_rows(labels: Sequence[str], share: float, seed: int = 0) -> npt.NDArray[np.bool_]:
+    """Draw the documents that are held out: the same share of every class, rounded down.
+
+    Args:
+        labels: ``(documents,)``.
+        share: the share; of a class with fewer than ``1 / share`` documents none is held out.
+        seed: draws the documents.
+
+    Returns:
+        ``(documents,)``.
+    """
+    draw = np.random.default_rng(seed)
+    truth = np.asarray(labels)
+    result = np.zeros(len(truth), np.bool_)
+    for label in np.unique(truth):
+        rows = np.flatnonzero(truth == label)
+        result[draw.permutation(rows)[: int(len(rows) * share)]] = True
+    return result
+
+
+def named(names: Iterable[str]) -> str:
+    """The first few of some names, for messages."""
+    listed = list(names)
+    return ", ".join(listed[:MOST_NAMED]) + (", ..." if len(listed) > MOST_NAMED else "")
 
 
 def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> None:
@@ -26,8 +193,7 @@ def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> No
     """
     unknown = sorted(set(test_labels) - set(train_labels))
     if unknown:
-        more = ", ..." if len(unknown) > MOST_NAMED else ""
         raise EvaluationError(
-            f"test documents have labels that no train document has ({', '.join(unknown[:MOST_NAMED])}{more}); "
+            f"test documents have labels that no train document has ({named(unknown)}); "
             "leave them out, or do without the linear probe"
         )

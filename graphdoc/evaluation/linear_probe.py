@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from .clustering import require_labels
-from .labels import require_known
+from .labels import held_out_rows, require_known
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 HELD_OUT = 0.2
@@ -67,7 +67,7 @@ def linear_probe(
     require_labels(train_labels, "train")
     require_known(test_labels, train_labels)
     truth = np.asarray(train_labels)
-    held_out = _held_out(truth, seed)
+    held_out = held_out_rows(train_labels, HELD_OUT, seed)
     # Without a held-out part the middle of the road: C = 1, as in the library.
     strength = 1.0
     if held_out.any():
@@ -85,16 +85,6 @@ def linear_probe(
         float(f1_score(test_labels, found, average="macro", zero_division=0.0)),
         strength,
     )
-
-
-def _held_out(labels: npt.NDArray[Any], seed: int) -> npt.NDArray[np.bool_]:
-    """Which train documents are held out; of a label with fewer than five, none."""
-    draw = np.random.default_rng(seed)
-    result = np.zeros(len(labels), np.bool_)
-    for label in np.unique(labels):
-        rows = np.flatnonzero(labels == label)
-        result[draw.permutation(rows)[: int(len(rows) * HELD_OUT)]] = True
-    return result
 
 
 def _fitted(vectors: npt.NDArray[Any], labels: npt.NDArray[Any], strength: float) -> Pipeline:

@@ -6,7 +6,7 @@ import pytest
 
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation import linear_probe
-from graphdoc.evaluation.linear_probe import STRENGTHS, _held_out
+from graphdoc.evaluation.linear_probe import STRENGTHS
 
 Array = npt.NDArray[np.float64]
 
@@ -49,14 +49,6 @@ def test_noise_is_not_read() -> None:
     labels = [str(label) for label in draw.integers(0, 2, 400)]
     vectors = draw.normal(size=(400, 8))
     assert 0.35 < linear_probe(vectors[:200], labels[:200], vectors[200:], labels[200:]).accuracy < 0.65
-
-
-def test_a_fifth_of_every_label_is_held_out() -> None:
-    labels = np.array(["a"] * 10 + ["b"] * 25 + ["c"] * 4)
-    held_out = _held_out(labels, 0)
-    assert [int(held_out[labels == label].sum()) for label in "abc"] == [2, 5, 0]
-    assert (held_out == _held_out(labels, 0)).all()
-    assert (held_out != _held_out(labels, 1)).any()
 
 
 def test_labels_that_cannot_be_learned() -> None:

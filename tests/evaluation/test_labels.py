@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.documents import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import EvaluationError
+from graphdoc.evaluation.labels import LabelledDocuments, held_out_rows, label_of, labels_of, named, ordered_classes
+
+
+def labelled(*labels: Any) -> list[Document]:
+    """Documents d0, d1, ... with labels as rows have them."""
+    return [
+        Document.from_mapping({"id": f"d{n}", "text": "Some text.", "label": label}) for n, label in enumerate(labels)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("label", "several", "one"),
+    [
+        ("rice", ("rice",), "rice"),
+        (" rice\n and\tkoji ", ("rice and koji",), "rice and koji"),
+        (3, ("3",), "3"),
+        (0, ("0",), "0"),
+        (2.0, ("2",), "2"),
+        ("<b>x</b>", ("<b>x</b>",), "<b>x</b>"),
+        (["a", "b", "a\n", ""], ("a", "b"), None),
+        (["a"], ("a",), "a"),
+        ([], (), None),
+        ([" "], None, None),
+        ("", None, None),
+        (" \n", None, None),
+        (None, None, None),
+        (float("nan"), None, None),
+    ],
+)
+def test_labels_of_a_document(label: Any, several: tuple[str, ...] | None, one: str | None) -> None:
+    (document,) = labelled(label)
+    assert labels_of(document) == several
+    assert label_of(document) == one
+
+
+def test_several_labels_in_a_string() -> None:
+    texts = ["b; a;;b", "a", ";", "a|b", 7]
+    assert [labels_of(one, ";") for one in labelled(*texts)] == [("b", "a"), ("a",), None, ("a|b",), ("7",)]
+
+
+class TestSingle:
+    def test_documents_without_one_label_are_left_out_and_named(self) -> None:
+        found = LabelledDocuments.of(labelled("b", None, ["a"], ["a", "b"], "", [], "b"))
+        assert [document.id for document in found.documents] == ["d0", "d2", "d6"]  # type: ignore[union-attr]
+        assert found.labels == (("b",), ("a",), ("b",))
+        assert (found.without_label, found.with_several) == (("d1", "d4"), ("d3", "d5"))
+        assert (len(found), found.classes, found.counts) == (3, ["a", "b"], {"a": 1, "b": 2})
+
+    def test_a_separator_is_for_several_labels_alone(self) -> None:
+        assert LabelledDocuments.of(labelled("a;b"), separator=";").labels == (("a;b",),)
+
+    def test_targets(self) -> None:
+        found = LabelledDocuments.of(labelled("b", "a", "c"))
+        targets = found.targets(["c", "b", "a", "d"])
+        assert (targets.dtype, targets.tolist()) == (np.int64, [1, 2, 0])
+
+    def test_labels_that_were_unseen_in_training(self) -> None:
+        found = LabelledDocuments.of(labelled("new", "a", "new", "other", "x", "y"))
+        assert found.unknown(["a", "b"]) == {"new": 2, "other": 1, "x": 1, "y": 1}
+        with pytest.raises(EvaluationError, match=r"not among the 2 classes \(new, other, x, \.\.\.\); leave these"):
+            found.targets(["a", "b"])
+
+    def test_a_class_with_one_document(self) -> None:
+        found = LabelledDocuments.of(labelled("a", "b", "a", "c", "c", "c"))
+        assert (found.rare(), found.rare(3), found.rare(1)) == (["b"], ["a", "b"], [])
+
+
+class TestSeveral:
+    def test_documents_without_labels_are_left_out_and_an_empty_list_is_kept(self) -> None:
+        found = LabelledDocuments.of(labelled(["a", "b"], None, [], "c; a"), multi_label=True, separator=";")
+        assert found.labels == (("a", "b"), (), ("c", "a"))
+        assert (found.without_label, found.with_several) == (("d1",), ())
+        assert found.counts == {"a": 2, "b": 1, "c": 1}
+
+    def test_targets(self) -> None:
+        found = LabelledDocuments.of(labelled(["a", "b"], [], "c"), multi_label=True)
+        targets = found.targets(["c", "b", "a"])
+        assert (targets.dtype, targets.tolist()) == (np.float32, [[0, 1, 1], [0, 0, 0], [1, 0, 0]])
+        with pytest.raises(EvaluationError, match=r"not among the 1 classes \(b, c\)"):
+            found.targets(["a"])
+
+
+def test_segmented_documents_are_as_good(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    documents = labelled("b", None)
+    segmented = [tiny_encoder("bert").segment(document) for document in documents]
+    found = LabelledDocuments.of(segmented)
+    assert found.documents == (segmented[0],)
+    assert (found.labels, found.without_label) == ((("b",),), ("d1",))
+
+
+def test_classes_are_in_an_order_that_people_expect() -> None:
+    assert ordered_classes(["b", "10", "a", "9", "-1", "a", "²", "1" * 30]) == [
+        "-1",
+        "9",
+        "10",
+        "1" * 30,
+        "a",
+        "b",
+        "²",
+    ]
+
+
+def test_a_few_names() -> None:
+    assert (named(["a"]), named("abc"), named("abcd")) == ("a", "a, b, c", "a, b, c, ...")
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=60), st.floats(0, 1), st.integers(0, 5))
+def test_the_same_share_of_every_class_is_held_out(labels: list[str], share: float, seed: int) -> None:
+    rows = held_out_rows(labels, share, seed)
+    for name in set(labels):
+        is_name = np.array(labels) == name
+        assert (rows & is_name).sum() == int(is_name.sum() * share)
+    assert (rows == held_out_rows(labels, share, seed)).all()
+
+
+def test_another_seed_holds_out_others_and_rare_classes_none() -> None:
+    labels = ["a"] * 30 + ["b"] * 9 + ["c"]
+    rows = held_out_rows(labels, 0.1, 0)
+    assert rows.tolist().count(True) == 3
+    assert not rows[30:].any()
+    assert (rows != held_out_rows(labels, 0.1, 1)).any()
