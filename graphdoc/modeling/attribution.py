@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import cast
 
 import torch
@@ -40,36 +40,40 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     if len(batch) != 1:
         raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
     passages = model.initial_passages(passage_vectors.float())
-    count, hidden = passages.shape
     weights = output.readout_weights
     if not output.attention and weights is not None:
         return passages * weights.unsqueeze(-1)
-    nodes = len(batch.node_kind)
-    block = max(1, BLOCK_CELLS // (nodes * hidden))
-    ratios = _elu_ratios(model, batch, output)
-    return torch.cat(
-        [
-            _terms_of(model, torch.arange(start, min(start + block, count)), passages, batch, output, ratios)
-            for start in range(0, count, block)
-        ]
-    )
+    return torch.cat([_read_off(states, batch, output) for states in node_terms(model, passages, batch, output)])
 
 
-def _terms_of(
-    model: DocumentModel,
-    origins: Tensor,
-    passages: Tensor,
-    batch: GraphBatch,
-    output: DocumentOutput,
-    ratios: Sequence[Tensor],
-) -> Tensor:
-    """Terms of the passages ``origins``, ``(origins, hidden)``."""
+def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output: DocumentOutput) -> Iterator[Tensor]:
+    """Split every node of a document into one term per passage; the terms of a node add up to it.
+
+    Args:
+        model: the model, in eval mode.
+        passages: initial passage nodes of one document, ``(passages, hidden)``.
+        batch: that document alone.
+        output: the model's output for it, with attention.
+
+    Yields:
+        Terms of some passages after the others, ``(some passages, nodes, hidden)``.
+    """
     assert output.attention is not None
-    states = _initial_states(origins.to(passages.device), passages, batch)
-    for number, weights in enumerate(output.attention):
-        if number:
-            states = states * ratios[number - 1]
-        states = _attend(model, number, weights, states, batch, 1.0 / len(passages))
+    count, hidden = passages.shape
+    block = max(1, BLOCK_CELLS // (len(batch.node_kind) * hidden))
+    ratios = _elu_ratios(model, batch, output)
+    for start in range(0, count, block):
+        origins = torch.arange(start, min(start + block, count), device=passages.device)
+        states = _initial_states(origins, passages, batch)
+        for number, weights in enumerate(output.attention):
+            if number:
+                states = states * ratios[number - 1]
+            states = _attend(model, number, weights, states, batch, 1.0 / count)
+        yield states
+
+
+def _read_off(states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+    """What is read off nodes that are given as sums, ``(passages, nodes, hidden)``: ``(passages, hidden)``."""
     if output.readout_weights is None:
         return states[:, batch.is_document].squeeze(1)
     return torch.einsum("p,oph->oh", output.readout_weights, states[:, batch.is_passage])
