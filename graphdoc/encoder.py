@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
 from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
+from .checkpoints.hub import upload
 from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision, computed_in, inference, place
 from .documents import Document
@@ -29,13 +30,12 @@ from .inference import (
     as_numpy,
     as_output,
     encode_sentences,
-    progress_bar,
     require_text,
+    rows_of,
     run_model,
+    stream_windows,
     vectors_at,
-    windows_of,
 )
-from .memory import give_back_memory
 from .modeling import DocumentModel
 from .modeling.attribution import passage_terms
 from .segmentation import SegmentationConfig, SegmentedDocument, Segmenter
@@ -44,6 +44,7 @@ from .similarity import Comparison, EncodedDocument
 if TYPE_CHECKING:
     from .analysis.attention import AttentionTable
     from .bulk_encoding import Manifest
+    from .prediction import Predictions
 
 logger = logging.getLogger(__name__)
 
@@ -182,13 +183,7 @@ class DocumentEncoder:
         Returns:
             The address of the commit.
         """
-        from huggingface_hub import HfApi
-
-        api = HfApi()
-        api.create_repo(repository, private=private, exist_ok=True)
-        with tempfile.TemporaryDirectory() as folder:
-            self.save_pretrained(folder)
-            return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
+        return upload(self.save_pretrained, repository, private, message)
 
     def segment(self, document: AnyDocument) -> SegmentedDocument:
         """Cut a document into the passages that would be encoded, with its coverage."""
@@ -279,24 +274,31 @@ class DocumentEncoder:
         """
         if level not in LEVELS:
             raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
-        if token_budget is not None and token_budget < 1:
-            raise SettingsError(f"token_budget={token_budget} must be at least 1")
-        if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
-            documents = [documents]
-        total = len(documents) if isinstance(documents, Sequence) else None
-        counted = CoverageTotals() if totals is None else totals
-        with progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown:
-            for window in windows_of(documents, self.segmenter):
-                for segmented in window:
-                    counted.add(segmented.coverage)
-                _, _, output = run_model(self.model, window, self._precision(dtype), token_budget, bar=shown)
-                starts = np.cumsum([0, *(len(segmented.passages) for segmented in window)]).tolist()
-                for position, segmented in enumerate(window):
-                    rows = slice(starts[position], starts[position + 1])
-                    yield segmented, vectors_at(level, segmented, output, position, rows)
-                give_back_memory()
-        if totals is None:
-            counted.warn()
+        windows = stream_windows(
+            self.model,
+            self.segmenter,
+            documents,
+            partial(self._precision, dtype),
+            token_budget=token_budget,
+            show_progress=show_progress,
+            totals=totals,
+            bar=bar,
+        )
+        for window, _, output in windows:
+            for position, (segmented, rows) in enumerate(zip(window, rows_of(window), strict=True)):
+                yield segmented, vectors_at(level, segmented, output, position, rows)
+
+    def predict(self, documents: Any, **options: Any) -> Predictions:
+        """Tell which classes documents belong to, how likely each is, and which passages speak for them.
+
+        See :func:`graphdoc.prediction.predict` for the options.
+
+        Raises:
+            ModelError: the model has no classification head.
+        """
+        from .prediction import predict
+
+        return predict(self, documents, **options)
 
     def compare(
         self, a: AnyDocument, b: AnyDocument | None = None, *, sentences: bool = False, dtype: Precision | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,9 +15,11 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from .batching import GraphBatch
+from .coverage_totals import CoverageTotals
 from .devices import inference
 from .documents import Document
-from .errors import DocumentError, ModelError
+from .errors import DocumentError, ModelError, SettingsError
+from .memory import give_back_memory
 from .modeling import DocumentModel, DocumentOutput
 from .parsing.formats import split_suffix
 from .segmentation import SegmentedDocument, Segmenter, Span
@@ -62,6 +64,59 @@ def windows_of(
         yield window
 
 
+def stream_windows(
+    model: DocumentModel,
+    segmenter: Segmenter,
+    documents: Iterable[AnyDocument | SegmentedDocument],
+    precision: Callable[[], AbstractContextManager[Any]],
+    *,
+    token_budget: int | None = None,
+    show_progress: bool | None = None,
+    totals: CoverageTotals | None = None,
+    bar: tqdm[Any] | None = None,
+) -> Iterator[tuple[list[SegmentedDocument], Tensor, DocumentOutput]]:
+    """Run a model over any number of documents, one window after another, in constant memory.
+
+    Args:
+        model: the model.
+        segmenter: cuts documents that are not cut yet.
+        documents: the documents; a single one will do.
+        precision: makes contexts that the transformer computes in.
+        token_budget: most tokens (with padding) that go through the transformer at once.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+        totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
+        bar: a bar to advance by documents instead of one of this call's own.
+
+    Yields:
+        The documents of a window; pooled passage vectors ``(passages, encoder hidden)``; the output.
+
+    Raises:
+        DocumentError: a document has no text, or something is no document.
+        SettingsError: the token budget is not positive.
+    """
+    if token_budget is not None and token_budget < 1:
+        raise SettingsError(f"token_budget={token_budget} must be at least 1")
+    if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
+        documents = [documents]
+    total = len(documents) if isinstance(documents, Sequence) else None
+    counted = CoverageTotals() if totals is None else totals
+    with progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown:
+        for window in windows_of(documents, segmenter):
+            for segmented in window:
+                counted.add(segmented.coverage)
+            _, vectors, output = run_model(model, window, precision(), token_budget, bar=shown)
+            yield window, vectors, output
+            give_back_memory()
+    if totals is None:
+        counted.warn()
+
+
+def rows_of(window: Sequence[SegmentedDocument]) -> list[slice]:
+    """Where the passages of every document stand among those of a window."""
+    starts = np.cumsum([0, *(len(segmented.passages) for segmented in window)]).tolist()
+    return [slice(start, end) for start, end in pairwise(starts)]
+
+
 def run_model(
     model: DocumentModel,
     window: Sequence[SegmentedDocument],
@@ -102,7 +157,7 @@ def run_model(
         with precision:
             vectors = model.encode_passages(batch, token_budget, advance)
         output = model.encode_graphs(vectors, batch, attention)
-    for result in (output.documents, output.passages):
+    for result in (output.documents, output.passages, output.logits):
         if result is not None and not torch.isfinite(result).all():
             raise ModelError(
                 "the model gives vectors that are no numbers; fetch its weights again, or do without float16"

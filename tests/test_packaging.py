@@ -40,7 +40,7 @@ LAYERS = [
     {"similarity"},
     {"inference"},
     {"encoder"},
-    {"analysis", "bulk_encoding", "evaluation", "vector_folder", "vector_manifest", "vector_shards"},
+    {"analysis", "bulk_encoding", "evaluation", "prediction", "vector_folder", "vector_manifest", "vector_shards"},
     {"training"},
     {"commands"},
     {"cli"},
@@ -52,6 +52,7 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 REACHES_UP = {
     ("encoder", "analysis"),
     ("encoder", "bulk_encoding"),
+    ("encoder", "prediction"),
     ("similarity", "analysis"),
 }
 

@@ -1,0 +1,259 @@
+"""Predicting: documents in, classes with their probabilities and reasons out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from ..batching import GraphBatch
+from ..coverage_totals import CoverageTotals
+from ..devices import Precision, computed_in, inference
+from ..encoder import DocumentEncoder
+from ..errors import ModelError, SettingsError
+from ..inference import AnyDocument, as_numpy, rows_of, stream_windows
+from ..modeling.logit_attribution import logit_contributions, splits_exactly
+from ..segmentation import SegmentedDocument
+from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
+
+
+def predict(
+    encoder: DocumentEncoder,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
+    *,
+    threshold: float | None = None,
+    explain: bool = True,
+    dtype: Precision | None = None,
+    token_budget: int | None = None,
+    show_progress: bool | None = None,
+) -> Predictions:
+    """Tell which classes documents belong to.
+
+    Args:
+        encoder: the encoder; its model has a head.
+        documents: one document or many; the predictions hold all of them.
+        threshold: probability from which on a document gets a class, for models with several labels; None for 0.5.
+        explain: whether to say what every passage adds to the logits of the classes that a document gets.
+        dtype: compute the transformer in this precision.
+        token_budget: most tokens (with padding) that go through the transformer at once.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+
+    Returns:
+        One prediction per document, in their order.
+
+    Raises:
+        ModelError: the model has no head.
+        DocumentError: a document has no text, or something is no document.
+        SettingsError: the threshold cannot be.
+    """
+    totals = CoverageTotals()
+    stream = stream_predictions(
+        encoder,
+        documents,
+        threshold=threshold,
+        explain=explain,
+        dtype=dtype,
+        token_budget=token_budget,
+        show_progress=show_progress,
+        totals=totals,
+    )
+    items = tuple(stream)
+    totals.warn()
+    return Predictions(
+        items,
+        classes_of(encoder),
+        encoder.model.config.multi_label,
+        threshold_of(encoder, threshold),
+        encoder.describe(),
+        splits_exactly(encoder.model),
+        totals,
+    )
+
+
+def stream_predictions(
+    encoder: DocumentEncoder,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
+    *,
+    threshold: float | None = None,
+    explain: bool = True,
+    dtype: Precision | None = None,
+    token_budget: int | None = None,
+    show_progress: bool | None = None,
+    totals: CoverageTotals | None = None,
+    bar: tqdm[Any] | None = None,
+) -> Iterator[Prediction]:
+    """Tell which classes documents belong to, one window of documents after another, in constant memory.
+
+    Arguments and errors are those of :func:`predict`. The model and the threshold are looked at before the first
+    document is asked for.
+
+    Args:
+        encoder: the encoder; its model has a head.
+        documents: any number of documents, also such as ``encoder.segment`` gave.
+        threshold: see :func:`predict`.
+        explain: see :func:`predict`.
+        dtype: see :func:`predict`.
+        token_budget: see :func:`predict`.
+        show_progress: see :func:`predict`.
+        totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
+        bar: a bar to advance by documents instead of one of this call's own.
+
+    Returns:
+        The predictions, in the order of the documents.
+    """
+    limit = threshold_of(encoder, threshold)
+    windows = stream_windows(
+        encoder.model,
+        encoder.segmenter,
+        documents,  # type: ignore[arg-type]
+        partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name),
+        token_budget=token_budget,
+        show_progress=show_progress,
+        totals=totals,
+        bar=bar,
+    )
+    return (
+        prediction
+        for window, vectors, output in windows
+        for prediction in _predictions(encoder, window, vectors, output.logits, limit, explain)
+    )
+
+
+def explain(
+    encoder: DocumentEncoder,
+    document: AnyDocument | SegmentedDocument,
+    labels: Sequence[str],
+    *,
+    threshold: float | None = None,
+    dtype: Precision | None = None,
+) -> Prediction:
+    """Tell what every passage of a document adds to the logits of some classes, whether it gets them or not.
+
+    Args:
+        encoder: the encoder; its model has a head.
+        document: the document.
+        labels: the classes; the decisions are in their order.
+        threshold: see :func:`predict`.
+        dtype: compute the transformer in this precision.
+
+    Raises:
+        ModelError: the model has no head.
+        DocumentError: the document has no text.
+        SettingsError: the model knows no such class.
+    """
+    limit = threshold_of(encoder, threshold)
+    for label in labels:
+        place_of(label, classes_of(encoder))
+    precision = partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name)
+    windows = stream_windows(encoder.model, encoder.segmenter, [document], precision, show_progress=False)
+    (prediction,) = (
+        prediction
+        for window, vectors, output in windows
+        for prediction in _predictions(encoder, window, vectors, output.logits, limit, tuple(labels))
+    )
+    return prediction
+
+
+def classes_of(encoder: DocumentEncoder) -> tuple[str, ...]:
+    """Names of the classes that a model tells apart.
+
+    Raises:
+        ModelError: the model has no head.
+    """
+    labels = encoder.model.config.labels
+    if encoder.model.head is None or not labels:
+        raise ModelError(
+            f"{encoder.name} has no classification head, so that it cannot predict; give a checkpoint that was "
+            "fine-tuned on labels (graphdoc finetune classify)"
+        )
+    return tuple(labels)
+
+
+def threshold_of(encoder: DocumentEncoder, threshold: float | None) -> float | None:
+    """The probability from which on a document gets a class; None where it gets the most likely one.
+
+    Raises:
+        ModelError: the model has no head.
+        SettingsError: the threshold is no probability, or the model gives every document exactly one label.
+    """
+    classes_of(encoder)
+    if not encoder.model.config.multi_label:
+        if threshold is not None:
+            raise SettingsError(
+                f"a threshold is for models with several labels, and {encoder.name} gives every document one; "
+                "leave it out"
+            )
+        return None
+    if threshold is None:
+        return THRESHOLD
+    if isinstance(threshold, bool) or not 0 < threshold < 1:
+        raise SettingsError(f"threshold={threshold!r} must be a probability above 0 and below 1")
+    return threshold
+
+
+def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:
+    """Probabilities of classes, ``(documents, classes)``: softmax over logits, or the sigmoid of each."""
+    return as_numpy(torch.sigmoid(logits) if multi_label else torch.softmax(logits, dim=-1))
+
+
+def given_labels(probabilities: Floats, classes: Sequence[str], threshold: float | None) -> tuple[str, ...]:
+    """The classes that a document gets.
+
+    Args:
+        probabilities: ``(classes,)``.
+        classes: their names.
+        threshold: probability from which on it gets a class; None for the most likely one, of equals the first.
+    """
+    if threshold is None:
+        return (classes[int(probabilities.argmax())],)
+    return tuple(classes[place] for place in np.flatnonzero(probabilities >= threshold).tolist())
+
+
+def _predictions(
+    encoder: DocumentEncoder,
+    window: Sequence[SegmentedDocument],
+    vectors: Tensor,
+    logits: Tensor | None,
+    threshold: float | None,
+    explained: bool | tuple[str, ...],
+) -> Iterator[Prediction]:
+    """Predictions of the documents of a window.
+
+    ``explained`` are the classes whose logits are split; True for those that a document gets, or where it gets none
+    for the most likely one.
+    """
+    assert logits is not None
+    classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
+    probabilities = probabilities_of(logits, multi_label)
+    for row, (segmented, rows) in enumerate(zip(window, rows_of(window), strict=True)):
+        labels = given_labels(probabilities[row], classes, threshold)
+        own = as_numpy(logits[row])
+        decisions: list[Decision] = []
+        if explained:
+            likeliest = (classes[int(own.argmax())],)
+            names = explained if isinstance(explained, tuple) else labels or likeliest
+            places = [place_of(name, classes) for name in names]
+            parts = _contributions(encoder, segmented, vectors[rows], places)
+            decisions = [
+                Decision(classes[place], float(probabilities[row, place]), float(own[place]), part)
+                for place, part in zip(places, parts.T, strict=True)
+            ]
+        kept = replace(segmented, document=segmented.document.without_surrogates(), token_ids=())
+        yield Prediction(kept, classes, own, probabilities[row], labels, tuple(decisions), multi_label)
+
+
+def _contributions(
+    encoder: DocumentEncoder, segmented: SegmentedDocument, vectors: Tensor, places: Sequence[int]
+) -> Floats:
+    """What every passage of a document adds to logits, ``(passages, classes)``."""
+    model = encoder.model
+    batch = GraphBatch.from_documents([segmented], model.config.graph_kind, model.config.window).to(model.device)
+    with inference(model):
+        output = model.encode_graphs(vectors, batch, output_attention=True)
+        return as_numpy(logit_contributions(model, vectors, batch, output, places))

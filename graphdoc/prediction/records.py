@@ -1,0 +1,248 @@
+"""Predictions of documents as objects, rows and tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ..coverage_totals import CoverageTotals
+from ..documents import Document
+from ..errors import SettingsError
+from ..files import write_text
+from ..segmentation import SegmentedDocument
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FORMAT = "graphdoc.predictions/1"
+# Passages that are listed with a prediction where nothing else is asked for.
+LISTED_PASSAGES = 3
+THRESHOLD = 0.5
+
+Floats = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Why a document is likely, or not, to belong to a class.
+
+    Args:
+        label: the class.
+        probability: its probability.
+        logit: its logit.
+        contributions: ``(passages,)``, what every passage adds to the logit; exact where the readout is a weighted sum
+            of passages (see :func:`~graphdoc.modeling.logit_attribution.logit_contributions`).
+    """
+
+    label: str
+    probability: float
+    logit: float
+    contributions: Floats
+
+    @property
+    def rest(self) -> float:
+        """What of the logit stems from no passage: with exact contributions the bias of the class."""
+        return self.logit - float(self.contributions.sum(dtype=np.float64))
+
+    def strongest(self, count: int | None = LISTED_PASSAGES) -> list[int]:
+        """Passages by falling contribution, as many as asked for; None for all."""
+        return [int(row) for row in np.argsort(-self.contributions, kind="stable")[:count]]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model says of one document.
+
+    Args:
+        segmented: the document and its passages, without token ids.
+        classes: names of the classes.
+        logits: ``(classes,)``.
+        probabilities: ``(classes,)``; with one label they sum to 1.
+        labels: the classes that the document gets: the most likely one, or with several labels those at or above the
+            threshold.
+        decisions: why it gets them; where it gets none, why the most likely one is as likely as it is. Empty where
+            explanations were not asked for.
+        multi_label: whether a document can have any number of classes.
+    """
+
+    segmented: SegmentedDocument
+    classes: tuple[str, ...]
+    logits: Floats
+    probabilities: Floats
+    labels: tuple[str, ...]
+    decisions: tuple[Decision, ...] = ()
+    multi_label: bool = False
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{label} {self.probability_of(label):.3f}" for label in self.labels) or "no label"
+        return f"Prediction({self.document.id!r}: {shown})"
+
+    @property
+    def document(self) -> Document:
+        """The document."""
+        return self.segmented.document
+
+    @property
+    def id(self) -> str:
+        """The document's id."""
+        return self.document.id
+
+    @property
+    def label(self) -> str | None:
+        """The most likely of the document's labels, None if it has none."""
+        return max(self.labels, key=self.probability_of, default=None)
+
+    @property
+    def probability(self) -> float:
+        """The highest probability of a class."""
+        return float(self.probabilities.max())
+
+    def probability_of(self, label: str) -> float:
+        """The probability of a class.
+
+        Raises:
+            SettingsError: the model knows no such class.
+        """
+        return float(self.probabilities[place_of(label, self.classes)])
+
+    def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
+        """The prediction as plain values, a row of the JSON Lines file.
+
+        Args:
+            passages: most passages that are listed for a class; None for all.
+
+        Returns:
+            ``id``, ``title``, ``label`` (or ``labels`` where there can be several), ``probability`` (the highest),
+            ``coverage`` (share of the text that was encoded), ``probabilities`` by class, and ``passages``: for every
+            explained class its strongest passages with label, contribution, place and text.
+        """
+        given: dict[str, Any] = {"labels": list(self.labels)} if self.multi_label else {"label": self.label}
+        probabilities = [round(value, 6) for value in self.probabilities.tolist()]
+        return {
+            "id": self.id,
+            "title": self.document.title,
+            **given,
+            "probability": max(probabilities),
+            "coverage": round(self.segmented.coverage.share, 6),
+            "probabilities": dict(zip(self.classes, probabilities, strict=True)),
+            "passages": [
+                self._passage(decision, row) for decision in self.decisions for row in decision.strongest(passages)
+            ],
+        }
+
+    def _passage(self, decision: Decision, row: int) -> dict[str, Any]:
+        span = self.segmented.passages[row]
+        return {
+            "label": decision.label,
+            "contribution": round(float(decision.contributions[row]), 6),
+            "passage": row,
+            "section": span.section,
+            "heading": self.document.sections[span.section].heading,
+            "start": span.start,
+            "end": span.end,
+            "text": self.segmented.text(span),
+        }
+
+
+@dataclass(frozen=True)
+class Predictions(Sequence[Prediction]):
+    """What a model says of many documents, in their order.
+
+    Args:
+        items: one prediction per document.
+        classes: names of the classes.
+        multi_label: whether a document can have any number of them, or exactly one.
+        threshold: probability from which on a document gets a class; None where it gets the most likely one.
+        model: what the predictions were made with, for the record.
+        exact: whether contributions of passages are exact, or stem from gradients.
+        coverage: what of the documents was encoded.
+    """
+
+    items: tuple[Prediction, ...]
+    classes: tuple[str, ...]
+    multi_label: bool
+    threshold: float | None
+    model: Mapping[str, Any]
+    exact: bool
+    coverage: CoverageTotals
+
+    def __repr__(self) -> str:
+        return f"Predictions({len(self)} documents, {len(self.classes)} classes, model {self.model.get('name')})"
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.items)
+
+    @overload
+    def __getitem__(self, place: int) -> Prediction: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Prediction, ...]: ...
+    def __getitem__(self, place: int | slice) -> Prediction | tuple[Prediction, ...]:
+        """The prediction of one document, or those of some."""
+        return self.items[place]
+
+    def __iter__(self) -> Iterator[Prediction]:
+        return iter(self.items)
+
+    @property
+    def labels(self) -> list[Any]:
+        """The label of every document; where there can be several, a tuple of labels for each."""
+        return [item.labels if self.multi_label else item.label for item in self]
+
+    @property
+    def probabilities(self) -> Floats:
+        """Probabilities of all classes, ``(documents, classes)``."""
+        return np.array([item.probabilities for item in self], np.float32).reshape(len(self), len(self.classes))
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per document: ``id``, ``title``, its labels, ``probability``, ``coverage``, and every class's."""
+        import pandas as pd
+
+        from .tables import columns_of, flat
+
+        return pd.DataFrame(
+            [flat(item.to_dict(0)) for item in self], columns=columns_of(self.classes, self.multi_label)
+        )
+
+    def to_dict(self, passages: int | None = LISTED_PASSAGES) -> dict[str, Any]:
+        """Everything as plain values, the content of the JSON file.
+
+        Args:
+            passages: most passages that are listed for a class of a document; None for all.
+        """
+        return {
+            "format": FORMAT,
+            "model": dict(self.model),
+            "classes": list(self.classes),
+            "multi_label": self.multi_label,
+            "threshold": self.threshold,
+            "contributions": "exact" if self.exact else "gradients",
+            "coverage": self.coverage.to_dict(),
+            "documents": [item.to_dict(passages) for item in self],
+        }
+
+    def to_json(self, path: str | Path, passages: int | None = LISTED_PASSAGES) -> Path:
+        """Write everything as JSON, atomically (see :meth:`to_dict`).
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        return write_text(path, json.dumps(self.to_dict(passages), ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def place_of(label: str, classes: Sequence[str]) -> int:
+    """The number of a class.
+
+    Raises:
+        SettingsError: there is no such class.
+    """
+    if label not in classes:
+        shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
+        raise SettingsError(f"label {label!r} is unknown to the model; it knows {shown}")
+    return classes.index(label)

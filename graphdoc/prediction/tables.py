@@ -1,0 +1,133 @@
+"""Predictions as tables and files: JSON Lines, CSV or Parquet, written as they come."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import OutputError
+from ..files import write_atomically
+
+if TYPE_CHECKING:
+    from .records import Prediction
+
+SUFFIXES = (".jsonl", ".csv", ".parquet")
+_ROWS_OF_A_GROUP = 1024
+
+
+def write_predictions(
+    path: str | Path,
+    predictions: Iterable[Prediction],
+    classes: Sequence[str],
+    *,
+    multi_label: bool = False,
+    passages: int | None = 3,
+) -> int:
+    """Write predictions one after the other, in constant memory; the file appears when it is whole.
+
+    JSON Lines have the rows of :meth:`~graphdoc.prediction.Prediction.to_dict`. CSV and Parquet have a column
+    ``p(NAME)`` for every class; lists, which CSV cannot hold, are JSON there.
+
+    Args:
+        path: the file; its suffix, one of ``.jsonl``, ``.csv`` and ``.parquet``, says which kind.
+        predictions: the predictions.
+        classes: names of the classes.
+        multi_label: whether a document can have any number of them.
+        passages: most passages that are listed for a class of a document; None for all.
+
+    Returns:
+        The number of documents.
+
+    Raises:
+        OutputError: the file cannot be written, or its suffix is unknown.
+    """
+    write = {".jsonl": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}[known_suffix(path)]
+    written = 0
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal written
+        for prediction in predictions:
+            yield prediction.to_dict(passages)
+            written += 1
+
+    write_atomically(path, lambda temporary: write(temporary, rows(), classes, multi_label))
+    return written
+
+
+def known_suffix(path: str | Path) -> str:
+    """The suffix of a file for predictions.
+
+    Raises:
+        OutputError: it is unknown.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise OutputError(f"{path} has no suffix of a table; use one of {', '.join(SUFFIXES)}")
+    return suffix
+
+
+def columns_of(classes: Sequence[str], multi_label: bool) -> list[str]:
+    """Columns of a table of predictions, passages apart."""
+    return [
+        *("id", "title", "labels" if multi_label else "label", "probability", "coverage"),
+        *map(column_of, classes),
+    ]
+
+
+def column_of(label: str) -> str:
+    """The column that holds the probabilities of a class."""
+    return f"p({label})"
+
+
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of JSON Lines as one of a table: a column for the probability of every class."""
+    values = {name: value for name, value in row.items() if name != "probabilities"}
+    return values | {column_of(label): value for label, value in row["probabilities"].items()}
+
+
+def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _write_csv(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        table = csv.DictWriter(file, [*columns_of(classes, multi_label), "passages"], lineterminator="\n")
+        table.writeheader()
+        for row in rows:
+            table.writerow({name: _cell(value) for name, value in flat(row).items()})
+
+
+def _cell(value: Any) -> Any:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+
+
+def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
+    import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+    import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+
+    passage = pa.struct(
+        [
+            *(("label", pa.string()), ("contribution", pa.float32()), ("passage", pa.int32())),
+            *(("section", pa.int32()), ("heading", pa.string())),
+            *(("start", pa.int64()), ("end", pa.int64()), ("text", pa.string())),
+        ]
+    )
+    kinds = {
+        "id": pa.string(),
+        "title": pa.string(),
+        "label": pa.string(),
+        "labels": pa.list_(pa.string()),
+        "passages": pa.list_(passage),
+    }
+    columns = [*columns_of(classes, multi_label), "passages"]
+    schema = pa.schema([(name, kinds.get(name, pa.float32())) for name in columns])
+    with pq.ParquetWriter(path, schema) as writer:
+        for first in rows:
+            group = [first, *islice(rows, _ROWS_OF_A_GROUP - 1)]
+            writer.write_table(pa.Table.from_pylist([flat(row) for row in group], schema))
