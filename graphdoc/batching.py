@@ -28,11 +28,14 @@ class MiniBatch:
         input_ids: ``(passages, tokens)``.
         attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
         passage_order: ``(passages,)``, row of every passage among the passages of the batch.
+        structure: ``(passages, 2)``, section id and chunk id of every passage; None for a passage encoder that is not
+            told them.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     passage_order: Tensor
+    structure: Tensor | None = None
 
     def to(self, device: torch.device | str) -> MiniBatch:
         """The same mini-batch on another device."""
@@ -40,6 +43,7 @@ class MiniBatch:
             self.input_ids.to(device, non_blocking=True),
             self.attention_mask.to(device, non_blocking=True),
             self.passage_order.to(device, non_blocking=True),
+            None if self.structure is None else self.structure.to(device, non_blocking=True),
         )
 
 
@@ -97,6 +101,9 @@ class GraphBatch:
         edge_counts: edges of every document.
         passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a
             passage encoder that is frozen.
+        section_ids: ``(passages,)``, section of every passage where documents are split into sections, counted from
+            0 in every document; None where they are not split, and each is one section.
+        chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
     """
 
     token_ids: tuple[TokenIds, ...]
@@ -108,12 +115,20 @@ class GraphBatch:
     node_counts: tuple[int, ...]
     edge_counts: tuple[int, ...]
     passage_vectors: Tensor | None = None
+    section_ids: Tensor | None = None
+    chunk_ids: Tensor | None = None
 
     @classmethod
-    def from_documents(cls, documents: Sequence[SegmentedDocument], graph_kind: str, window: int = 2) -> GraphBatch:
-        """Build the graphs of segmented documents and put them into one batch."""
+    def from_documents(
+        cls, documents: Sequence[SegmentedDocument], graph_kind: str, window: int = 2, *, split: bool = False
+    ) -> GraphBatch:
+        """Build the graphs of segmented documents and put them into one batch, split into their sections or not."""
         graphs = [build_graph(document, graph_kind, window=window) for document in documents]
-        return cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
+        batch = cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
+        if not split:
+            return batch
+        ids = [section_ids([passage.section for passage in document.passages]) for document in documents]
+        return replace(batch, section_ids=torch.from_numpy(np.concatenate(ids)))
 
     @classmethod
     def from_graphs(cls, graphs: Sequence[DocumentGraph], token_ids: tuple[TokenIds, ...] = ()) -> GraphBatch:
@@ -172,6 +187,20 @@ class GraphBatch:
         return self.node_kind == NodeKind.QUERY
 
     @property
+    def structure(self) -> Tensor:
+        """Section id and chunk id of every passage, ``(passages, 2)``: its place in the structure of its document."""
+        document_of = self.document_of[self.is_passage]
+        sections = torch.zeros_like(document_of) if self.section_ids is None else self.section_ids
+        if self.chunk_ids is not None:
+            return torch.stack([sections, self.chunk_ids], dim=1)
+        stride = int(sections.max()) + 1 if len(sections) else 1
+        keys, order = torch.sort(document_of * stride + sections, stable=True)
+        _, run, lengths = torch.unique_consecutive(keys, return_inverse=True, return_counts=True)
+        starts = lengths.cumsum(0) - lengths
+        places = torch.arange(len(keys), device=keys.device) - starts[run]
+        return torch.stack([sections, torch.empty_like(places).scatter(0, order, places)], dim=1)
+
+    @property
     def is_readout_edge(self) -> Tensor:
         """Which edges belong to the readout rather than to the graph, ``(edges,)``."""
         return self.edge_kind == EdgeKind.READOUT
@@ -186,6 +215,8 @@ class GraphBatch:
             edge_index=self.edge_index.to(device),
             edge_kind=self.edge_kind.to(device),
             passage_vectors=None if self.passage_vectors is None else self.passage_vectors.to(device),
+            section_ids=None if self.section_ids is None else self.section_ids.to(device),
+            chunk_ids=None if self.chunk_ids is None else self.chunk_ids.to(device),
         )
 
     def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
@@ -208,6 +239,9 @@ class GraphBatch:
     def _slice(self, first: int, last: int) -> GraphBatch:
         nodes = slice(sum(self.node_counts[:first]), sum(self.node_counts[:last]))
         edges = slice(sum(self.edge_counts[:first]), sum(self.edge_counts[:last]))
+        passages = slice(0, 0)
+        if self.section_ids is not None or self.chunk_ids is not None:
+            passages = slice(*(int(self.is_passage[:node].sum()) for node in (nodes.start, nodes.stop)))
         return GraphBatch(
             token_ids=(),
             node_kind=self.node_kind[nodes],
@@ -217,10 +251,21 @@ class GraphBatch:
             edge_kind=self.edge_kind[edges],
             node_counts=self.node_counts[first:last],
             edge_counts=self.edge_counts[first:last],
+            section_ids=None if self.section_ids is None else self.section_ids[passages],
+            chunk_ids=None if self.chunk_ids is None else self.chunk_ids[passages],
         )
 
-    def mini_batches(self, token_budget: int, pad_token_id: int) -> Iterator[MiniBatch]:
-        """Pack the passages of all documents by token budget (see :func:`pack_by_tokens`)."""
+    def mini_batches(
+        self, token_budget: int, pad_token_id: int, *, with_structure: bool = False
+    ) -> Iterator[MiniBatch]:
+        """Pack the passages of all documents by token budget (see :func:`pack_by_tokens`).
+
+        Args:
+            token_budget: most cells of a mini-batch.
+            pad_token_id: what stands in the padding.
+            with_structure: whether mini-batches say where their passages stand in their documents.
+        """
+        structure = self.structure if with_structure else None
         lengths = [len(ids) for ids in self.token_ids]
         for positions in pack_by_tokens(lengths, token_budget):
             width = lengths[positions[0]]
@@ -230,4 +275,19 @@ class GraphBatch:
                 ids = self.token_ids[position]
                 input_ids[row, : len(ids)] = ids
                 mask[row, : len(ids)] = 1
-            yield MiniBatch(torch.from_numpy(input_ids), torch.from_numpy(mask), torch.from_numpy(positions))
+            rows = torch.from_numpy(positions)
+            places = None if structure is None else structure[rows.to(structure.device)]
+            yield MiniBatch(torch.from_numpy(input_ids), torch.from_numpy(mask), rows, places)
+
+
+def section_ids(sections: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Count the sections of a document from 0 in the order in which they come, those without passages left out.
+
+    Args:
+        sections: section of every passage, in reading order.
+
+    Returns:
+        ``(passages,)``.
+    """
+    order: dict[int, int] = {}
+    return np.array([order.setdefault(int(section), len(order)) for section in sections], dtype=np.int64)

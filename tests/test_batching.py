@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphdoc.batching import GraphBatch, pack_by_tokens
+from graphdoc.batching import GraphBatch, pack_by_tokens, section_ids
 from graphdoc.graph_kinds import GRAPH_KINDS, EdgeKind
 from graphdoc.graphs import DocumentGraph, graph_of_sections, query_graph
 
@@ -162,3 +163,39 @@ def test_a_query_is_passage_and_document_in_one() -> None:
     assert batch.is_query.tolist() == [False, False, False, True]
     assert batch.section_of[3] == 4
     assert query_graph().num_passages == 1
+
+
+def places_by_hand(document_of: list[int], sections: list[int]) -> list[list[int]]:
+    seen: dict[tuple[int, int], int] = {}
+    places = []
+    for key in zip(document_of, sections, strict=True):
+        places.append([key[1], seen.setdefault(key, 0)])
+        seen[key] += 1
+    return places
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=5), st.data())
+def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st.DataObject) -> None:
+    kinds = [data.draw(st.sampled_from([*GRAPH_KINDS, "query"] if len(one) == 1 else GRAPH_KINDS)) for one in layouts]
+    graphs = [
+        query_graph(one[0]) if kind == "query" else graph_of_sections(one, kind)
+        for one, kind in zip(layouts, kinds, strict=True)
+    ]
+    batch = GraphBatch.from_graphs(graphs)
+    document_of = [number for number, one in enumerate(layouts) for _ in one]
+    assert batch.structure.tolist() == places_by_hand(document_of, [0] * len(document_of))
+    ids = [section for one in layouts for section in one]
+    split = replace(batch, section_ids=torch.tensor(ids))
+    assert split.structure.tolist() == places_by_hand(document_of, ids)
+    chunks = torch.arange(len(ids)) + 5
+    assert replace(split, chunk_ids=chunks).structure.tolist() == [[a, b + 5] for b, a in enumerate(ids)]
+    for whole in (split, replace(split, chunk_ids=chunks)):
+        parts = [part.structure for part in whole.slices([1] * len(layouts), 2)]
+        assert len(parts) == -(-len(layouts) // 2)
+        assert torch.equal(torch.cat(parts), whole.structure)
+
+
+def test_sections_are_counted_as_they_come() -> None:
+    assert section_ids([5, 5, 2, 9, 2]).tolist() == [0, 0, 1, 2, 1]
+    assert section_ids(np.array([3])).tolist() == [0]
