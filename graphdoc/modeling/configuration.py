@@ -12,13 +12,15 @@ from ..graph_kinds import GRAPH_KINDS
 from .heads import checked_labels
 
 Pooling = Literal["cls", "mean"]
-ReadoutKind = Literal["document_node", "mean", "attention"]
+ReadoutKind = Literal["document_node", "mean", "attention", "sections"]
+SectionAggregation = Literal["lstm", "mean"]
 Similarity = Literal["cosine", "dot"]
 
 _CHOICES: dict[str, tuple[str, ...]] = {
     "pooling": get_args(Pooling),
     "graph_kind": GRAPH_KINDS,
     "readout": get_args(ReadoutKind),
+    "section_aggregation": get_args(SectionAggregation),
     "similarity": get_args(Similarity),
 }
 _LEAST = {
@@ -26,12 +28,17 @@ _LEAST = {
     "window": 1,
     "graph_layers": 0,
     "graph_heads": 1,
+    "structural_sections": 1,
+    "structural_chunks": 1,
+    "chunk_attention_heads": 0,
+    "section_lstm_size": 1,
+    "section_projection_size": 1,
     "passage_words": 1,
     "passage_tokens": 1,
     "max_passages": 1,
 }
-_MAY_BE_NONE = ("projection_size", "max_passages")
-_FLAGS = ("normalize_passages", "trained", "multi_label")
+_MAY_BE_NONE = ("projection_size", "section_projection_size", "max_passages")
+_FLAGS = ("structural_embeddings", "normalize_passages", "trained", "multi_label")
 _DROPOUTS = ("attention_dropout", "classifier_dropout")
 
 
@@ -39,9 +46,16 @@ _DROPOUTS = ("attention_dropout", "classifier_dropout")
 class DocumentConfig(PreTrainedConfig):
     """Configuration of a :class:`~graphdoc.modeling.DocumentModel`; the defaults are the Graph-RoBERTa paper's.
 
+    CoLDE is the readout ``sections`` without a graph: ``structural_embeddings=True``, ``projection_size=None``,
+    ``graph_layers=0``, ``readout="sections"``. On graph layers it is the head that compares.
+
     Args:
         encoder_config: configuration of the passage encoder, any encoder of transformers.
         backbone: name or folder the passage encoder's pretrained weights come from.
+        structural_embeddings: add learned embeddings of section and chunk to the tokens of a passage (see
+            :class:`~graphdoc.modeling.structural_embeddings.StructuralEmbeddings`).
+        structural_sections: rows of the table of sections; sections beyond it share the last row.
+        structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
         pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
@@ -50,7 +64,14 @@ class DocumentConfig(PreTrainedConfig):
         graph_layers: number T of graph attention layers (eq. 3); 0 for none.
         graph_heads: attention heads of a layer, concatenated.
         attention_dropout: dropout on attention weights in training.
-        readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes.
+        readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
+            or ``sections`` (see :class:`~graphdoc.modeling.section_readout.SectionReadout`).
+        chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
+        section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
+            or their ``mean``.
+        section_lstm_size: width of each direction of the LSTM.
+        section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
+            aggregation gives.
         similarity: ``cosine`` or ``dot``, how two vectors are compared.
         passage_words: words a passage has, about.
         passage_tokens: most tokens of a passage, special tokens included.
@@ -69,6 +90,9 @@ class DocumentConfig(PreTrainedConfig):
 
     encoder_config: dict[str, Any] | PreTrainedConfig | None = None
     backbone: str | None = None
+    structural_embeddings: bool = False
+    structural_sections: int = 8
+    structural_chunks: int = 128
     pooling: Pooling = "cls"
     projection_size: int | None = 512
     normalize_passages: bool = False
@@ -78,6 +102,10 @@ class DocumentConfig(PreTrainedConfig):
     graph_heads: int = 2
     attention_dropout: float = 0.0
     readout: ReadoutKind = "document_node"
+    chunk_attention_heads: int = 4
+    section_aggregation: SectionAggregation = "lstm"
+    section_lstm_size: int = 256
+    section_projection_size: int | None = 256
     similarity: Similarity = "cosine"
     passage_words: int = 100
     passage_tokens: int = 256
@@ -96,11 +124,14 @@ class DocumentConfig(PreTrainedConfig):
         """
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         self._check_values()
-        if self.graph_layers and self.hidden_size % self.graph_heads:
-            raise ValueError(
-                f"node width {self.hidden_size} is not a multiple of graph_heads={self.graph_heads}; "
-                "change graph_heads or projection_size"
-            )
+        heads = {"graph_heads": self.graph_layers > 0, "chunk_attention_heads": self.readout == "sections"}
+        for name in (name for name, is_used in heads.items() if is_used):
+            count = getattr(self, name)
+            if count and self.node_size % count:
+                raise ValueError(
+                    f"node width {self.node_size} is not a multiple of {name}={count}; "
+                    f"change {name} or projection_size"
+                )
 
     # ``strict`` checks no types where annotations are postponed, so that settings from files are checked here.
     def _check_values(self) -> None:
@@ -128,6 +159,14 @@ class DocumentConfig(PreTrainedConfig):
             self.labels = checked_labels(self.labels, self.multi_label)
 
     @property
-    def hidden_size(self) -> int:
-        """Width of nodes and of document vectors."""
+    def node_size(self) -> int:
+        """Width of nodes, and so of passage vectors."""
         return self.projection_size or int(self.encoder_config.hidden_size)  # type: ignore[union-attr]
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of document vectors, and of section vectors; that of nodes but for the readout ``sections``."""
+        if self.readout != "sections":
+            return self.node_size
+        aggregated = 2 * self.section_lstm_size if self.section_aggregation == "lstm" else self.node_size
+        return self.section_projection_size or aggregated

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch_geometric.nn import Linear as GraphLinear
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
-from ..batching import GraphBatch
+from ..batching import GraphBatch, MiniBatch
 from ..graph_kinds import NodeKind
 from .configuration import DocumentConfig
 from .graph_attention import Form, GraphAttentionStack
@@ -21,6 +21,8 @@ from .heads import ClassificationHead, checked_labels
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
 from .readout import Readout, mean_by_group
+from .section_readout import SectionReadout, SectionVectors
+from .structural_embeddings import StructuralEmbeddings
 
 # Small blocks stay in a processor's cache; accelerators want large ones.
 TOKEN_BUDGET = {"cpu": 2048}
@@ -44,20 +46,31 @@ class DocumentModel(PreTrainedModel):
     _supports_flash_attn = True
     _supports_flex_attn = True
     _supports_attention_backend = True
-    _keep_in_fp32_modules_strict = [r"^projection\.", r"^graph\.", r"^readout\.", r"^head\."]  # noqa: RUF012
+    _keep_in_fp32_modules_strict = [  # noqa: RUF012
+        *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.")
+    ]
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
         encoder_config = config.encoder_config
         assert encoder_config is not None and not isinstance(encoder_config, dict)
         self.passage_encoder = PassageEncoder(encoder_config, config.pooling)
+        self.structural_embeddings = (
+            StructuralEmbeddings(
+                config.structural_sections, config.structural_chunks, self.passage_encoder.embedding_size
+            )
+            if config.structural_embeddings
+            else None
+        )
         self.projection = (
             nn.Linear(encoder_config.hidden_size, config.projection_size) if config.projection_size else None
         )
         self.graph = GraphAttentionStack(
-            config.hidden_size, config.graph_layers, config.graph_heads, config.attention_dropout
+            config.node_size, config.graph_layers, config.graph_heads, config.attention_dropout
         )
-        self.readout = Readout(config.readout, config.hidden_size)
+        self.readout = (
+            SectionReadout(config) if config.readout == "sections" else Readout(config.readout, config.node_size)
+        )
         self.head = (
             ClassificationHead(config.hidden_size, len(config.labels), config.classifier_dropout)
             if config.labels
@@ -74,12 +87,17 @@ class DocumentModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, GraphLinear):
             init.xavier_uniform_(module.weight)
-        elif module is self.projection:
+        elif module is self.projection or (
+            isinstance(self.readout, SectionReadout) and module in self.readout.linear_layers
+        ):
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
         elif self.head is not None and module is self.head.linear:
             init.normal_(module.weight, std=HEAD_SPREAD)
             init.zeros_(module.bias)
+        elif isinstance(module, StructuralEmbeddings):
+            init.zeros_(module.sections)
+            init.zeros_(module.chunks)
         else:
             super()._init_weights(module)  # type: ignore[no-untyped-call]
 
@@ -145,19 +163,37 @@ class DocumentModel(PreTrainedModel):
         """
         if batch.passage_vectors is not None:
             return batch.passage_vectors
-        device = self.device
-        budget = token_budget or token_budget_of(device)
-        padding = self.config.encoder_config.pad_token_id or 0
         vectors: list[Tensor] = []
         order: list[Tensor] = []
-        for mini_batch in batch.mini_batches(budget, padding):
-            moved = mini_batch.to(device)
-            vectors.append(self.passage_encoder(moved.input_ids, moved.attention_mask))
-            order.append(moved.passage_order)
+        for mini_batch in self.mini_batches(batch, token_budget):
+            vectors.append(self.encode_mini_batch(mini_batch))
+            order.append(mini_batch.passage_order)
             if progress is not None:
                 progress(len(mini_batch.passage_order))
-        positions = torch.cat(order)
+        positions = torch.cat(order).to(self.device)
         return torch.cat(vectors)[torch.argsort(positions)]
+
+    def mini_batches(self, batch: GraphBatch, token_budget: int | None = None) -> Iterator[MiniBatch]:
+        """Pack the passages of a batch as :meth:`encode_mini_batch` takes them."""
+        budget = token_budget or token_budget_of(self.device)
+        padding = self.config.encoder_config.pad_token_id or 0
+        return batch.mini_batches(budget, padding, with_structure=self.structural_embeddings is not None)
+
+    def encode_mini_batch(self, mini_batch: MiniBatch) -> Tensor:
+        """Run the transformer over one mini-batch, wherever it is; pooled vectors, ``(passages, encoder hidden)``."""
+        moved = mini_batch.to(self.device)
+        added = None
+        if self.structural_embeddings is not None:
+            assert moved.structure is not None
+            added = self.structural_embeddings(moved.structure)
+        vectors: Tensor = self.passage_encoder(moved.input_ids, moved.attention_mask, added)
+        return vectors
+
+    @property
+    def trains_passage_vectors(self) -> bool:
+        """Whether anything that is trained lies below the passage vectors."""
+        below = (self.passage_encoder, self.structural_embeddings)
+        return any(parameter.requires_grad for part in below if part for parameter in part.parameters())
 
     def encode_graphs(
         self, passage_vectors: Tensor, batch: GraphBatch, output_attention: bool = False, form: Form = "auto"
@@ -177,17 +213,33 @@ class DocumentModel(PreTrainedModel):
             initial = self.initial_nodes(passage_vectors.float(), batch)
             nodes, attention, inputs = self.graph(initial, batch, output_attention, form)
             nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
-            documents, weights = self.readout(nodes, batch)
-            logits = None if self.head is None else self.head(documents)
+            passages = nodes[batch.is_passage]
+            output = self._read_out(nodes, passages, batch, output_attention)
+            logits = None if self.head is None else self.head(output["documents"])
         return DocumentOutput(
-            documents=documents,
-            passages=nodes[batch.is_passage],
+            **output,
+            passages=passages,
             nodes=nodes,
-            readout_weights=weights,
             attention=tuple(attention) if output_attention else None,
             layer_inputs=tuple(inputs) if output_attention else None,
             logits=logits,
         )
+
+    def _read_out(
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool
+    ) -> dict[str, Tensor | None]:
+        """The part of the output that the readout gives."""
+        if isinstance(self.readout, SectionReadout):
+            read: SectionVectors = self.readout(passages, batch, output_attention)
+            return {
+                "documents": read.documents,
+                "sections": read.sections,
+                "document_of_section": read.document_of,
+                "chunk_pairs": read.pairs,
+                "chunk_attention": read.weights,
+            }
+        documents, weights = self.readout(nodes, batch)
+        return {"documents": documents, "readout_weights": weights}
 
     def initial_passages(self, passage_vectors: Tensor) -> Tensor:
         """Initial passage nodes (eq. 1): ``tanh(W x + b)``, or the vectors themselves without a projection.

@@ -14,13 +14,19 @@ class DocumentOutput(ModelOutput):
 
     Args:
         documents: ``(documents, hidden)``, document vectors.
-        passages: ``(passages, hidden)``, passage nodes after the last graph layer, document after document.
-        nodes: ``(nodes, hidden)``, all nodes after the last graph layer.
+        passages: ``(passages, node size)``, passage nodes after the last graph layer, document after document.
+        nodes: ``(nodes, node size)``, all nodes after the last graph layer.
         readout_weights: ``(passages,)``, weight of every passage in its document's readout, summing to 1 over a
-            document; None for the document-node readout.
+            document; None for readouts that are no weighted mean of passages.
         attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
             summing to 1 over the edges of one target; None unless asked for.
-        layer_inputs: ``(nodes, hidden)`` for every graph layer, what went in; None unless attention is asked for.
+        layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.
+        sections: ``(sections, hidden)``, section vectors of unit length, document after document; only for the readout
+            ``sections``, like all that follows.
+        document_of_section: ``(sections,)``, position of every section's document in the batch.
+        chunk_pairs: ``(2, pairs)``, passages that chunkwise attention looks at, above those that look; None unless
+            attention is asked for.
+        chunk_attention: ``(pairs, heads)``, its weights, summing to 1 over the pairs of one passage that looks.
         logits: ``(documents, classes)`` in fp32; None for a model without head.
     """
 
@@ -30,4 +36,8 @@ class DocumentOutput(ModelOutput):
     readout_weights: Tensor | None = None
     attention: tuple[Tensor, ...] | None = None
     layer_inputs: tuple[Tensor, ...] | None = None
+    sections: Tensor | None = None
+    document_of_section: Tensor | None = None
+    chunk_pairs: Tensor | None = None
+    chunk_attention: Tensor | None = None
     logits: Tensor | None = None

@@ -24,17 +24,27 @@ class PassageEncoder(nn.Module):
         self.transformer = AutoModel.from_config(copy.deepcopy(config), **pooler_options(config))
         self.pooling = pooling
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+    @property
+    def embedding_size(self) -> int:
+        """Width of an input embedding; in some encoders not that of a passage vector."""
+        return int(self.transformer.get_input_embeddings().weight.shape[1])
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, added: Tensor | None = None) -> Tensor:
         """Encode passages.
 
         Args:
             input_ids: ``(passages, tokens)``.
             attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
+            added: ``(passages, embedding)``, what is added to the input embeddings of all tokens of a passage.
 
         Returns:
             Passage vectors in fp32, ``(passages, encoder hidden)``.
         """
-        hidden: Tensor = self.transformer(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        inputs = {"input_ids": input_ids}
+        if added is not None:
+            embeddings = self.transformer.get_input_embeddings()(input_ids)
+            inputs = {"inputs_embeds": embeddings + added.unsqueeze(1).to(embeddings.dtype)}
+        hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
         with torch.autocast(hidden.device.type, enabled=False):
             if self.pooling == "cls":
                 return hidden[:, 0].float()

@@ -13,7 +13,6 @@ from torch import Tensor
 from ..batching import GraphBatch, MiniBatch
 from ..losses import GradientCache
 from ..modeling import DocumentModel
-from ..modeling.document_model import token_budget_of
 from .objectives import Objective
 from .training_batch import TrainingBatch
 
@@ -81,14 +80,11 @@ class CachedStep:
             The loss and what is worth logging.
         """
         moved = batch.to(self.model.device)
-        encodes_twice = moved.graphs.passage_vectors is None and any(
-            parameter.requires_grad for parameter in self.model.passage_encoder.parameters()
-        )
-        if not encodes_twice:
+        if moved.graphs.passage_vectors is not None or not self.model.trains_passage_vectors:
             with torch.no_grad(), self.precision():
                 vectors = self.model.encode_passages(moved.graphs, self.token_budget)
             return self._graphs_and_loss(vectors, moved)
-        mini_batches = list(self._mini_batches(moved.graphs))
+        mini_batches = list(self.model.mini_batches(moved.graphs, self.token_budget))
         cache = GradientCache(self._encode, self.keep_activations, lambda passages: passages.input_ids.numel())
         encoded = cache.forward(mini_batches)
         order = torch.cat([mini_batch.passage_order for mini_batch in mini_batches])
@@ -96,16 +92,9 @@ class CachedStep:
         cache.backward()
         return output
 
-    def _mini_batches(self, graphs: GraphBatch) -> Any:
-        config = self.model.config
-        budget = self.token_budget or token_budget_of(self.model.device)
-        return graphs.mini_batches(budget, config.encoder_config.pad_token_id or 0)
-
     def _encode(self, mini_batch: MiniBatch) -> Tensor:
-        moved = mini_batch.to(self.model.device)
         with self.precision():
-            vectors: Tensor = self.model.passage_encoder(moved.input_ids, moved.attention_mask)
-        return vectors
+            return self.model.encode_mini_batch(mini_batch)
 
     def _graphs_and_loss(self, vectors: Tensor, batch: TrainingBatch) -> StepOutput:
         """Everything above the transformer: once and whole where it fits, else in slices of documents."""
@@ -130,7 +119,7 @@ class CachedStep:
     def _costs(self, graphs: GraphBatch) -> list[int]:
         """Numbers of a tensor of a graph layer, for every document."""
         config = self.model.config
-        return [nodes * config.hidden_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
+        return [nodes * config.node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
 
     def _encode_slice(self, part: tuple[GraphBatch, Tensor]) -> Tensor:
         graphs, vectors = part

@@ -115,9 +115,14 @@ def prepare_passage_vectors(
         The vectors.
 
     Raises:
-        ModelError: the precision does not fit the model, or the model gives vectors that are no numbers.
+        ModelError: the precision does not fit the model, or its vectors depend on more than tokens or are no numbers.
         OutputError: the vectors cannot be written, or another process has stopped.
     """
+    if model.structural_embeddings is not None:
+        raise ModelError(
+            "structural_embeddings change passage vectors with the sections that are drawn, so that a frozen passage "
+            "encoder has no lasting ones; set structural_embeddings to false, or tune to lora or full"
+        )
     hidden_size = int(model.config.encoder_config.hidden_size)
     fingerprint = _fingerprint(corpus, model, precision)
     folder = corpus.folder / f"passage-vectors-{fingerprint}"

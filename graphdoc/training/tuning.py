@@ -47,7 +47,7 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None =
     Args:
         model: the model, changed in place.
         tune: ``full`` trains the passage encoder, ``lora`` adds low-rank updates to it and trains those, ``frozen``
-            leaves it alone.
+            leaves it alone, with the structural embeddings that it is given.
         lora: settings for ``lora``.
 
     Raises:
@@ -60,6 +60,8 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None =
     model.requires_grad_(True)
     if tune != "full":
         model.passage_encoder.requires_grad_(False)
+    if tune == "frozen" and model.structural_embeddings is not None:
+        model.structural_embeddings.requires_grad_(False)
     if tune == "lora":
         _add_low_rank_updates(model, lora or LoraSettings())
     if not any(parameter.requires_grad for parameter in model.parameters()):

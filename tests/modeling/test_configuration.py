@@ -11,6 +11,9 @@ from graphdoc.modeling import DocumentConfig
 
 SETTINGS: dict[str, Any] = {
     "backbone": "someone/encoder",
+    "structural_embeddings": True,
+    "structural_sections": 3,
+    "structural_chunks": 20,
     "pooling": "mean",
     "projection_size": None,
     "normalize_passages": True,
@@ -19,7 +22,11 @@ SETTINGS: dict[str, Any] = {
     "graph_layers": 3,
     "graph_heads": 4,
     "attention_dropout": 0.25,
-    "readout": "attention",
+    "readout": "sections",
+    "chunk_attention_heads": 2,
+    "section_aggregation": "mean",
+    "section_lstm_size": 10,
+    "section_projection_size": 30,
     "similarity": "dot",
     "passage_words": 80,
     "passage_tokens": 128,
@@ -52,7 +59,7 @@ def test_every_setting_survives_a_file(tmp_path: Path, tiny_encoder_config, enco
     assert type(loaded.encoder_config) is type(encoder_config)
     assert loaded.encoder_config.to_dict() == encoder_config.to_dict()
     assert loaded.to_dict() == config.to_dict()
-    assert loaded.hidden_size == encoder_config.hidden_size
+    assert (loaded.node_size, loaded.hidden_size) == (encoder_config.hidden_size, 30)
 
 
 def test_an_encoder_config_may_be_a_mapping() -> None:
@@ -75,7 +82,7 @@ def test_files_hold_plain_values(tmp_path: Path) -> None:
     [
         ({"graph_kind": "ring"}, "graph_kind='ring' is unknown; use one of full, section, window, hierarchical"),
         ({"pooling": "max"}, "pooling='max' is unknown; use one of cls, mean"),
-        ({"readout": "sum"}, "readout='sum' is unknown; use one of document_node, mean, attention"),
+        ({"readout": "sum"}, "readout='sum' is unknown; use one of document_node, mean, attention, sections"),
         ({"similarity": 3}, "similarity=3 is unknown; use one of cosine, dot"),
         ({"window": 0}, "window=0 must be a whole number of at least 1"),
         ({"window": "3"}, "window='3' must be a whole number of at least 1"),
@@ -96,9 +103,21 @@ def test_files_hold_plain_values(tmp_path: Path) -> None:
         ({"classifier_dropout": True}, "classifier_dropout=True must be a number of at least 0 and below 1"),
         ({"labels": "rice"}, "labels='rice' must be a list of names, or None for a model without head"),
         ({"labels": ["rice"]}, "labels=['rice'] are too few; give two names, or with multi_label at least one"),
+        ({"structural_embeddings": 1}, "structural_embeddings=1 must be true or false"),
+        ({"structural_sections": 0}, "structural_sections=0 must be a whole number of at least 1"),
+        ({"structural_chunks": None}, "structural_chunks=None must be a whole number of at least 1"),
+        ({"chunk_attention_heads": -1}, "chunk_attention_heads=-1 must be a whole number of at least 0"),
+        ({"section_aggregation": "max"}, "section_aggregation='max' is unknown; use one of lstm, mean"),
+        ({"section_lstm_size": 0}, "section_lstm_size=0 must be a whole number of at least 1"),
+        ({"section_projection_size": 0}, "section_projection_size=0 must be a whole number of at least 1 or None"),
         (
             {"graph_heads": 3},
             "node width 512 is not a multiple of graph_heads=3; change graph_heads or projection_size",
+        ),
+        (
+            {"readout": "sections", "chunk_attention_heads": 5},
+            "node width 512 is not a multiple of chunk_attention_heads=5; change chunk_attention_heads or "
+            "projection_size",
         ),
     ],
 )
@@ -110,6 +129,24 @@ def test_wrong_values_are_named_in_one_line(settings: dict[str, Any], message: s
 
 def test_heads_do_not_matter_without_layers() -> None:
     assert DocumentConfig(graph_layers=0, graph_heads=3).graph_heads == 3
+    assert DocumentConfig(chunk_attention_heads=5).chunk_attention_heads == 5
+    assert DocumentConfig(readout="sections", chunk_attention_heads=0).chunk_attention_heads == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "width"),
+    [
+        ({}, 256),
+        ({"section_projection_size": None}, 512),
+        ({"section_projection_size": None, "section_lstm_size": 100}, 200),
+        ({"section_projection_size": None, "section_aggregation": "mean"}, 600),
+        ({"section_projection_size": 40, "section_aggregation": "mean"}, 40),
+    ],
+)
+def test_vectors_of_sections_have_a_width_of_their_own(settings: dict[str, Any], width: int) -> None:
+    config = DocumentConfig(readout="sections", projection_size=600, **settings)
+    assert (config.node_size, config.hidden_size) == (600, width)
+    assert DocumentConfig(projection_size=600, **settings).hidden_size == 600
 
 
 def test_unknown_encoder_types_are_refused() -> None:

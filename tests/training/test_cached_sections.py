@@ -1,0 +1,117 @@
+"""Gradient caching at chunk vectors, with CoLDE's parts around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_cached_step import assert_equal_gradients, gradients
+from torch import Tensor
+
+from graphdoc.batching import GraphBatch
+from graphdoc.graphs import graph_of_sections
+from graphdoc.losses import LossOutput
+from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
+from graphdoc.training.cached_step import CachedStep
+from graphdoc.training.training_batch import TrainingBatch
+
+
+@dataclass(frozen=True)
+class ProductsOfSections:
+    """A loss in which every section meets every other."""
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        assert output.sections is not None
+        return output.sections
+
+    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+        return LossOutput((rows @ rows.T / 0.5).logsumexp(dim=1).mean(), {})
+
+
+@pytest.fixture
+def make_model(tiny_encoder_config: Callable[..., Any]) -> Callable[..., DocumentModel]:
+    """Makes CoLDE with dropout, ready to train."""
+
+    def make(**settings: Any) -> DocumentModel:
+        encoder = tiny_encoder_config(
+            "bert", hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2, initializer_range=0.1
+        )
+        sizes = {"projection_size": None, "section_lstm_size": 12, "section_projection_size": 8}
+        colde = {"structural_embeddings": True, "graph_layers": 0, "readout": "sections", **sizes}
+        config = DocumentConfig(encoder_config=encoder, **{**colde, **settings})
+        model = DocumentModel(config).train()
+        for table in model.structural_embeddings.parameters():
+            torch.nn.init.normal_(table, std=0.2)
+        return model
+
+    return make
+
+
+@pytest.fixture
+def batch(training_examples: Any) -> TrainingBatch:
+    """Documents split into sections of uneven lengths."""
+    examples = training_examples(7)
+    graphs = GraphBatch.from_graphs(
+        [graph_of_sections(example.sections.tolist(), "section") for example in examples],
+        tuple(ids for example in examples for ids in example.token_ids),
+    )
+    sections = np.concatenate([np.arange(len(example.sections)) // 3 for example in examples])
+    assert len(set(sections.tolist())) == 3
+    targets = torch.arange(len(examples))
+    split = replace(graphs, section_ids=torch.from_numpy(sections))
+    return TrainingBatch(split, tuple(example.id for example in examples), targets)
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+@pytest.mark.parametrize("aggregation", ["lstm", "mean"])
+@pytest.mark.parametrize("budget", [41, 97, 100_000])
+def test_gradients_are_those_of_plain_autograd(
+    make_model: Callable[..., DocumentModel], batch: TrainingBatch, layers: int, aggregation: str, budget: int
+) -> None:
+    model = make_model(graph_layers=layers, section_aggregation=aggregation)
+    objective = ProductsOfSections()
+    torch.manual_seed(5)
+    output = model.encode_graphs(model.encode_passages(batch.graphs, budget), batch.graphs)
+    expected_loss = objective.loss(objective.rows(output), batch).loss
+    expected_loss.backward()
+    expected = gradients(model)
+    assert {"structural_embeddings.sections", "structural_embeddings.chunks"} <= expected.keys()
+
+    torch.manual_seed(5)
+    step = CachedStep(model, objective, token_budget=budget)(batch)
+
+    assert step.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
+    assert_equal_gradients(gradients(model), expected)
+
+
+@pytest.mark.parametrize("graph_numbers", [1, 300])
+def test_slices_of_documents_change_nothing(
+    make_model: Callable[..., DocumentModel], batch: TrainingBatch, graph_numbers: int
+) -> None:
+    model = make_model(graph_layers=1)
+    step = CachedStep(model, ProductsOfSections(), token_budget=80, graph_numbers=graph_numbers)
+    assert len(list(batch.graphs.slices(step._costs(batch.graphs), graph_numbers))) > 1
+    torch.manual_seed(5)
+    CachedStep(model, ProductsOfSections(), token_budget=80)(batch)
+    expected = gradients(model)
+
+    torch.manual_seed(5)
+    step(batch)
+
+    assert_equal_gradients(gradients(model), expected)
+
+
+def test_tables_learn_also_where_the_encoder_stands_still(
+    make_model: Callable[..., DocumentModel], batch: TrainingBatch
+) -> None:
+    model = make_model()
+    model.passage_encoder.requires_grad_(False)
+    model.passage_encoder.eval()
+    CachedStep(model, ProductsOfSections(), token_budget=80)(batch)
+    found = gradients(model)
+    assert not any("transformer" in name for name in found)
+    assert float(found["structural_embeddings.sections"].abs().max()) > 0
