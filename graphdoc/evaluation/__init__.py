@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from ..readers.pair_files import LabelledPair
 from .baselines import first_chunk_encoder, untrained_mean
 from .cluster_evaluation import ClusterEvaluation, EvaluationScores, LabelledVectors
 from .clustering import ClusteringScores, SeedScores, cluster, purity
 from .linear_probe import ProbeScores, linear_probe
-from .pairs import LabelledPair, pair_auc, read_pairs
+from .pairs import pair_auc, read_pairs
 
 __all__ = [
     "ClusterEvaluation",

@@ -15,10 +15,11 @@ from ..coverage_totals import CoverageTotals
 from ..devices import Precision
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
+from ..readers.pair_files import LabelledPair
 from .clustering import ClusteringScores, cluster, require_labels
 from .labels import ReadyDocument, label_of, plain_document, require_known
 from .linear_probe import ProbeScores, linear_probe
-from .pairs import LabelledPair, pair_auc, require_ids
+from .pairs import pair_auc, require_ids
 
 Vectors = npt.NDArray[np.float32]
 

@@ -42,6 +42,11 @@ class DocumentBatches(Sampler[list[Place]]):
         self._rank, self._processes = rank, processes
         self._epoch = 0
 
+    @property
+    def epoch(self) -> int:
+        """The epoch whose batches follow."""
+        return self._epoch
+
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch whose batches follow."""
         self._epoch = epoch
@@ -52,7 +57,10 @@ class DocumentBatches(Sampler[list[Place]]):
 
     def __iter__(self) -> Iterator[list[Place]]:
         """The batches of the epoch: of each, the places of this process's documents."""
-        epoch = self._epoch
+        return self.of_epoch(self._epoch)
+
+    def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
+        """The batches of any epoch."""
         for rows in self._draw(random_generator(self._seed, "order", epoch)):
             yield [(epoch, int(row)) for row in self._share(rows)]
 

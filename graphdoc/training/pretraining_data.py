@@ -127,10 +127,12 @@ class StoredData:
         except ValueError as error:
             raise SettingsError(f"{error}; use fewer processes or a larger batch_size") from error
         self.batch_size = batches.batch_size
-        self.loader: DataLoader[Any] = EpochLoader(self.corpus, batches, collator, training.loading_processes)
+        self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
+        self.loader: DataLoader[Any] = EpochLoader(
+            self.corpus, batches, collator, training.loading_processes, steps=self.steps
+        )
         self.held_out = self._held_out_batches(held_out, collator, training.batch_size)
         self._held_out_documents = len(held_out)
-        self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
 
     @property
     def report(self) -> CorpusReport:

@@ -27,6 +27,7 @@ from .distributed import broadcast_weights, mean_over_processes, reduce_gradient
 from .progress import ProgressBar, RunLog, Stopping
 from .run_folder import ids_file, write_ids
 from .settings import TrainingSettings
+from .training_data import EpochLoader
 
 Evaluation = Callable[[], Mapping[str, float]]
 
@@ -126,6 +127,8 @@ class DocumentTrainer(Trainer):
             result = super().train(resume_from_checkpoint)
         finally:
             self._stopping.restore()
+            if isinstance(self._loader, EpochLoader):
+                self._loader.close()
         if self.state.best_model_checkpoint is not None:
             self._checkpoints.load_weights(Path(self.state.best_model_checkpoint))
         return result

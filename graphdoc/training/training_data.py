@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, count, islice
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..sampling import DocumentBatches, Place
 from .training_batch import TrainingBatch, TrainingExample
@@ -39,26 +40,84 @@ class EpochExamples(Dataset[tuple[TrainingExample, int, int]]):
         return self._corpus[row], epoch, row
 
 
-class EpochLoader(DataLoader[Any]):
-    """Loads the batches of an epoch ahead, in worker processes."""
+class RunBatches(Sampler[list[Place]]):
+    """The batches of a run from a step on, epoch after epoch.
 
-    def __init__(self, corpus: Corpus, batches: DocumentBatches, collate: Collate, workers: int = 0) -> None:
-        super().__init__(
-            EpochExamples(corpus),
-            batch_sampler=batches,
-            collate_fn=collate,
-            num_workers=workers,
-            persistent_workers=workers > 0,
-            prefetch_factor=4 if workers else None,
-            worker_init_fn=_one_thread if workers else None,
+    Args:
+        batches: the batches of an epoch.
+        first: number of the first batch, counted over the epochs.
+        steps: batches of the whole run; None for a run without end.
+    """
+
+    def __init__(self, batches: DocumentBatches, first: int, steps: int | None) -> None:
+        self._batches, self._first, self._steps = batches, first, steps
+
+    def __iter__(self) -> Iterator[list[Place]]:
+        """The batches, each with the places of this process's documents."""
+        epoch, done = divmod(self._first, len(self._batches))
+        onwards = islice(chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch)), done, None)
+        return islice(onwards, None if self._steps is None else max(0, self._steps - self._first))
+
+
+class EpochLoader(DataLoader[Any]):
+    """Loads batches ahead in worker processes, across the ends of epochs.
+
+    An iteration gives the batches of one epoch. Meanwhile the workers go on into the next epoch, so that its first
+    steps need not wait; no more than ``prefetch_factor`` batches of each worker are under way.
+
+    Args:
+        corpus: the documents.
+        batches: which documents make up which batch.
+        collate: makes a batch of documents.
+        workers: processes that load; with 0 batches are made when they are asked for.
+        steps: batches of the whole run, after which there are none; None for a run without end.
+    """
+
+    def __init__(
+        self, corpus: Corpus, batches: DocumentBatches, collate: Collate, workers: int = 0, *, steps: int | None = None
+    ) -> None:
+        self._options: dict[str, Any] = {
+            "collate_fn": collate,
+            "num_workers": workers,
+            "prefetch_factor": 4 if workers else None,
+            "worker_init_fn": _one_thread if workers else None,
             # Seeds of its own, or a loader would draw from the generator that dropout draws from.
-            generator=torch.Generator(),
-        )
+            "generator": torch.Generator(),
+        }
+        super().__init__(EpochExamples(corpus), batch_sampler=batches, **self._options)
+        self._batches, self._steps = batches, steps
+        # What is loaded ahead, and the number of the batch that comes next. The workers live as long as this iterator.
+        self._ahead: Iterator[TrainingBatch] | None = None
+        self._next = 0
 
     def set_epoch(self, epoch: int) -> None:
         """Choose the epoch whose batches follow."""
-        sampler: Any = self.batch_sampler
-        sampler.set_epoch(epoch)
+        self._batches.set_epoch(epoch)
+
+    def __iter__(self) -> Any:
+        """The batches of the epoch; what is left of an iteration before it is dropped."""
+        first = self._batches.epoch * len(self)
+        if self._ahead is None or self._next != first:
+            self.close()
+            onwards = RunBatches(self._batches, first, self._steps)
+            self._ahead, self._next = iter(DataLoader(self.dataset, batch_sampler=onwards, **self._options)), first
+        return self._epoch(first)
+
+    def close(self) -> None:
+        """End the workers and drop what they have loaded."""
+        self._ahead = None
+
+    def _epoch(self, first: int) -> Iterator[TrainingBatch]:
+        # The iterator is never held here, so that closing the loader ends its workers even while this is under way.
+        for step in range(first, first + len(self)):
+            if self._ahead is None or self._next != step:
+                return
+            # Counted before it comes: after an error the batches on their way are not those of the step.
+            self._next += 1
+            batch = next(self._ahead, None)
+            if batch is None:
+                return
+            yield batch
 
 
 def _one_thread(_: int) -> None:

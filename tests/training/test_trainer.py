@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,12 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
         return DocumentTrainer(
             model,
             CachedStep(model, ViewContrast(InfoNCE("cosine", 0.2)), token_budget=200),
-            EpochLoader(corpus, EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed), collate),
+            EpochLoader(
+                corpus,
+                EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed),
+                collate,
+                settings.loading_processes,
+            ),
             settings,
             checkpoints,
             processes,
@@ -148,12 +154,36 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def _failing(step: Any, at: int) -> Any:
+def test_a_run_with_loading_processes_is_the_same_and_ends_them(make_trainer: Any, tmp_path: Path) -> None:
+    undisturbed = make_trainer(tmp_path / "a", epochs=3)
+    undisturbed.train()
+    interrupted = make_trainer(tmp_path / "b", epochs=3, loading_processes=2)
+    others = set(active_children())
+    loading: list[int] = []
+    interrupted._step = _failing(interrupted._step, at=8, before=lambda: loading.append(len(active_children())))
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.train()
+    assert loading == [len(others) + 2] * 8
+    assert set(active_children()) == others
+
+    # From the middle of the second epoch on into the third.
+    resumed = make_trainer(tmp_path / "b", epochs=3, loading_processes=2)
+    assert resumed._checkpoints.last == tmp_path / "b" / "checkpoint-6"
+    resumed.train(str(resumed._checkpoints.last))
+
+    assert set(active_children()) == others
+    assert losses(tmp_path / "b") == losses(tmp_path / "a")
+    assert len(losses(tmp_path / "a")) == 15
+    assert all(torch.equal(weight, weights(resumed)[name]) for name, weight in weights(undisturbed).items())
+
+
+def _failing(step: Any, at: int, before: Callable[[], None] = lambda: None) -> Any:
     calls = 0
 
     def call(batch: Any) -> Any:
         nonlocal calls
         calls += 1
+        before()
         if calls == at:
             raise KeyboardInterrupt
         return step(batch)

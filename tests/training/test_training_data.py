@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator
+from multiprocessing import active_children
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphdoc.sampling import EpochBatches
+from graphdoc.sampling.epoch_batches import Place
+from graphdoc.training.training_data import EpochLoader
+
+# Batches that a worker may have before it.
+AHEAD = 4
+
+
+class Numbers:
+    """A corpus whose documents are their rows, some of them damaged."""
+
+    def __init__(self, count: int, *, damaged: tuple[int, ...] = ()) -> None:
+        self.passage_counts = np.full(count, 3)
+        self._damaged = damaged
+
+    def __len__(self) -> int:
+        return len(self.passage_counts)
+
+    def __getitem__(self, row: int) -> Any:
+        if row in self._damaged:
+            raise OSError(f"row {row} is damaged")
+        return row
+
+
+class CountedBatches(EpochBatches):
+    """Counts the batches that were begun."""
+
+    begun = 0
+
+    def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
+        for batch in super().of_epoch(epoch):
+            self.begun += 1
+            yield batch
+
+
+def places(items: Any) -> list[Place]:
+    assert all(row == document for document, _, row in items)
+    return [(epoch, row) for _, epoch, row in items]
+
+
+def loader_of(count: int = 40, workers: int = 1, **options: Any) -> tuple[EpochLoader, CountedBatches]:
+    """A loader of batches of 8, and its batches."""
+    batches = CountedBatches(np.full(count, 3), 8, seed=1)
+    return EpochLoader(Numbers(count, **options.pop("corpus", {})), batches, places, workers, **options), batches
+
+
+def epochs_of(loader: EpochLoader, *epochs: int) -> list[list[Place]]:
+    found = []
+    for epoch in epochs:
+        loader.set_epoch(epoch)
+        found += list(loader)
+    return found
+
+
+def expected(*epochs: int, count: int = 40) -> list[list[Place]]:
+    batches = EpochBatches(np.full(count, 3), 8, seed=1)
+    return [batch for epoch in epochs for batch in batches.of_epoch(epoch)]
+
+
+@pytest.fixture(autouse=True)
+def _no_worker_is_left() -> Iterator[None]:
+    before = set(active_children())
+    yield
+    # The traceback of an error holds the frames of the iteration it came from.
+    gc.collect()
+    assert set(active_children()) == before
+
+
+def test_batches_cover_an_epoch_in_an_order_of_its_own() -> None:
+    counts = np.arange(2, 35)
+    batches = EpochBatches(counts, 8, seed=1)
+    first = list(batches)
+    batches.set_epoch(1)
+    second = list(batches)
+
+    assert [len(batch) for batch in first] == [8, 8, 8, 8] == [len(batch) for batch in second]
+    assert len({row for batch in first for _, row in batch}) == 32
+    assert {epoch for batch in second for epoch, _ in batch} == {1}
+    assert [row for _, row in first[0]] != [row for _, row in second[0]]
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_processes_share_a_batch_evenly(processes: int) -> None:
+    counts = np.random.default_rng(0).integers(2, 51, size=64)
+    whole = list(EpochBatches(counts, 16, seed=3))
+    shares = [list(EpochBatches(counts, 16, 3, rank, processes)) for rank in range(processes)]
+
+    for number, batch in enumerate(whole):
+        dealt = [place for share in shares for place in share[number]]
+        assert sorted(dealt) == sorted(batch)
+        passages = [sum(counts[row] for _, row in share[number]) for share in shares]
+        assert max(passages) - min(passages) <= counts.max()
+
+
+def test_a_corpus_smaller_than_a_batch_is_one_batch() -> None:
+    assert [len(batch) for batch in EpochBatches(np.full(5, 3), 8, seed=0)] == [5]
+    with pytest.raises(ValueError, match="a batch of 5 documents is too small for 6 processes"):
+        EpochBatches(np.full(5, 3), 8, 0, 0, 6)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 2])
+@pytest.mark.parametrize("count", [8, 43])
+def test_a_loader_gives_the_batches_of_each_epoch(workers: int, count: int) -> None:
+    loader, _ = loader_of(count, workers, steps=3 * (count // 8))
+
+    assert epochs_of(loader, 0, 1, 2) == expected(0, 1, 2, count=count)
+    loader.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_loading_goes_on_across_the_end_of_an_epoch_and_not_too_far(workers: int) -> None:
+    loader, batches = loader_of(workers=workers)
+    workers_at_work = set()
+    taken = 0
+    for epoch in range(4):
+        loader.set_epoch(epoch)
+        for batch in loader:
+            taken += 1
+            assert batch[0][0] == epoch
+            assert batches.begun == taken + workers * AHEAD
+            workers_at_work |= set(active_children())
+    assert len(workers_at_work) == workers
+    loader.close()
+
+
+def test_an_epoch_begins_with_what_was_loaded_in_the_one_before() -> None:
+    """Whoever takes no more than the batches of an epoch, as the Trainer does, never sees an iteration's end."""
+    loader, batches = loader_of()
+    for epoch in range(3):
+        loader.set_epoch(epoch)
+        iteration = iter(loader)
+        assert [next(iteration) for _ in range(len(loader))] == expected(epoch)
+    assert batches.begun == 15 + AHEAD
+    loader.close()
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_nothing_is_loaded_after_the_last_step(workers: int) -> None:
+    loader, batches = loader_of(workers=workers, steps=7)
+
+    assert epochs_of(loader, 0, 1, 2) == expected(0, 1)[:7]
+    assert batches.begun == 7
+    loader.close()
+
+
+def test_an_iteration_may_start_anywhere_and_anew() -> None:
+    loader, _ = loader_of()
+    assert epochs_of(loader, 3) == expected(3)
+    assert epochs_of(loader, 3, 1) == expected(3, 1)
+    broken_off = iter(loader)
+    assert next(broken_off) == expected(1)[0]
+    assert epochs_of(loader, 1, 2) == expected(1, 2)
+    assert list(broken_off) == []
+    loader.close()
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_after_an_error_nothing_is_out_of_step(place: int) -> None:
+    damaged = expected(1)[place][0][1]
+    loader, _ = loader_of(corpus={"damaged": (damaged,)})
+    whole = [place for place, batch in enumerate(expected(1)) if damaged not in {row for _, row in batch}]
+    loader.set_epoch(1)
+    for _ in range(2):
+        with pytest.raises(OSError, match=f"row {damaged} is damaged"):
+            list(loader)
+    iteration = iter(loader)
+    assert [next(iteration) for _ in range(place)] == [expected(1)[one] for one in whole[:place]]
+    loader.close()
+
+
+def test_closing_ends_workers_whose_batches_nobody_takes() -> None:
+    loader, _ = loader_of(workers=2)
+    before = set(active_children())
+    iteration = iter(loader)
+    next(iteration)
+    assert len(set(active_children()) - before) == 2
+    began = time.monotonic()
+    loader.close()
+
+    assert set(active_children()) == before
+    assert time.monotonic() - began < 20
+    assert list(iteration) == []
