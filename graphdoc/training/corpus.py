@@ -20,6 +20,7 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 from tqdm.auto import tqdm
 
+from ..documents import Label
 from ..errors import OutputError
 from ..files import write_text
 from ..processes import Processes
@@ -36,7 +37,7 @@ __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "graphdoc corpus"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 # What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
 # machines share, there is no telling whether another one is still at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60
@@ -83,6 +84,16 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         if not -len(self) <= number < len(self):
             raise IndexError(f"document {number} of {len(self)}")
         return self._reader[number % len(self)]
+
+    @property
+    def labels(self) -> list[Label]:
+        """Label of every document, None where it has none, ``(documents,)``."""
+        return self._reader.labels()
+
+    @property
+    def splits(self) -> list[str | None]:
+        """What the field ``split`` of every document says, ``(documents,)``."""
+        return self._reader.splits()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainingCorpus, (self.folder,)

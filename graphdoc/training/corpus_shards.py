@@ -8,6 +8,7 @@ large file is not. Both know a corpus again by a hash of pickled code and tokeni
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
+from ..documents import Label
 from ..errors import OutputError
 from .training_document import Integers, TokenisedDocument, TrainingDocument, unpack
 
@@ -46,6 +48,8 @@ class CorpusWriter:
             [
                 pa.field("id", pa.string(), nullable=False),
                 pa.field("group", pa.int64(), nullable=False),
+                pa.field("label", pa.string()),
+                pa.field("split", pa.string()),
                 pa.field("sections", pa.list_(pa.int32()), nullable=False),
                 pa.field("token_ids", pa.list_(pa.list_(self._token)), nullable=False),
             ]
@@ -87,6 +91,9 @@ class CorpusWriter:
         columns = [
             pa.array([document.id for document in documents], type=pa.string()),
             pa.array([document.group for document in documents], type=pa.int64()),
+            # Labels are strings, numbers or lists of them.
+            pa.array([None if one.label is None else json.dumps(one.label) for one in documents], type=pa.string()),
+            pa.array([document.split for document in documents], type=pa.string()),
             pa.ListArray.from_arrays(
                 pa.array(passages), pa.array(np.concatenate([document.sections for document in documents]))
             ),
@@ -158,16 +165,28 @@ class CorpusReader:
         """Passages of every document, ``(documents,)``."""
         return np.concatenate([np.diff(batch.passages).astype(np.int64) for batch in self._batches])
 
+    def labels(self) -> list[Label]:
+        """Label of every document, None where it has none, ``(documents,)``."""
+        values = [value for batch in self._batches for value in batch.labels.to_pylist()]
+        found = [None if value is None else json.loads(value) for value in values]
+        return [tuple(label) if isinstance(label, list) else label for label in found]
+
+    def splits(self) -> list[str | None]:
+        """The part of the corpus that every document belongs to, None where it does not say, ``(documents,)``."""
+        return [value for batch in self._batches for value in batch.splits.to_pylist()]
+
 
 class _Batch:
     """Some documents of a shard as arrays that lie in the file."""
 
-    __slots__ = ("groups", "ids", "passages", "sections", "token_ids", "tokens")
+    __slots__ = ("groups", "ids", "labels", "passages", "sections", "splits", "token_ids", "tokens")
 
     def __init__(self, batch: Any) -> None:
         outer = batch.column("token_ids")
         inner = outer.values
         self.ids = batch.column("id")
+        self.labels = batch.column("label")
+        self.splits = batch.column("split")
         self.groups: npt.NDArray[np.int64] = batch.column("group").to_numpy()
         self.sections: Integers = batch.column("sections").values.to_numpy()
         self.passages: Integers = outer.offsets.to_numpy()

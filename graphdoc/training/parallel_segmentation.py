@@ -16,7 +16,7 @@ from itertools import chain
 from ..documents import Document
 from ..errors import DocumentError
 from ..segmentation import Segmenter
-from .training_document import TokenisedDocument
+from .training_document import SPLIT, TokenisedDocument, split_of
 
 Block = list[tuple[int, Document]]
 
@@ -72,8 +72,9 @@ def _blocks(documents: Iterable[tuple[int, Document]]) -> Iterator[Block]:
     block: Block = []
     characters = 0
     for group, document in documents:
-        # Labels and metadata stay here; only the text has to travel.
-        block.append((group, replace(document, title="", label=None, metadata={})))
+        # Metadata stays here; only the text and what is kept beside it has to travel.
+        split = {SPLIT: split_of(document)} if SPLIT in document.metadata else {}
+        block.append((group, replace(document, title="", metadata=split)))
         characters += sum(len(section.text) for section in document.sections)
         if len(block) >= BLOCK_DOCUMENTS or characters >= BLOCK_CHARACTERS:
             yield block

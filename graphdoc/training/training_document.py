@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ..documents import Document
+from ..documents import Document, Label
 from ..segments import Coverage, SegmentedDocument
 from ..sentences import replace_surrogates
+
+# Field of a document that names the part of the corpus that it belongs to.
+SPLIT = "split"
 
 Integers = npt.NDArray[np.int32]
 
@@ -47,6 +50,8 @@ class TokenisedDocument:
         lengths: tokens of every passage, special tokens included, ``(passages,)``.
         token_ids: token ids of all passages in a row, ``(tokens,)``.
         coverage: the account of what was left out.
+        label: class or group, if known.
+        split: the part of the corpus that its field ``split`` names, if any.
     """
 
     id: str
@@ -55,6 +60,8 @@ class TokenisedDocument:
     lengths: Integers
     token_ids: Integers
     coverage: Coverage
+    label: Label = None
+    split: str | None = None
 
     @classmethod
     def of(cls, segmented: SegmentedDocument, group: int) -> TokenisedDocument:
@@ -67,6 +74,8 @@ class TokenisedDocument:
             lengths,
             np.fromiter((token for ids in segmented.token_ids for token in ids), np.int32, int(lengths.sum())),
             segmented.coverage,
+            segmented.document.label,
+            split_of(segmented.document),
         )
 
     def unpacked(self) -> TrainingDocument:
@@ -88,6 +97,12 @@ def unpack(
     """
     passages = np.split(token_ids, ends[:-1]) if len(ends) else []
     return TrainingDocument(id, group, sections.astype(np.int64), tuple(passages))
+
+
+def split_of(document: Document) -> str | None:
+    """The part of a corpus that a document's field ``split`` names."""
+    value = document.metadata.get(SPLIT)
+    return None if value is None else str(value)
 
 
 def text_hash(document: Document) -> int:

@@ -25,6 +25,7 @@ from graphdoc.training import corpus as corpus_module
 from graphdoc.training import corpus_shards, parallel_segmentation
 from graphdoc.training.corpus import TrainingCorpus, prepare_corpus
 from graphdoc.training.corpus_report import CorpusReport
+from graphdoc.training.corpus_settings import CorpusSettings
 from graphdoc.training.corpus_source import CorpusSource
 
 
@@ -106,8 +107,20 @@ class TestContent:
     def test_shards_open_as_a_data_set(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
         corpus = prepare_corpus(settings(), segmenter)
         rows = datasets.Dataset.from_file(str(corpus.folder / "shard-00000.arrow"))
-        assert rows.column_names == ["id", "group", "sections", "token_ids"]
+        assert rows.column_names == ["id", "group", "label", "split", "sections", "token_ids"]
         assert rows[3]["token_ids"] == [ids.tolist() for ids in corpus[3].token_ids]
+
+    def test_labels_and_splits_are_kept_beside_the_tokens(self, segmenter: Segmenter, tmp_path: Path) -> None:
+        labels = ["rice", 3, ["rice", "tea"], [], None]
+        rows = [{"id": str(n), "text": f"Text number {n}.", "label": label} for n, label in enumerate(labels)]
+        rows[1]["split"] = "test"
+        source = tmp_path / "labelled.jsonl"
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        corpus = prepare_corpus(
+            CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1), segmenter
+        )
+        assert corpus.labels == ["rice", 3, ("rice", "tea"), (), None]
+        assert corpus.splits == [None, "test", None, None, None]
 
     def test_large_vocabularies_keep_their_tokens(
         self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
