@@ -13,6 +13,8 @@ from ..graph_kinds import NodeKind
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
 from .outputs import DocumentOutput
+from .section_attribution import section_terms
+from .section_readout import SectionReadout
 
 # Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
 BLOCK_CELLS = 2**25
@@ -25,7 +27,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     graph layers every node's state is carried as a sum over the passages it stems from: attention weights are held at
     their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and biases are shared equally. This is
     the function the network computes, written as a sum, so nothing is approximated but the choice to hold attention
-    still.
+    still. The readout ``sections`` is taken apart in :func:`~graphdoc.modeling.section_attribution.section_terms`.
 
     Args:
         model: the model, in eval mode.
@@ -43,7 +45,9 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     weights = output.readout_weights
     if not output.attention and weights is not None:
         return passages * weights.unsqueeze(-1)
-    return torch.cat([_read_off(states, batch, output) for states in node_terms(model, passages, batch, output)])
+    return torch.cat(
+        [_read_off(model, states, batch, output) for states in node_terms(model, passages, batch, output)]
+    )
 
 
 def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output: DocumentOutput) -> Iterator[Tensor]:
@@ -72,8 +76,10 @@ def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output
         yield states
 
 
-def _read_off(states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+def _read_off(model: DocumentModel, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
     """What is read off nodes that are given as sums, ``(passages, nodes, hidden)``: ``(passages, hidden)``."""
+    if isinstance(model.readout, SectionReadout):
+        return section_terms(model.readout, states[:, batch.is_passage], output)
     if output.readout_weights is None:
         return states[:, batch.is_document].squeeze(1)
     return torch.einsum("p,oph->oh", output.readout_weights, states[:, batch.is_passage])
