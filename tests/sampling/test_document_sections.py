@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.sampling import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
+
+own_sections = st.lists(st.integers(0, 8), min_size=1, max_size=40).map(lambda some: np.array(sorted(some)))
+counts = st.integers(1, 6)
+
+
+def sizes_of(split: SectionSplit) -> list[int]:
+    return np.bincount(split.section_ids).tolist()
+
+
+@given(own_sections, counts, st.sampled_from(SPLIT_RULES), st.sampled_from(SECTION_POSITIONS), st.integers(0, 9))
+def test_every_passage_is_in_exactly_one_section(own, count: int, by: str, positions: str, epoch: int) -> None:
+    drawn = DocumentSections(count, by, positions).draw("id", epoch, own)  # type: ignore[arg-type]
+    assert sorted(drawn.order) == list(range(len(own)))
+    assert len(drawn) == len(set(drawn.section_ids.tolist())) <= min(count, len(own))
+    for section in range(len(drawn)):
+        here = drawn.section_ids == section
+        # Passages of a section stand together, and in reading order.
+        assert np.diff(np.flatnonzero(here)).tolist() == [1] * (int(here.sum()) - 1)
+        assert np.diff(drawn.order[here]).tolist() == [1] * (int(here.sum()) - 1)
+        assert drawn.chunk_ids[here].tolist() == list(range(int(here.sum())))
+    if positions == "natural":
+        assert drawn.order.tolist() == sorted(drawn.order)
+
+
+@given(own_sections, counts)
+def test_headings_are_merged_as_evenly_as_they_can_be(own, count: int) -> None:
+    split = DocumentSections(count).split(own)
+    starts = [0, *(np.flatnonzero(np.diff(own)) + 1).tolist()]
+    if len(starts) == 1:
+        assert max(sizes_of(split)) - min(sizes_of(split)) <= 1
+        assert len(split) == min(count, len(own))
+        return
+    assert len(split) == min(count, len(starts))
+    cuts = np.flatnonzero(np.diff(split.section_ids)) + 1
+    assert set(cuts.tolist()) <= set(starts)
+    possible = [np.diff([0, *some, len(own)]) for some in combinations(starts[1:], len(split) - 1)]
+    assert sum(size**2 for size in sizes_of(split)) == min(int((one**2).sum()) for one in possible)
+
+
+@given(st.integers(1, 60), counts)
+def test_by_length_sections_are_equal(passages: int, count: int) -> None:
+    split = DocumentSections(count, "length").split(np.arange(passages))
+    sizes = sizes_of(split)
+    assert len(sizes) == min(count, passages)
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_examples() -> None:
+    own = np.array([0, 0, 0, 1, 2, 2, 3])
+    assert DocumentSections(2).split(own).section_ids.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    assert DocumentSections(3).split(own).section_ids.tolist() == [0, 0, 0, 1, 2, 2, 2]
+    assert DocumentSections(5).split(own).section_ids.tolist() == [0, 0, 0, 1, 2, 2, 3]
+    assert DocumentSections(1).split(own).section_ids.tolist() == [0] * 7
+    assert DocumentSections(2, "length").split(own).section_ids.tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert DocumentSections(5).split(np.array([4, 4, 4])).section_ids.tolist() == [0, 1, 2]
+    assert DocumentSections(2).split(np.array([4])).section_ids.tolist() == [0]
+
+
+def test_sections_move_with_their_ids_or_are_counted_anew() -> None:
+    split = DocumentSections(3).split(np.array([0, 0, 1, 1, 1, 2]))
+    permutation = np.array([2, 0, 1])
+    natural, shuffled = split.moved(permutation, "natural"), split.moved(permutation, "shuffled")
+    assert natural.order.tolist() == shuffled.order.tolist() == [5, 0, 1, 2, 3, 4]
+    assert natural.section_ids.tolist() == [2, 0, 0, 1, 1, 1]
+    assert shuffled.section_ids.tolist() == [0, 1, 1, 2, 2, 2]
+    assert natural.chunk_ids.tolist() == shuffled.chunk_ids.tolist() == [0, 0, 1, 0, 1, 2]
+    assert natural.whole().section_ids.tolist() == shuffled.whole().section_ids.tolist() == [0] * 6
+    assert natural.whole().chunk_ids.tolist() == [5, 0, 1, 2, 3, 4]
+    assert shuffled.whole().chunk_ids.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+@given(own_sections, counts, st.randoms(use_true_random=False))
+def test_natural_positions_are_those_of_the_text_as_it_was(own, count: int, draw) -> None:
+    split = DocumentSections(count).split(own)
+    moved = split.moved(np.array(draw.sample(range(len(split)), len(split))), "natural")
+    for one, other in ((split, moved), (split.whole(), moved.whole())):
+        places = [dict(zip(each.order.tolist(), zip(each.section_ids, each.chunk_ids, strict=True), strict=True))
+                  for each in (one, other)]  # fmt: skip
+        assert places[0] == places[1]
+
+
+def test_a_draw_depends_on_seed_epoch_and_id_alone() -> None:
+    def drawn(seed: int, epoch: int, id: str) -> list[int]:
+        sections = DocumentSections(5, "length", "shuffled", seed)
+        return sections.draw(id, epoch, np.zeros(20, np.int64)).order.tolist()
+
+    first = [drawn(0, 0, f"document {number}") for number in range(30)]
+    np.random.default_rng(0).random(7)
+    assert [drawn(0, 0, f"document {number}") for number in reversed(range(30))] == first[::-1]
+    for other in ([drawn(1, 0, f"document {number}") for number in range(30)],
+                  [drawn(0, 1, f"document {number}") for number in range(30)],
+                  [drawn(0, 0, f"other {number}") for number in range(30)]):  # fmt: skip
+        assert other != first
+
+
+def test_permutations_are_uniform() -> None:
+    sections = DocumentSections(3, "length", "shuffled")
+    orders = [tuple(sections.draw(str(number), 0, np.zeros(3, np.int64)).order) for number in range(1_200)]
+    # Six orders of 200 expected, standard deviation 13.
+    assert np.abs(np.unique(orders, axis=0, return_counts=True)[1] - 200).max() < 65
+    assert len(set(orders)) == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sections": 0}, r"sections=0 must be at least 1 \(2 is usual\)"),
+        ({"by": "size"}, "by='size' is unknown; use one of headings, length"),
+        ({"section_positions": "random"}, "section_positions='random' is unknown; use one of natural, shuffled"),
+    ],
+)
+def test_wrong_settings_are_named(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        DocumentSections(**settings)  # type: ignore[arg-type]
+
+
+def test_a_document_without_passages_is_refused() -> None:
+    with pytest.raises(ValueError, match="without passages cannot be split"):
+        DocumentSections().split(np.zeros(0, np.int64))
