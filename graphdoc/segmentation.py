@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, get_args
 
 from .cutting import (
     balanced_cuts,
@@ -25,7 +25,10 @@ from .sentences import MAX_SENTENCE_CHARACTERS, replace_surrogates, split_senten
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerFast
 
-__all__ = ["Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span"]
+__all__ = ["UNITS", "Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "Unit"]
+
+Unit = Literal["passage", "chunk"]
+UNITS: tuple[str, ...] = get_args(Unit)
 
 NO_TOKENS = "no tokens"
 PASSAGE_LIMIT = "passage limit"
@@ -52,6 +55,8 @@ class SegmentationConfig:
         max_tokens: limit of one passage in tokens, special tokens included.
         max_passages: passages of one document that are kept, the first in reading order; ``None`` keeps all.
         language: two-letter code of the language for finding sentences.
+        unit: ``passage`` cuts at sentence ends into pieces of about ``passage_words``; ``chunk`` fills ``max_tokens``
+            wherever sentences end, and ``passage_words`` has no meaning.
 
     Raises:
         ValueError: a value is out of range; the message names the fix.
@@ -61,8 +66,11 @@ class SegmentationConfig:
     max_tokens: int = 256
     max_passages: int | None = 100
     language: str = "en"
+    unit: Unit = "passage"
 
     def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise ValueError(f"unit is {self.unit!r}; set it to {' or '.join(UNITS)}")
         if self.passage_words < 1:
             raise ValueError(f"passage_words is {self.passage_words}; set it to 1 or more (100 is usual)")
         if self.max_tokens < 8:
@@ -131,7 +139,7 @@ class Segmenter:
 
         Passages end where a sentence ends, stay inside a section and differ little in length within it. One over the
         token limit is cut at sentence ends; a single sentence over the limit at white space, or between tokens where
-        there is none.
+        there is none. With chunks as the unit the passages are those of :meth:`chunks`.
         """
         return next(self.segment_many([document]))
 
@@ -141,7 +149,10 @@ class Segmenter:
         count = 0
         for document in documents:
             plan = self._plan(document)
-            self._add_passages(plan)
+            if self.config.unit == "chunk":
+                self._add_chunks(plan, self.config.max_tokens)
+            else:
+                self._add_passages(plan)
             waiting.append(plan)
             count += len(plan.drafts) + 1
             if count >= _DRAFTS_PER_ROUND:
@@ -172,13 +183,7 @@ class Segmenter:
         """
         self._check_limit(max_tokens)
         plan = self._plan(document)
-        budget = max_tokens - self._special_tokens
-        for section, text in enumerate(plan.texts):
-            whole = trim(text, 0, len(text))
-            if whole is None:
-                plan.empty_sections += 1
-                continue
-            plan.drafts.extend(_Draft(plan, section, *span, ()) for span in self._chunk_spans(text, *whole, budget))
+        self._add_chunks(plan, max_tokens)
         return next(self._complete([plan], max_tokens, None))
 
     def _check_limit(self, max_tokens: int) -> None:
@@ -224,6 +229,15 @@ class Segmenter:
                 group = sentences[first:last]
                 plan.drafts.append(_Draft(plan, section, group[0][0], group[-1][1], group))
                 first = last
+
+    def _add_chunks(self, plan: _Plan, max_tokens: int) -> None:
+        for section, text in enumerate(plan.texts):
+            whole = trim(text, 0, len(text))
+            if whole is None:
+                plan.empty_sections += 1
+                continue
+            spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens)
+            plan.drafts.extend(_Draft(plan, section, *span, ()) for span in spans)
 
     def _complete(
         self, plans: Sequence[_Plan], max_tokens: int, max_passages: int | None

@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -322,6 +323,7 @@ def test_sentences_are_taken_one_by_one(mini: PreTrainedTokenizerFast) -> None:
         ({"max_tokens": 2}, "set it to 8 or more"),
         ({"max_passages": 0}, "None to keep all"),
         ({"language": ""}, "two-letter code"),
+        ({"unit": "section"}, "unit is 'section'; set it to passage or chunk"),
     ],
 )
 def test_settings_out_of_range_are_refused_with_the_fix(settings: dict[str, object], fix: str) -> None:
@@ -393,3 +395,34 @@ def test_balanced_cuts(lengths: list[int], pieces: int, expected: list[int]) -> 
 def test_importing_segmentation_does_not_import_torch() -> None:
     code = "import sys, graphdoc.segmentation; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.integers(1, 4))
+def test_chunks_may_be_the_passages(
+    tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, limit: int
+) -> None:
+    whole = Segmenter(tokenizer, SegmentationConfig(max_tokens=max_tokens, max_passages=None, unit="chunk"))
+    chunks = whole.segment(document)
+    assert chunks == whole.chunks(document, max_tokens)
+    check(chunks, tokenizer, max_tokens)
+    limited = replace(whole.config, max_passages=limit)
+    kept = Segmenter(tokenizer, limited).segment(document)
+    assert kept.passages == chunks.passages[:limit]
+    assert kept.coverage.passages == chunks.coverage.passages
+
+
+def test_chunks_of_a_long_section_are_full(mini: PreTrainedTokenizerFast) -> None:
+    """CoLDE, section 3.1: non-overlapping chunks of 512 tokens, those that the tokenizer adds counted."""
+    text = " ".join(f"Sentence number {number} says nothing new." for number in range(700))
+    result = Segmenter(mini, SegmentationConfig(max_tokens=512, unit="chunk")).segment(
+        Document("long", (Section(text),))
+    )
+    lengths = [len(ids) for ids in result.token_ids]
+    assert len(lengths) > 9
+    assert all(500 <= length <= 512 for length in lengths[:-1])
+    assert " ".join(result.texts) == text
+    words = Segmenter(mini, SegmentationConfig(passage_words=10_000, max_tokens=512)).segment(result.document)
+    evened = [len(ids) for ids in words.token_ids]
+    # Passages under the same limit end with sentences and are evened out; they are no fuller than that.
+    assert max(evened) <= 512 and max(evened) - min(evened) < 30 and len(evened) >= len(lengths)
