@@ -98,7 +98,7 @@ def encode_to_disk(
             manifest = Manifest.of(
                 target.folder,
                 target.made_with,
-                encoder.hidden_size,
+                encoder.vector_size(level),
                 (shards[number] for number in sorted(shards)),
                 source.all_skipped,
                 report.ignored if report is not None else (),
@@ -235,7 +235,7 @@ class _Job:
         account: dict[str, Any] = {}
 
         def write(temporary: Path) -> None:
-            with ShardWriter(temporary, settings.level, self._encoder.hidden_size) as writer:
+            with ShardWriter(temporary, settings.level, self._encoder.vector_size(settings.level)) as writer:
                 for segmented, vectors in self._encoder.stream(
                     self._encodable(watched.watch(share), skipped),
                     level=settings.level,

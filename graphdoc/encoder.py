@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -18,7 +18,7 @@ from transformers import PreTrainedTokenizerBase
 from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
 from .checkpoints.hub import upload
 from .coverage_totals import CoverageTotals
-from .devices import PRECISIONS, Precision, computed_in, inference, place
+from .devices import PRECISIONS, Precision, computed_in, place
 from .documents import Document
 from .errors import ModelError, SettingsError
 from .graphs import DocumentGraph, build_graph
@@ -27,8 +27,8 @@ from .inference import (
     AnyDocument,
     Level,
     as_document,
-    as_numpy,
     as_output,
+    encode_at_all_levels,
     encode_sentences,
     require_text,
     rows_of,
@@ -37,7 +37,6 @@ from .inference import (
     vectors_at,
 )
 from .modeling import DocumentModel
-from .modeling.attribution import passage_terms
 from .segmentation import SegmentationConfig, SegmentedDocument, Segmenter
 from .similarity import Comparison, EncodedDocument
 
@@ -79,7 +78,9 @@ class DocumentEncoder:
         try:
             self.segmenter = Segmenter(
                 tokenizer,  # type: ignore[arg-type]
-                SegmentationConfig(config.passage_words, config.passage_tokens, config.max_passages, config.language),
+                SegmentationConfig(
+                    config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit
+                ),
             )
         except ValueError as error:
             raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error
@@ -153,16 +154,15 @@ class DocumentEncoder:
         """Length of a document vector."""
         return int(self.model.config.hidden_size)
 
+    def vector_size(self, level: Level = "document") -> int:
+        """Length of a vector of a level; that of passages may differ."""
+        config = self.model.config
+        return int(config.node_size if level == "passage" else config.hidden_size)
+
     def describe(self) -> dict[str, Any]:
         """What the vectors are made with, as plain values for records and reports."""
-        config = self.model.config
-        keys = (
-            *("backbone", "pooling", "projection_size", "normalize_passages", "graph_kind", "window", "graph_layers"),
-            *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
-            "trained",
-        )
         dtype = str(next(self.model.passage_encoder.parameters()).dtype).removeprefix("torch.")
-        return {"name": self.name, **{key: getattr(config, key) for key in keys}, "dtype": dtype}
+        return {"name": self.name, **self.model.config.describe(), "dtype": dtype}
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic).
@@ -279,6 +279,7 @@ class DocumentEncoder:
             self.segmenter,
             documents,
             partial(self._precision, dtype),
+            split=level == "section" and self.model.config.readout == "sections",
             token_budget=token_budget,
             show_progress=show_progress,
             totals=totals,
@@ -329,16 +330,22 @@ class DocumentEncoder:
             document: the document.
 
         Returns:
-            A table of layer, head, source, target, edge kind and weight; weights of one target sum to 1.
+            A table of layer, head, source, target, edge kind and weight; weights of one target sum to 1. With the
+            readout ``sections`` the document is split into its sections.
 
         Raises:
             DocumentError: the document has no text.
+            SettingsError: the model has no attention.
         """
         from .analysis.attention import AttentionTable
 
+        config = self.model.config
+        split = config.readout == "sections"
+        if split and not config.graph_layers and not config.chunk_attention_heads:
+            raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
         self._warn_if_untrained("weights")
         segmented = self._segment_one(document)
-        batch, _, output = run_model(self.model, [segmented], self._precision(None), attention=True)
+        batch, _, output = run_model(self.model, [segmented], self._precision(None), attention=True, split=split)
         return AttentionTable.of(segmented, batch, output, self.describe())
 
     def encode_document(
@@ -350,27 +357,14 @@ class DocumentEncoder:
             DocumentError: the document has no text.
         """
         segmented = self._segment_one(document)
-        batch, vectors, output = run_model(self.model, [segmented], self._precision(dtype), attention=True)
-        with inference(self.model):
-            terms = passage_terms(self.model, vectors, batch, output)
-        assert output.documents is not None and output.passages is not None
-        weights = output.readout_weights
-        count = len(segmented.passages)
-        spans, vectors_of_spans = None, None
+        encoded = encode_at_all_levels(self.model, segmented, partial(self._precision, dtype))
         if sentences:
-            spans, vectors_of_spans = encode_sentences(self.model, self.segmenter, segmented, self._precision(dtype))
+            spans, vectors = encode_sentences(self.model, self.segmenter, segmented, self._precision(dtype))
+            encoded = replace(encoded, sentences=spans, sentence_vectors=vectors)
         totals = CoverageTotals()
         totals.add(segmented.coverage)
         totals.warn()
-        return EncodedDocument(
-            segmented,
-            as_numpy(output.documents[0]),
-            as_numpy(output.passages),
-            as_numpy(terms),
-            np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
-            spans,
-            vectors_of_spans,
-        )
+        return encoded
 
     def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:
         """Encode a corpus into a folder of Parquet shards, resumable and in constant memory.

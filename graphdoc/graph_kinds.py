@@ -28,6 +28,7 @@ class EdgeKind(IntEnum):
     SECTION_PASSAGE = 4
     DOCUMENT_SECTION = 5
     READOUT = 6
+    CHUNKWISE = 7
 
     @property
     def label(self) -> str:

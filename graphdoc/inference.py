@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -14,16 +16,19 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from .batching import GraphBatch
+from .batching import GraphBatch, section_ids
 from .coverage_totals import CoverageTotals
 from .devices import inference
 from .documents import Document
 from .errors import DocumentError, ModelError, SettingsError
 from .memory import give_back_memory
 from .modeling import DocumentModel, DocumentOutput
+from .modeling.attribution import passage_terms
+from .modeling.section_readout import SectionReadout
 from .parsing.formats import split_suffix
 from .segmentation import SegmentedDocument, Segmenter, Span
-from .similarity.encoded_document import Vectors, section_vectors
+from .similarity.chunk_attention import ChunkwiseAttention
+from .similarity.encoded_document import EncodedDocument, Vectors, section_vectors
 
 Level = Literal["document", "section", "passage"]
 LEVELS = ("document", "section", "passage")
@@ -70,6 +75,7 @@ def stream_windows(
     documents: Iterable[AnyDocument | SegmentedDocument],
     precision: Callable[[], AbstractContextManager[Any]],
     *,
+    split: bool = False,
     token_budget: int | None = None,
     show_progress: bool | None = None,
     totals: CoverageTotals | None = None,
@@ -82,6 +88,7 @@ def stream_windows(
         segmenter: cuts documents that are not cut yet.
         documents: the documents; a single one will do.
         precision: makes contexts that the transformer computes in.
+        split: whether documents are split into their sections, for the readout ``sections``.
         token_budget: most tokens (with padding) that go through the transformer at once.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
@@ -104,7 +111,7 @@ def stream_windows(
         for window in windows_of(documents, segmenter):
             for segmented in window:
                 counted.add(segmented.coverage)
-            _, vectors, output = run_model(model, window, precision(), token_budget, bar=shown)
+            _, vectors, output = run_model(model, window, precision(), token_budget, split=split, bar=shown)
             yield window, vectors, output
             give_back_memory()
     if totals is None:
@@ -124,6 +131,7 @@ def run_model(
     token_budget: int | None = None,
     *,
     attention: bool = False,
+    split: bool = False,
     bar: tqdm[Any] | None = None,
 ) -> tuple[GraphBatch, Tensor, DocumentOutput]:
     """Run a model over documents, in eval mode and without gradients.
@@ -134,6 +142,7 @@ def run_model(
         precision: context that the transformer computes in.
         token_budget: most tokens (with padding) that go through the transformer at once.
         attention: whether the output holds attention weights.
+        split: whether documents are split into their sections, for the readout ``sections``.
         bar: a bar to advance by documents while their passages are encoded.
 
     Returns:
@@ -143,7 +152,7 @@ def run_model(
         ModelError: a number in the output is infinite or none.
     """
     config = model.config
-    batch = GraphBatch.from_documents(window, config.graph_kind, config.window).to(model.device)
+    batch = GraphBatch.from_documents(window, config.graph_kind, config.window, split=split).to(model.device)
     total, done, shown = len(batch.token_ids), 0, 0
 
     def advance(passages: int) -> None:
@@ -174,10 +183,59 @@ def encode_sentences(
     kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
     spans = tuple(whole.passages[row] for row in kept)
     chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
+    # Where the model is told places, a sentence has that of its passage.
+    starts = [(passage.section, passage.start) for passage in segmented.passages]
+    places = [bisect_right(starts, (span.section, span.start)) - 1 for span in spans]
+    batch = replace(
+        GraphBatch.from_documents([chosen], "window", 1), chunk_ids=torch.tensor(places, dtype=torch.int64)
+    )
     with inference(model):
         with precision:
-            vectors = model.encode_passages(GraphBatch.from_documents([chosen], "window", 1))
+            vectors = model.encode_passages(batch)
         return spans, as_numpy(model.initial_passages(vectors))
+
+
+def encode_at_all_levels(
+    model: DocumentModel, segmented: SegmentedDocument, precision: Callable[[], AbstractContextManager[Any]]
+) -> EncodedDocument:
+    """Encode one document with everything that comparisons need, but sentences.
+
+    For the readout ``sections`` the document vector, the passages and their terms are those of the document in one
+    piece; section vectors and the attention between sections are those of the document split into its own sections.
+
+    Args:
+        model: the model.
+        segmented: the document.
+        precision: makes the context that the transformer computes in.
+    """
+    batch, vectors, output = run_model(model, [segmented], precision(), attention=True)
+    with inference(model):
+        terms = passage_terms(model, vectors, batch, output)
+    assert output.documents is not None and output.passages is not None
+    weights, count = output.readout_weights, len(segmented.passages)
+    encoded = EncodedDocument(
+        segmented,
+        as_numpy(output.documents[0]),
+        as_numpy(output.passages),
+        as_numpy(terms),
+        np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
+    )
+    if not isinstance(model.readout, SectionReadout):
+        return encoded
+    own = torch.from_numpy(section_ids([passage.section for passage in segmented.passages])).to(model.device)
+    split = replace(batch, section_ids=own)
+    with inference(model):
+        if model.structural_embeddings is not None:
+            with precision():
+                vectors = model.encode_passages(split)
+        read = model.encode_graphs(vectors, split, output_attention=True)
+        assert read.sections is not None
+        encoded = replace(encoded, own_sections=as_numpy(read.sections))
+        if model.readout.attention is None or read.chunk_pairs is None or read.chunk_attention is None:
+            return encoded
+        queries, keys = (as_numpy(part) for part in model.readout.attention.queries_and_keys(output.passages))
+    pairs, looks = read.chunk_pairs.cpu().numpy(), as_numpy(read.chunk_attention)
+    return replace(encoded, attention=ChunkwiseAttention(pairs, looks, queries, keys))
 
 
 def vectors_at(
@@ -188,16 +246,18 @@ def vectors_at(
     Args:
         level: ``document``, ``section`` or ``passage``.
         segmented: the document.
-        output: the output of its batch.
+        output: the output of its batch; for ``section`` and the readout ``sections`` that of documents that are split.
         position: place of the document in the batch.
         rows: its passages among those of the batch.
 
     Returns:
-        ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, hidden)``.
+        ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, node size)``.
     """
     assert output.documents is not None and output.passages is not None
     if level == "document":
         return output.documents[position : position + 1].cpu()
+    if level == "section" and output.sections is not None and output.document_of_section is not None:
+        return output.sections[output.document_of_section == position].cpu()
     passages = output.passages[rows].cpu()
     if level == "passage":
         return passages

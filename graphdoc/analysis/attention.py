@@ -30,7 +30,9 @@ class AttentionTable:
 
     Node 0 is the document node, the passages follow in reading order, then section nodes if the graph has them. Layers
     and heads count from 0. Where the readout averages passages, its weights are the rows of one more layer, with edge
-    kind ``readout`` and the document node as target. In every layer and head the weights of one target sum to 1.
+    kind ``readout`` and the document node as target. Where it has chunkwise attention, that is one more layer with
+    edge kind ``chunkwise``, whose targets look at passages of the next section. In every layer and head the weights
+    of one target sum to 1.
 
     Args:
         segmented: the document.
@@ -72,7 +74,13 @@ class AttentionTable:
         ]
         passages = np.flatnonzero(node_kind == NodeKind.PASSAGE)
         readout = output.readout_weights
-        if readout is not None or not blocks:
+        if output.chunk_pairs is not None and output.chunk_attention is not None:
+            sources, targets = passages[output.chunk_pairs.cpu().numpy()]
+            kinds = np.full(len(sources), EdgeKind.CHUNKWISE, np.int64)
+            shares = output.chunk_attention.float().cpu().numpy()
+            for head in range(shares.shape[1]):
+                blocks.append((len(output.attention), head, sources, targets, kinds, shares[:, head]))
+        elif readout is not None or not blocks:
             # Without graph layers the document node is the mean of its passages, whatever the readout is called.
             uniform = np.full(len(passages), 1 / len(passages), np.float32)
             weights = uniform if readout is None else readout.float().cpu().numpy()
@@ -105,8 +113,8 @@ class AttentionTable:
 
     @property
     def readout_layer(self) -> int | None:
-        """The layer that stands for the readout, if there is one."""
-        rows = self.edge_kind == EdgeKind.READOUT
+        """The layer that stands for the readout, if there is one: weights of passages, or chunkwise attention."""
+        rows = np.isin(self.edge_kind, (EdgeKind.READOUT, EdgeKind.CHUNKWISE))
         return int(self.layer[rows][0]) if rows.any() else None
 
     @cached_property
@@ -180,19 +188,28 @@ class AttentionTable:
             raise GraphdocError(f"layer {number} has no head {head}; it has the heads {heads}")
         return np.asarray(rows & (self.head == head))
 
+    @property
+    def is_chunkwise(self) -> bool:
+        """Whether the layer of the readout is chunkwise attention."""
+        return bool((self.edge_kind == EdgeKind.CHUNKWISE).any())
+
     def document_weights(self, layer: int | None = None, head: int | None = None) -> npt.NDArray[np.float64]:
         """Attention of the document node by node (Graph-RoBERTa, figure 6).
 
         Args:
             layer: number of the layer; None for the readout, where it is what forms the document vector and no head
-                is named, else for the last graph layer.
+                is named, else for the last graph layer. Of chunkwise attention, where the document node has no part,
+                it is the mean over the passages.
             head: number of the head; None for the mean over heads.
 
         Returns:
             ``(nodes,)``, summing to 1.
         """
-        weights: npt.NDArray[np.float64] = self.matrix(self.document_layer(layer, head), head)[0]
-        return weights
+        number = self.document_layer(layer, head)
+        matrix = self.matrix(number, head)
+        if self.is_chunkwise and number == self.readout_layer:
+            return np.asarray(matrix[self.node_kind == NodeKind.PASSAGE].mean(axis=0))
+        return np.asarray(matrix[0])
 
     def to_frame(self) -> pd.DataFrame:
         """The table with kinds, headings and texts of source and target; texts are categories and take no room."""

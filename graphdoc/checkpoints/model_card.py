@@ -36,6 +36,18 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     if config.labels:
         task, classes = "text-classification", _classes(config)
         use = f"predictions = encoder.predict({_DOCUMENTS})"
+    passages = (
+        f"about {config.passage_words} words, at most {config.passage_tokens} tokens"
+        if config.unit == "passage"
+        else f"chunks that fill {config.passage_tokens} tokens"
+    )
+    readout = f"`{config.readout}`"
+    if config.readout == "sections":
+        heads = config.chunk_attention_heads
+        attention = f"chunkwise attention of {heads} heads" if heads else "no chunkwise attention"
+        lstm = f"a bidirectional LSTM of 2 x {config.section_lstm_size}"
+        readout += f": {attention}, {lstm if config.section_aggregation == 'lstm' else 'the mean of the chunks'}"
+    structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     return f"""---
 library_name: graphdoc
@@ -48,11 +60,10 @@ A graphdoc document encoder. {state}
 
 | part | setting |
 |---|---|
-| passage encoder | {config.backbone or "see config.json"}, `{config.pooling}` pooling, {projection} |
-| passages | about {config.passage_words} words, at most {config.passage_tokens} tokens, \
-{config.max_passages or "all"} per document |
+| passage encoder | {config.backbone or "see config.json"}, `{config.pooling}` pooling, {projection}{structure} |
+| passages | {passages}, {config.max_passages or "all"} per document |
 | graph | {graph} |
-| readout | `{config.readout}` |
+| readout | {readout} |
 | similarity | {config.similarity} |
 | vector | {config.hidden_size} numbers |
 {classes}

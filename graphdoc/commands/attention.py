@@ -84,7 +84,9 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
     target.print(plain(document.title or document.id))
     layer = attention.document_layer(None if options.layer == -1 else options.layer, options.head)
     heads = "mean over heads" if options.head is None else f"head {options.head}"
-    if layer == attention.readout_layer:
+    if layer == attention.readout_layer and attention.is_chunkwise:
+        shown = f"chunkwise attention, mean over passages, {heads}"
+    elif layer == attention.readout_layer:
         shown = f"the {attention.model['readout']} readout"
     else:
         shown = f"the document node in layer {layer}, {heads}"
@@ -107,7 +109,7 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
     target.print(rows)
     more_rows(target, MOST_ROWS, len(numbers), "section")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
-    if layer == attention.readout_layer and float(np.ptp(weights[is_passage])) < 1e-7:
+    if layer == attention.readout_layer and not attention.is_chunkwise and float(np.ptp(weights[is_passage])) < 1e-7:
         target.print(
             "\nevery passage has the same weight: this model reads the document vector off as a plain average"
         )

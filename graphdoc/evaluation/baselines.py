@@ -18,7 +18,7 @@ from ..segmentation import SegmentedDocument, Segmenter
 
 TOKEN_LIMIT = "token limit"
 # What the vectors of a model without trained parts depend on, besides its backbone.
-_KEPT = ("pooling", "passage_words", "passage_tokens", "max_passages", "language")
+_KEPT = ("pooling", "unit", "passage_words", "passage_tokens", "max_passages", "language")
 
 
 def untrained_mean(
@@ -63,6 +63,8 @@ def untrained_mean(
 def is_same_model(a: DocumentEncoder, b: DocumentEncoder) -> bool:
     """Whether two encoders give the same vectors: the same settings and the same weights."""
     described, other = a.describe(), b.describe()
+    if described.keys() != other.keys():
+        return False
     # The kind of graph plays no part where there are no layers.
     ignored = {"name", "trained", "backbone"} | (
         set() if a.model.config.graph_layers else {"graph_kind", "window", "graph_heads"}

@@ -43,6 +43,10 @@ class ChunkAttention(nn.Module):
         self.value = nn.Linear(hidden_size, hidden_size)
         self.output = nn.Linear(hidden_size, hidden_size)
 
+    def queries_and_keys(self, chunks: Tensor) -> tuple[Tensor, Tensor]:
+        """What chunks look for and what they are found by, each ``(chunks, heads, width)``."""
+        return self.by_head(self.query(chunks)), self.by_head(self.key(chunks))
+
     def by_head(self, vectors: Tensor) -> Tensor:
         """Give every head its share, ``(chunks, hidden)`` to ``(chunks, heads, width)``."""
         return rearrange(vectors, "chunks (heads width) -> chunks heads width", heads=self.heads)
@@ -62,7 +66,8 @@ class ChunkAttention(nn.Module):
             ``(2, pairs)``, the one looked at above the one that looks, sorted by the latter, and the weights
             ``(pairs, heads)``, which sum to 1 over the pairs of one that looks.
         """
-        queries, keys, values = (self.by_head(part(chunks)) for part in (self.query, self.key, self.value))
+        queries, keys = self.queries_and_keys(chunks)
+        values = self.by_head(self.value(chunks))
         rows, messages, pairs, weights = [], [], [], []
         for block in _blocks(layout):
             scores = torch.einsum("sqhw,skhw->shqk", queries[block.asking], keys[block.asked]) * self.scale

@@ -9,6 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graph_kinds import GRAPH_KINDS
+from ..segmentation import UNITS, Unit
 from .heads import checked_labels
 
 Pooling = Literal["cls", "mean"]
@@ -22,6 +23,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "readout": get_args(ReadoutKind),
     "section_aggregation": get_args(SectionAggregation),
     "similarity": get_args(Similarity),
+    "unit": UNITS,
 }
 _LEAST = {
     "projection_size": 1,
@@ -73,6 +75,8 @@ class DocumentConfig(PreTrainedConfig):
         section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
             aggregation gives.
         similarity: ``cosine`` or ``dot``, how two vectors are compared.
+        unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries, or
+            ``chunk``, which fills ``passage_tokens`` (CoLDE). Either is called a passage where it is a node.
         passage_words: words a passage has, about.
         passage_tokens: most tokens of a passage, special tokens included.
         max_passages: passages encoded of one document at inference; None for all.
@@ -107,6 +111,7 @@ class DocumentConfig(PreTrainedConfig):
     section_lstm_size: int = 256
     section_projection_size: int | None = 256
     similarity: Similarity = "cosine"
+    unit: Unit = "passage"
     passage_words: int = 100
     passage_tokens: int = 256
     max_passages: int | None = 100
@@ -157,6 +162,21 @@ class DocumentConfig(PreTrainedConfig):
                 raise ValueError(f"{name}={dropout!r} must be a number of at least 0 and below 1")
         if self.labels is not None:
             self.labels = checked_labels(self.labels, self.multi_label)
+
+    def describe(self) -> dict[str, Any]:
+        """What vectors are made with, as plain values; settings of parts that the model does not have are left out."""
+        keys = [
+            *("backbone", "pooling", "projection_size", "normalize_passages", "graph_kind", "window", "graph_layers"),
+            *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
+            "trained",
+        ]
+        if self.unit != "passage":
+            keys.append("unit")
+        if self.structural_embeddings:
+            keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
+        if self.readout == "sections":
+            keys += ["chunk_attention_heads", "section_aggregation", "section_lstm_size", "section_projection_size"]
+        return {key: getattr(self, key) for key in keys}
 
     @property
     def node_size(self) -> int:

@@ -14,13 +14,14 @@ import numpy as np
 from ..errors import SettingsError
 from ..files import write_atomically, write_text
 from ..segmentation import Span
+from .chunk_attention import attention_columns
+from .comparison_dict import comparison_dict
 from .cosine import Floats, similarity_matrix, similarity_scale
 from .encoded_document import EncodedDocument
 
 if TYPE_CHECKING:
     import pandas as pd
 
-FORMAT = "graphdoc.comparison/1"
 Level = Literal["section", "passage", "sentence"]
 
 
@@ -48,6 +49,9 @@ class Comparison:
     :func:`~graphdoc.modeling.attribution.passage_terms`), so their dot product is a sum over pairs of passages; each
     pair's share of it, divided like the score itself, is the pair's contribution. Contributions of passage pairs add
     up to those of section pairs, and these to the document score.
+
+    Models with chunkwise attention (CoLDE) also tell which passages look at which: between consecutive sections of a
+    document, and from each document to the other as if that were its next section (CoLDE, figures 4 and 5).
 
     Args:
         a: first document.
@@ -107,6 +111,38 @@ class Comparison:
         np.add.at(totals, (self.a.section_rows[:, None], self.b.section_rows[None, :]), self.passage_contributions)
         return totals
 
+    @cached_property
+    def attention_to_b(self) -> Floats | None:
+        """Chunkwise attention of A's passages to B's, ``(heads, passages of a, passages of b)``; rows sum to 1."""
+        a, b = self.a.attention, self.b.attention
+        return None if a is None or b is None else a.to(b)
+
+    @cached_property
+    def attention_to_a(self) -> Floats | None:
+        """Chunkwise attention of B's passages to A's, ``(heads, passages of b, passages of a)``; rows sum to 1."""
+        a, b = self.a.attention, self.b.attention
+        return None if a is None or b is None else b.to(a)
+
+    def attention_frame(self) -> pd.DataFrame:
+        """Chunkwise attention as a table: within each document, and from each to the other.
+
+        Returns:
+            One row per head and pair: ``from`` and ``to`` (``a`` or ``b``), ``head``, ``target`` (the passage that
+            looks), ``source`` (the passage looked at), ``weight``, ``target_heading``, ``source_heading``. The weights
+            of one head and target sum to 1 within each ``from`` and ``to``.
+
+        Raises:
+            SettingsError: the model has no chunkwise attention.
+        """
+        import pandas as pd
+
+        if self.a.attention is None or self.b.attention is None:
+            raise SettingsError(
+                f"model {self.model.get('name')} has no chunkwise attention; compare with one that has the readout "
+                "'sections' and chunk_attention_heads of 1 or more"
+            )
+        return pd.DataFrame(attention_columns(self))
+
     def scores(self, level: Level) -> Floats:
         """The matrix of a level.
 
@@ -163,7 +199,9 @@ class Comparison:
 
         Returns:
             One row per pair: ``a``, ``b``, ``score``, ``contribution`` (not for sentences), ``heading_a``,
-            ``heading_b``, and for passages and sentences ``text_a``, ``start_a``, ``end_a`` and the same of b.
+            ``heading_b``, and for passages and sentences ``text_a``, ``start_a``, ``end_a`` and the same of b. For
+            passages of a model with chunkwise attention also ``attention_to_b`` and ``attention_to_a``, means over
+            heads of what the passages of the pair give each other.
         """
         import pandas as pd
 
@@ -173,6 +211,9 @@ class Comparison:
         contributions = self.contributions(level)
         if contributions is not None:
             columns["contribution"] = contributions.ravel()
+        if level == "passage" and self.attention_to_b is not None and self.attention_to_a is not None:
+            columns["attention_to_b"] = self.attention_to_b.mean(axis=0).ravel()
+            columns["attention_to_a"] = self.attention_to_a.mean(axis=0).T.ravel()
         for side, rows, encoded in (("a", a, self.a), ("b", b, self.b)):
             for name, values in _part_columns(encoded, level).items():
                 columns[f"{name}_{side}"] = pd.Categorical(values)[rows] if name == "text" else np.array(values)[rows]
@@ -183,32 +224,11 @@ class Comparison:
 
         Returns:
             ``document`` (number); ``sections``, ``passages`` and ``sentences`` (matrices, rows = first document);
-            ``contributions`` and ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and
-            span in their section's text); ``coverage``; ``model``.
+            ``attention`` (chunkwise, matrices per head, or None); ``contributions`` and ``matches`` by level; ``a``
+            and ``b`` (sections with headings, passages with text and span in their section's text); ``coverage``;
+            ``model``.
         """
-        levels: list[Level] = ["section", "passage"]
-        if self.sentences is not None:
-            levels.append("sentence")
-        return {
-            "format": FORMAT,
-            "model": dict(self.model),
-            "self": self.within,
-            "document": round(self.document, 6),
-            "sections": _rounded(self.sections),
-            "passages": _rounded(self.passages),
-            "sentences": None if self.sentences is None else _rounded(self.sentences),
-            "contributions": {
-                "sections": _rounded(self.section_contributions, 9),
-                "passages": _rounded(self.passage_contributions, 9),
-            },
-            "matches": {f"{level}s": [_match_dict(match) for match in self.matches(level)] for level in levels},
-            "a": _document_dict(self.a, self.section_contributions.sum(1), self.passage_contributions.sum(1)),
-            "b": _document_dict(self.b, self.section_contributions.sum(0), self.passage_contributions.sum(0)),
-            "coverage": {
-                "a": self.a.segmented.coverage.to_dict(),
-                "b": self.b.segmented.coverage.to_dict(),
-            },
-        }
+        return comparison_dict(self)
 
     @overload
     def to_json(self, path: None = None) -> str: ...
@@ -293,51 +313,3 @@ def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]
         "start": [span.start for span in spans],
         "end": [span.end for span in spans],
     }
-
-
-def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Floats) -> dict[str, Any]:
-    segmented = encoded.segmented
-    document = segmented.document
-    members: list[list[int]] = [[] for _ in encoded.section_numbers]
-    for passage, row in enumerate(encoded.section_rows.tolist()):
-        members[row].append(passage)
-    sections = [
-        {
-            "number": number,
-            "heading": document.sections[number].heading,
-            "level": document.sections[number].level,
-            "path": list(document.sections[number].path),
-            "passages": members[row],
-            "contribution": round(float(by_section[row]), 9),
-        }
-        for row, number in enumerate(encoded.section_numbers)
-    ]
-    passages = [
-        {
-            **_span_dict(encoded, span),
-            "section": int(encoded.section_rows[row]),
-            "tokens": span.tokens,
-            "contribution": round(float(by_passage[row]), 9),
-        }
-        for row, span in enumerate(segmented.passages)
-    ]
-    result = {"id": document.id, "title": document.title, "sections": sections, "passages": passages}
-    if encoded.sentences is not None:
-        row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
-        result["sentences"] = [
-            {**_span_dict(encoded, span), "section": row_of[span.section]} for span in encoded.sentences
-        ]
-    return result
-
-
-def _match_dict(match: Match) -> dict[str, Any]:
-    contribution = None if match.contribution is None else round(match.contribution, 9)
-    return {"a": match.a, "b": match.b, "score": round(match.score, 6), "contribution": contribution}
-
-
-def _span_dict(encoded: EncodedDocument, span: Span) -> dict[str, Any]:
-    return {"text": encoded.segmented.text(span), "start": span.start, "end": span.end}
-
-
-def _rounded(matrix: Floats, decimals: int = 6) -> list[list[float]]:
-    return [[round(value, decimals) for value in row] for row in matrix.tolist()]

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..segmentation import SegmentedDocument, Span
+from .chunk_attention import ChunkwiseAttention
 
 Vectors = npt.NDArray[np.float32]
 
@@ -20,11 +21,14 @@ class EncodedDocument:
     Args:
         segmented: the document and its passages.
         vector: ``(hidden,)``, the document vector.
-        passages: ``(passages, hidden)``, passage nodes after the graph.
+        passages: ``(passages, node size)``, passage nodes after the graph.
         terms: ``(passages, hidden)``, the share of every passage in the document vector, summing to it.
         weights: ``(passages,)``, weight of every passage in the readout; equal without one.
         sentences: sentences of the encoded passages, if asked for.
-        sentence_vectors: ``(sentences, hidden)``.
+        sentence_vectors: ``(sentences, node size)``.
+        own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
+            its sections; None where they are means of passages.
+        attention: chunkwise attention; None where the model has none.
     """
 
     segmented: SegmentedDocument
@@ -34,6 +38,8 @@ class EncodedDocument:
     weights: Vectors
     sentences: tuple[Span, ...] | None = None
     sentence_vectors: Vectors | None = None
+    own_sections: Vectors | None = None
+    attention: ChunkwiseAttention | None = None
 
     @cached_property
     def section_numbers(self) -> tuple[int, ...]:
@@ -48,7 +54,9 @@ class EncodedDocument:
 
     @cached_property
     def sections(self) -> Vectors:
-        """Section vectors: mean of a section's passages under the readout's weights, ``(sections, hidden)``."""
+        """Section vectors, ``(sections, hidden)``: the model's, or means of passages under the readout's weights."""
+        if self.own_sections is not None:
+            return self.own_sections
         return section_vectors(self.passages, self.weights, self.section_rows, len(self.section_numbers))
 
 
