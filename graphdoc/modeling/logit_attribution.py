@@ -12,8 +12,9 @@ from .attribution import node_terms, passage_terms
 from .document_model import DocumentModel
 from .outputs import DocumentOutput
 
-# Readouts that give a weighted sum of nodes, so that document vectors split into passages exactly.
-LINEAR_READOUTS = ("document_node", "mean", "attention")
+# Readouts whose document vectors split into passages exactly: weighted sums of nodes, and CoLDE's, whose weights and
+# gates are held still for it.
+LINEAR_READOUTS = ("document_node", "mean", "attention", "sections")
 STEPS = 32
 
 
@@ -27,11 +28,11 @@ def logit_contributions(
 ) -> Tensor:
     r"""Split logits of a document into one contribution per passage.
 
-    A logit is linear in the document vector. Where the readout is a weighted sum of nodes, the document vector is a
-    sum of one term per passage (see :func:`~graphdoc.modeling.attribution.passage_terms`), and a contribution is the
-    dot product of a passage's term with the weights of the class: exact, and with the bias they add up to the logit.
+    A logit is linear in the document vector. For all readouts of this package the document vector is a sum of one term
+    per passage (see :func:`~graphdoc.modeling.attribution.passage_terms`), and a contribution is the dot product of a
+    passage's term with the weights of the class: exact, and with the bias they add up to the logit.
 
-    Other readouts are no sums. There the logit is followed on a straight line from nodes that are all zero to the
+    Other readouts may be no sums. There the logit is followed on a straight line from nodes that are all zero to the
     nodes :math:`v` that the graph gives (integrated gradients, Sundararajan et al. 2017),
 
     .. math::
