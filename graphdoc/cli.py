@@ -1,4 +1,4 @@
-"""The command line: graphdoc encode, compare, attention, graph, pretrain, evaluate."""
+"""The command line: graphdoc encode, compare, attention, graph, pretrain, predict, evaluate."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ EPILOG = """examples:
   graphdoc encode papers/ --output vectors/
   graphdoc attention a.md --plot attention.png
   graphdoc pretrain --config configs/pretrain/quickstart.yaml
+  graphdoc predict letters/ --model runs/topics/model
   graphdoc evaluate cluster --data corpus.jsonl --plot tsne.png
   graphdoc COMMAND --help   says more about each
 
@@ -59,7 +60,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, graph, pretrain
+    from .commands import attention, compare, encode, evaluate, graph, predict, pretrain
 
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
@@ -77,7 +78,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             allow_abbrev=False,
         )
 
-    for module in (compare, encode, attention, graph, pretrain):
+    for module in (compare, encode, attention, graph, pretrain, predict):
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -22,12 +22,14 @@ _MOST_DIGITS = 18
 PRECISION_CHOICES = ("float32", "bfloat16", "float16")
 
 
-def add_model_arguments(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the choice of a model, or of several, and of how it runs."""
+def add_model_arguments(parser: argparse.ArgumentParser, *, several: bool = False, classifier: bool = False) -> None:
+    """Add the choice of a model, of several, or of one that was fine-tuned on labels, and of how it runs."""
     group = parser.add_argument_group("model")
     choices = "'mini' (default), a folder written by save_pretrained, or a hub id"
     if several:
         group.add_argument("--model", action="append", help=f"{choices}; may be given several times")
+    elif classifier:
+        group.add_argument("--model", required=True, help="folder or hub id of a model that was fine-tuned on labels")
     else:
         group.add_argument("--model", default="mini", help=choices)
     group.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")
@@ -118,6 +120,24 @@ def read_many(
         report=report,
         encoding=options.encoding,
     )
+
+
+def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: ReadingReport) -> Iterator[Document]:
+    """Leave out and list documents of nothing but invisible characters, which give no passages."""
+    from ..readers import Skipped
+
+    for document in documents:
+        # A letter or digit always makes a token, so that few documents are cut twice.
+        if not any(map(str.isalnum, document.text)) and not encoder.segment(document).passages:
+            report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
+        else:
+            yield document
+
+
+def no_documents(sources: Iterable[str], report: ReadingReport) -> DocumentError:
+    """The error that nothing was read, with the first reason if there is one."""
+    reasons = "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
+    return DocumentError(f"there are no documents in {' '.join(sources)}{reasons}")
 
 
 def read_one(source: str, options: argparse.Namespace) -> Document:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
 
-from ..errors import DocumentError, OutputError
+from ..errors import OutputError
 from ..wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_apart,
     check_outputs,
+    encodable,
     load_encoder,
+    no_documents,
     positive,
     read_many,
     write_json,
 )
-from .summaries import MOST_ROWS, console, list_left_out, more_rows, plain, table, written
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ..documents import Document
-    from ..encoder import DocumentEncoder
-    from ..readers import ReadingReport
+from .summaries import MOST_ROWS, console, list_left_out, list_without_id, more_rows, plain, table, written
 
 NAME = "encode"
 HELP = "encode documents into vectors"
@@ -100,23 +94,7 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
     if os.environ.get("RANK", "0") == "0":
         target = console()
         manifest.summarise(target)
-        _tell_without_id(target, report)
-
-
-def _tell_without_id(target: Console, report: ReadingReport) -> None:
-    if report.without_id:
-        line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
-        target.print(plain(f"{line}; name a column with --id-column"), soft_wrap=True)
-
-
-def _has_passages(encoder: DocumentEncoder, document: Document, report: ReadingReport) -> bool:
-    """Whether there is anything to encode; text of nothing but invisible characters gives no passages."""
-    from ..readers import Skipped
-
-    if encoder.segment(document).passages:
-        return True
-    report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
-    return False
+        list_without_id(target, report)
 
 
 def _encode_here(options: argparse.Namespace) -> None:
@@ -130,10 +108,9 @@ def _encode_here(options: argparse.Namespace) -> None:
     documents = list(read_many(options.sources, options, report))
     encoder = load_encoder(options) if documents else None
     if encoder is not None and options.on_error == "skip":
-        documents = [document for document in documents if _has_passages(encoder, document, report)]
+        documents = list(encodable(documents, encoder, report))
     if encoder is None or not documents:
-        reasons = "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
-        raise DocumentError(f"there are no documents in {' '.join(options.sources)}{reasons}")
+        raise no_documents(options.sources, report)
     encoded = list(encoder.stream(documents))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     if options.normalize:
@@ -171,5 +148,5 @@ def _encode_here(options: argparse.Namespace) -> None:
         plain(f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers, model {encoder.name}")
     )
     list_left_out(target, report)
-    _tell_without_id(target, report)
+    list_without_id(target, report)
     written(target, (options.json, options.csv))

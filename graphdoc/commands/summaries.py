@@ -78,6 +78,13 @@ def list_left_out(target: Console, report: ReadingReport) -> None:
             target.print(plain(f"... and {len(entries) - MOST_LISTED:,} more {word}"))
 
 
+def list_without_id(target: Console, report: ReadingReport) -> None:
+    """Say how many documents got an id that says nothing."""
+    if report.without_id:
+        line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
+        target.print(plain(f"{line}; name a column with --id-column"), soft_wrap=True)
+
+
 def written(target: Console, paths: Iterable[str | Path | None]) -> None:
     """Say which files were written."""
     for path in paths:

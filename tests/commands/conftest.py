@@ -3,10 +3,12 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
+import torch
 
 from graphdoc.cli import main
 from graphdoc.encoder import DocumentEncoder
@@ -84,3 +86,20 @@ def two(tmp_path: Path) -> tuple[Path, Path]:
         encoding="utf-8",
     )
     return a, b
+
+
+@pytest.fixture(scope="session")
+def classifiers(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., str]:
+    """Makes folders of tiny checkpoints with a head whose classes are far apart: ``classifiers(multi_label=True)``."""
+
+    def make(**settings: Any) -> str:
+        encoder = tiny_encoder("bert", **{"labels": ["rice", "<b>sea</b>", "[clocks]"], "readout": "mean", **settings})
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(2)
+            for weight in encoder.model.head.parameters():
+                weight.normal_(std=0.4)
+        return str(encoder.save_pretrained(tmp_path_factory.mktemp("classifiers") / "topics"))
+
+    return cache(make)
