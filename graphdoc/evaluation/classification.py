@@ -249,10 +249,8 @@ def require_shared_classes(truth: Labels, classes: Sequence[str]) -> None:
     """Refuse documents none of which has a label that the model knows: they are from another task.
 
     Raises:
-        EvaluationError: there is no label, or none that the model knows.
+        EvaluationError: there are labels, and the model knows none of them.
     """
-    if not truth:
-        raise EvaluationError("no document to be measured has a label; name the column that holds it (--label-column)")
     found = ordered_classes(name for names in truth for name in names)
     if found and not set(found) & set(classes):
         raise EvaluationError(
@@ -277,4 +275,4 @@ def _calibration(
     if multi_label:
         known = expected[:, : probabilities.shape[1]]
         return calibration(probabilities.ravel(), known.ravel())
-    return calibration(probabilities.max(axis=1), (expected & actual).any(axis=1))
+    return calibration(probabilities.max(axis=1), np.asarray((expected & actual).any(axis=1)))

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import accuracy_score, f1_score, log_loss
+
+from graphdoc.documents import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import EvaluationError, ModelError
+from graphdoc.evaluation import ClassificationEvaluation
+
+EncoderFactory = Callable[..., DocumentEncoder]
+CLASSES = ["a", "b", "c"]
+TEXTS = [" ".join(f"rice{n} tide steam wall koji marsh"[k:] for k in range(4 + n)) + "." for n in range(10)]
+
+
+def documents(labels: list[Any]) -> list[Document]:
+    return [
+        Document.from_mapping({"id": f"d{n}", "text": text, "label": label})
+        for n, (text, label) in enumerate(zip(TEXTS, labels, strict=True))
+    ]
+
+
+@pytest.fixture(scope="module")
+def classifier(tiny_encoder: EncoderFactory) -> EncoderFactory:
+    def make(**settings: Any) -> DocumentEncoder:
+        encoder = tiny_encoder("bert", readout="mean", labels=CLASSES, **settings)
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.manual_seed(1)
+            # Far apart for texts that are much alike.
+            vectors = encoder.encode([document.text for document in documents([None] * 10)], output="torch")
+            encoder.model.head.linear.weight.normal_(std=4)
+            encoder.model.head.linear.bias.copy_(-encoder.model.head.linear.weight @ vectors.mean(0))
+        return encoder
+
+    return make
+
+
+def test_single_labels(classifier: EncoderFactory) -> None:
+    encoder = classifier()
+    truth = list("abcabcabca")
+    predictions = encoder.predict(documents(truth))
+    assert len(set(predictions.labels)) > 1
+    measured = ClassificationEvaluation(documents(truth))(encoder)
+    assert set(measured) == {"accuracy", "macro_f1", "calibration_error", "loss"}
+    assert measured["accuracy"] == pytest.approx(accuracy_score(truth, predictions.labels))
+    assert measured["macro_f1"] == pytest.approx(f1_score(truth, predictions.labels, average="macro"))
+    assert measured["loss"] == pytest.approx(log_loss(truth, predictions.probabilities, labels=CLASSES), rel=1e-4)
+
+
+def test_several_labels(classifier: EncoderFactory) -> None:
+    encoder = classifier(multi_label=True)
+    truth = [["a"], [], ["b", "c"], ["a", "b", "c"], ["c"], "a;c", ["b"], [], ["a"], "b"]
+    evaluation = ClassificationEvaluation(documents(truth), multi_label=True, separator=";", threshold=0.3)
+    measured = evaluation(encoder)
+    predictions = encoder.predict(documents(truth), threshold=0.3)
+    sets = [set(one.split(";")) if isinstance(one, str) else set(one) for one in truth]
+    y = np.array([[name in own for name in CLASSES] for own in sets])
+    found = predictions.probabilities >= 0.3
+    assert measured["accuracy"] == pytest.approx(accuracy_score(y, found))
+    assert measured["micro_f1"] == pytest.approx(f1_score(y, found, average="micro"))
+    assert measured["macro_f1"] == pytest.approx(f1_score(y, found, average="macro"))
+    p = predictions.probabilities.astype(np.float64)
+    assert measured["loss"] == pytest.approx(-np.mean(y * np.log(p) + (1 - y) * np.log(1 - p)), rel=1e-4)
+
+
+def test_documents_without_label_are_left_out_and_unknown_labels_count(classifier: EncoderFactory) -> None:
+    encoder = classifier()
+    truth = ["a", None, "b", "new", ["a", "b"], "c", "", "a", "b", "c"]
+    evaluation = ClassificationEvaluation(documents(truth))
+    assert evaluation.labelled.without_label == ("d1", "d6")
+    assert evaluation.labelled.with_several == ("d4",)
+    scores = evaluation.score(evaluation.predict(encoder))
+    assert (scores.documents, scores.unknown) == (7, {"new": 1})
+    assert scores.accuracy_known == pytest.approx(scores.accuracy * 7 / 6)
+    # The loss is that of the documents whose labels are known.
+    known = [label if label != "new" else None for label in truth]
+    assert evaluation(encoder)["loss"] == pytest.approx(ClassificationEvaluation(documents(known))(encoder)["loss"])
+
+
+def test_the_model_is_as_it_was_and_no_random_numbers_are_drawn(classifier: EncoderFactory) -> None:
+    encoder = classifier(classifier_dropout=0.5)
+    evaluation = ClassificationEvaluation(documents(list("abcabcabca")))
+    encoder.model.train()
+    state = torch.get_rng_state()
+    first = evaluation(encoder)
+    assert encoder.model.training and torch.equal(torch.get_rng_state(), state)
+    assert evaluation(encoder) == first
+
+
+def test_documents_can_be_cut_once(classifier: EncoderFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = classifier()
+    evaluation = ClassificationEvaluation(documents([*"abcabcabc", None]))
+    expected = evaluation(encoder)
+    ready = evaluation.segmented(encoder)
+    monkeypatch.setattr(type(encoder.segmenter), "segment", None)
+    assert ready(encoder) == pytest.approx(expected)
+
+
+class TestMistakes:
+    def test_those_that_the_model_is_most_sure_of_come_first(self, classifier: EncoderFactory) -> None:
+        encoder = classifier()
+        truth = ["a", "b", "c", "a", "x", "c", "a", "b", "c", "a"]
+        evaluation = ClassificationEvaluation(documents(truth))
+        predictions = evaluation.predict(encoder)
+        assert all(prediction.decisions == () for prediction in predictions)
+        found = evaluation.mistakes(encoder, predictions, most=4)
+        wrong = [row for row, one in enumerate(predictions) if one.label != truth[row]]
+        assert len(wrong) > 4
+        ranked = sorted(wrong, key=lambda row: -predictions[row].probability)
+        assert [one.mistake.row for one in found] == ranked[:4]
+        assert 4 in [one.mistake.row for one in evaluation.mistakes(encoder, predictions, most=10)]
+        for one in evaluation.mistakes(encoder, predictions, most=10):
+            row = one.mistake.row
+            assert one.prediction.id == f"d{row}"
+            explained = [decision.label for decision in one.prediction.decisions]
+            assert explained == [predictions[row].label] + [truth[row]] * (truth[row] != "x")
+            content = one.to_dict(2)
+            assert (content["truth"], content["given"]) == ([truth[row]], [predictions[row].label])
+            assert content["confidence"] == pytest.approx(predictions[row].probability, abs=1e-5)
+            assert len(content["passages"]) == min(2, len(one.prediction.segmented.passages))
+            parts = [passage["contributions"][explained[0]] for passage in content["passages"]]
+            assert parts == sorted(parts, reverse=True)
+            assert all(list(passage["contributions"]) == explained for passage in content["passages"])
+
+    def test_classes_that_are_missed(self, classifier: EncoderFactory) -> None:
+        encoder = classifier(multi_label=True)
+        evaluation = ClassificationEvaluation(documents([["a", "b", "c", "x"]] * 10), multi_label=True)
+        predictions = evaluation.predict(encoder)
+        found = evaluation.mistakes(encoder, predictions, most=3)
+        assert len(found) == 3
+        for one in found:
+            assert one.mistake.missed and one.mistake.label not in one.prediction.labels
+            assert one.prediction.decisions[0].label == one.mistake.label
+            assert one.mistake.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
+
+
+def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:
+    with pytest.raises(EvaluationError, match=r"has one label \(9 have none, 1 several\); name the column"):
+        ClassificationEvaluation(documents([None] * 9 + [["a", "b"]]))
+    evaluation = ClassificationEvaluation(documents(["a"] * 10))
+    with pytest.raises(ModelError, match="has no classification head"):
+        evaluation(tiny_encoder("bert"))
+    with pytest.raises(EvaluationError, match="gives a document several labels, and is measured as giving one"):
+        evaluation(classifier(multi_label=True))
+    with pytest.raises(EvaluationError, match="it knows a, b, c, the documents have x; give documents or a model"):
+        ClassificationEvaluation(documents(["x"] * 10))(classifier())
+
+
+def test_all_documents_may_have_one_label(classifier: EncoderFactory) -> None:
+    encoder = classifier()
+    alike = [replace(document, label="a") for document in documents([None] * 10)]
+    found = ClassificationEvaluation(alike)(encoder)
+    assert found["accuracy"] == encoder.predict(alike).labels.count("a") / 10
