@@ -158,6 +158,24 @@ def test_data_sets_and_tables() -> None:
     assert "choose one of its splits (train)" in error(datasets.DatasetDict({"train": data_set}))
 
 
+def test_places_are_noted_where_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Text.", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(json_lines(ROWS[:2]), encoding="utf-8")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS[2:]), tmp_path / "c.parquet")
+    report = ReadingReport(places={})
+    sources = [tmp_path, {"id": "row", "text": "Text."}]
+    assert ids(sources, report=report) == list(report.places or {})
+    assert report.places == {
+        "a": str(tmp_path / "a.md"),
+        "d0": f"{tmp_path / 'b.jsonl'}:1",
+        "d1": f"{tmp_path / 'b.jsonl'}:2",
+        "d2": f"{tmp_path / 'c.parquet'}: row 1",
+        "row": "row 1",
+    }
+    report = ReadingReport()
+    assert ids(sources, report=report) and report.places is None
+
+
 def test_reading_is_lazy() -> None:
     taken: list[int] = []
 

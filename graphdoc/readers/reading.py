@@ -54,6 +54,8 @@ class ReadingReport:
         ignored: files and folders inside folders that were passed over: unknown types, broken links, loops.
         duplicate_ids: ids that occurred again; the later documents are among the skipped ones.
         without_id: number of rows read that had no id and got a hash of their content.
+        places: where every document was found, by id: a file, or a file and the row in it. None, the default, notes
+            none.
     """
 
     documents: int = 0
@@ -61,6 +63,7 @@ class ReadingReport:
     ignored: list[Skipped] = field(default_factory=list)
     duplicate_ids: list[str] = field(default_factory=list)
     without_id: int = 0
+    places: dict[str, str] | None = None
 
 
 def read_documents(
@@ -147,6 +150,8 @@ class _Reading:
         self._added += 1
         self.report.documents += 1
         self.report.without_id += self._has_no_id(record)
+        if self.report.places is not None:
+            self.report.places[document.id] = record.place
         return document
 
     def _document(self, record: Record) -> Document:
