@@ -1,10 +1,11 @@
-"""How training examples are drawn from documents, and how documents are put into batches."""
+"""How training examples are drawn from documents, and how documents are put into groups and batches."""
 
 from __future__ import annotations
 
 from .class_balanced import ClassBalancedBatches
 from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionPositions, SectionSplit
 from .epoch_batches import DocumentBatches, EpochBatches, Place
+from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
 from .sub_documents import SPLITS, Split, SubDocuments
 
 __all__ = [
@@ -15,9 +16,14 @@ __all__ = [
     "DocumentBatches",
     "DocumentSections",
     "EpochBatches",
+    "GroupLabels",
+    "GroupReport",
     "Place",
     "SectionPositions",
     "SectionSplit",
     "Split",
     "SubDocuments",
+    "groups_of_labels",
+    "groups_of_links",
+    "groups_of_pairs",
 ]
