@@ -11,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from ..errors import EvaluationError
 from ..readers.pair_files import LabelledPair, Pairs, read_pair_file
+from ..similarity.cosine import row_cosines
 
 
 def read_pairs(path: str | Path) -> list[LabelledPair]:
@@ -48,11 +49,9 @@ def pair_auc(vectors_by_id: Mapping[str, npt.NDArray[np.float32]], pairs: Sequen
     require_ids(pairs, vectors_by_id)
     require_both_labels(Pairs.of(pairs))
     labels = [pair.label for pair in pairs]
-    a = np.array([vectors_by_id[pair.a] for pair in pairs], np.float64)
-    b = np.array([vectors_by_id[pair.b] for pair in pairs], np.float64)
-    lengths = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    cosines = (a * b).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)
-    return float(roc_auc_score(labels, cosines))
+    a = np.array([vectors_by_id[pair.a] for pair in pairs])
+    b = np.array([vectors_by_id[pair.b] for pair in pairs])
+    return float(roc_auc_score(labels, row_cosines(a, b)))
 
 
 def require_ids(pairs: Sequence[LabelledPair], ids: Mapping[str, object]) -> None:

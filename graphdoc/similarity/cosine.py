@@ -32,3 +32,19 @@ def similarity_scale(a: Floats, b: Floats, kind: str) -> Floats:
         return np.ones((len(a), len(b)))
     scale: Floats = np.outer(np.linalg.norm(a, axis=1), np.linalg.norm(b, axis=1))
     return np.where(scale > 0, scale, 1.0)
+
+
+def row_cosines(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
+    """Compare every row of one matrix with the same row of another, in double precision.
+
+    Args:
+        a: ``(rows, hidden)``.
+        b: ``(rows, hidden)``.
+
+    Returns:
+        ``(rows,)``; the cosine with a row of zeros is 0.
+    """
+    left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    lengths = np.linalg.norm(left, axis=1) * np.linalg.norm(right, axis=1)
+    cosines: Floats = (left * right).sum(axis=1) / np.where(lengths > 0, lengths, 1.0)
+    return cosines

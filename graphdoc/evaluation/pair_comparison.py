@@ -1,0 +1,262 @@
+"""Comparison of documents as a task: do similar pairs have a higher similarity? (CoLDE, section 4.2)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..coverage_totals import CoverageTotals
+from ..devices import Precision
+from ..encoder import DocumentEncoder
+from ..errors import EvaluationError, SettingsError
+from ..readers.pair_files import LabelledPair, Pairs, Unknown
+from ..similarity.cosine import row_cosines
+from .labels import ReadyDocument, plain_document
+from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, score_pairs
+from .pairs import require_both_labels
+from .tfidf import tfidf_similarities
+
+Floats = npt.NDArray[np.float64]
+
+# Words of the longer document of a pair, from where a bucket begins.
+LENGTHS = (500, 1000, 2000, 4000, 8000)
+
+
+@dataclass(frozen=True, slots=True)
+class PairSimilarities:
+    """What an encoder, or another way to compare, gives for all pairs.
+
+    Args:
+        test: ``(test pairs,)``.
+        validation: ``(validation pairs,)``.
+    """
+
+    test: Floats
+    validation: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class LengthScores:
+    """The scores of the pairs whose longer document has so many words.
+
+    Args:
+        least: fewest words.
+        most: most words; None where there is no limit.
+        scores: the scores, with the threshold of all pairs.
+    """
+
+    least: int
+    most: int | None
+    scores: PairScores
+
+    @property
+    def name(self) -> str:
+        """The bucket in words, such as ``500-999 words``."""
+        if self.most is None:
+            return f"{self.least:,} words and more"
+        return f"{self.least:,}-{self.most:,} words" if self.least else f"up to {self.most:,} words"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {"least_words": self.least, "most_words": self.most, **self.scores.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonScores:
+    """What was measured of one way to compare.
+
+    Args:
+        test: the scores of the test pairs.
+        validation: the scores of the validation pairs with the threshold that is best there; None without them.
+        lengths: the scores by length.
+    """
+
+    test: PairScores
+    validation: PairScores | None
+    lengths: tuple[LengthScores, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {
+            **self.test.to_dict(),
+            "validation": self.validation and self.validation.to_dict(),
+            "lengths": [bucket.to_dict() for bucket in self.lengths],
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """What was measured as one flat table, as trackers take it."""
+        return {f"pair_{name}": value for name, value in self.test.values.items() if value is not None}
+
+
+class PairComparison:
+    """Pairs of documents that encoders are measured on, always in the same way; every document is encoded once.
+
+    Pairs are compared by cosine. Those whose similarity reaches a threshold are taken for similar. The threshold is
+    the best one on the validation pairs. Without these it is the best one on the test pairs themselves, which makes
+    precision, recall, F1 and accuracy upper bounds; AUC and average precision need none.
+
+    A trainer calls it with the encoder every so many steps and logs what it gives: ``comparison(encoder)``.
+
+    Args:
+        documents: the documents, segmented or not; those that occur in no pair are passed over.
+        pairs: the test pairs. A pair of a document with itself is left out and counted, since any similarity finds it.
+        validation: pairs that the threshold is chosen on.
+        by: what the threshold is best for, ``f1`` or ``accuracy``.
+        unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs and count them.
+        lengths: words of the longer document of a pair where buckets begin, rising; none for no scores by length.
+        resamples: number of bootstrap resamples for intervals; 0 for none.
+        seed: draws the resamples.
+        dtype: precision that the transformer computes in; None is that of its weights.
+
+    Attributes:
+        pairs: the test pairs that are measured.
+        validation: the validation pairs that are measured.
+        left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
+        documents: the documents that occur in pairs.
+        words: ``(test pairs,)``, words of the longer document.
+
+    Raises:
+        DocumentError: a document of a pair is not there, or pairs contradict each other.
+        EvaluationError: test or validation pairs do not have both labels.
+        SettingsError: a setting is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[ReadyDocument],
+        pairs: Pairs | Sequence[LabelledPair],
+        validation: Pairs | Sequence[LabelledPair] = (),
+        *,
+        by: Criterion = "f1",
+        unknown: Unknown = "stop",
+        lengths: Sequence[int] = LENGTHS,
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        dtype: Precision | None = None,
+    ) -> None:
+        if any(length < 1 for length in lengths) or any(a >= b for a, b in pairwise(lengths)):
+            raise SettingsError(f"lengths {', '.join(map(str, lengths))} have to rise, from 1 on")
+        self.by, self.resamples, self.seed, self.dtype = by, resamples, seed, dtype
+        self._lengths = tuple(lengths)
+        given = [Pairs.of(pairs), Pairs.of(validation)]
+        wanted = {id for part in given for pair in part for id in (pair.a, pair.b)}
+        known = {id: one for one in documents if (id := plain_document(one).id) in wanted}
+        self.left_out = {"unknown": 0, "with_themselves": 0}
+        self.pairs, self.validation = (self._measured(part, known, unknown) for part in given)
+        require_both_labels(self.pairs)
+        if len(given[1]):
+            require_both_labels(self.validation)
+        ids = dict.fromkeys(id for part in (self.pairs, self.validation) for pair in part for id in (pair.a, pair.b))
+        self.documents: list[ReadyDocument] = [known[id] for id in ids]
+        row_of = {id: row for row, id in enumerate(ids)}
+        self._rows = [
+            np.array([(row_of[pair.a], row_of[pair.b]) for pair in part], np.int64).reshape(-1, 2)
+            for part in (self.pairs, self.validation)
+        ]
+        words = np.array([plain_document(document).words for document in self.documents])
+        self.words: npt.NDArray[np.int64] = words[self._rows[0]].max(axis=1)
+
+    def _measured(self, pairs: Pairs, known: dict[str, ReadyDocument], unknown: Unknown) -> Pairs:
+        pairs.require_agreement()
+        there = pairs.among(known, unknown)
+        kept = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
+        self.left_out["unknown"] += len(pairs) - len(there)
+        self.left_out["with_themselves"] += len(there) - len(kept)
+        return kept
+
+    @property
+    def shared(self) -> int:
+        """Number of test pairs that are validation pairs as well, in either order."""
+        known = {pair.documents for pair in self.validation}
+        return sum(pair.documents in known for pair in self.pairs)
+
+    @property
+    def labels(self) -> list[int]:
+        """The label of every test pair."""
+        return [pair.label for pair in self.pairs]
+
+    def __call__(self, encoder: DocumentEncoder) -> dict[str, float]:
+        """Measure an encoder.
+
+        Args:
+            encoder: the encoder, also one whose model is being trained.
+
+        Returns:
+            ``pair_precision``, ``pair_recall``, ``pair_f1``, ``pair_accuracy``, ``pair_auc`` and
+            ``pair_average_precision`` of the test pairs.
+        """
+        plain = copy.copy(self)
+        plain.resamples = 0
+        return plain.score(self.similarities(encoder, show_progress=False)).metrics()
+
+    def segmented(self, encoder: DocumentEncoder) -> PairComparison:
+        """The same comparison with documents cut and tokenised once, for an encoder that is measured many times.
+
+        Args:
+            encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
+        """
+        result = copy.copy(self)
+        result.documents = list(encoder.segmenter.segment_many([plain_document(one) for one in self.documents]))
+        return result
+
+    def similarities(
+        self, encoder: DocumentEncoder, *, totals: CoverageTotals | None = None, show_progress: bool | None = None
+    ) -> PairSimilarities:
+        """Encode all documents, each once, and compare those of every pair by cosine.
+
+        Args:
+            encoder: the encoder.
+            totals: where coverage is added up.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+
+        Raises:
+            DocumentError: a document has no text to encode.
+        """
+        # While a model is trained, what its documents leave out would be told again with every evaluation.
+        totals = CoverageTotals() if totals is None else totals
+        stream = encoder.stream(self.documents, dtype=self.dtype, totals=totals, show_progress=show_progress)
+        vectors = np.concatenate([vector.numpy() for _, vector in stream])
+        return PairSimilarities(*(row_cosines(vectors[rows[:, 0]], vectors[rows[:, 1]]) for rows in self._rows))
+
+    def tfidf(self) -> PairSimilarities:
+        """Compare the whole texts of every pair by the words they share."""
+        texts = [plain_document(document).text for document in self.documents]
+        found = tfidf_similarities(texts, np.concatenate(self._rows))
+        return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+
+    def score(self, similarities: PairSimilarities) -> ComparisonScores:
+        """Measure similarities.
+
+        Args:
+            similarities: what :meth:`similarities` or :meth:`tfidf` gave, or another way to compare.
+
+        Raises:
+            EvaluationError: they are not of these pairs.
+        """
+        if (len(similarities.test), len(similarities.validation)) != (len(self.pairs), len(self.validation)):
+            raise EvaluationError(
+                f"there are {len(similarities.test):,} and {len(similarities.validation):,} similarities for "
+                f"{len(self.pairs):,} test and {len(self.validation):,} validation pairs; give one for each"
+            )
+        labels, validation_labels = np.array(self.labels), [pair.label for pair in self.validation]
+        options = {"resamples": self.resamples, "seed": self.seed}
+        validation = None
+        if validation_labels:
+            threshold = best_threshold(validation_labels, similarities.validation, self.by)
+            validation = score_pairs(validation_labels, similarities.validation, threshold, **options)
+        else:
+            threshold = best_threshold(self.labels, similarities.test, self.by)
+        buckets = []
+        for least, after in zip((0, *self._lengths), (*self._lengths, None), strict=True):
+            chosen = (self.words >= least) & (self.words < (after or np.inf))
+            if self._lengths and chosen.any():
+                scores = score_pairs(labels[chosen].tolist(), similarities.test[chosen], threshold, **options)
+                buckets.append(LengthScores(least, after and after - 1, scores))
+        test = score_pairs(self.labels, similarities.test, threshold, **options)
+        return ComparisonScores(test, validation, tuple(buckets))

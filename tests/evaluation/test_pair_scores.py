@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
+
+from graphdoc.errors import EvaluationError, SettingsError
+from graphdoc.evaluation import PairScores, best_threshold, score_pairs
+from graphdoc.evaluation.pair_scores import METRICS, interval
+
+# Few different similarities, so that there are ties.
+CASES = st.lists(st.tuples(st.integers(0, 1), st.integers(-5, 5)), min_size=1, max_size=25)
+
+
+def by_hand(labels: np.ndarray, found: np.ndarray) -> dict[str, float]:
+    """Precision, recall, F1 and accuracy by their definitions."""
+    hits, false, missed = (int((found & (labels == 1)).sum()), int((found & (labels == 0)).sum()),
+                           int((~found & (labels == 1)).sum()))  # fmt: skip
+    precision, recall = (hits / whole if whole else 0.0 for whole in (hits + false, hits + missed))
+    f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1, "accuracy": float(np.mean(found == (labels == 1)))}
+
+
+@given(CASES, st.sampled_from(["f1", "accuracy"]))
+def test_no_threshold_is_better_than_the_best(cases: list[tuple[int, int]], by: str) -> None:
+    labels, scores = np.array([*cases, (1, 0)]).T
+    scores = scores / 10
+    threshold = best_threshold(labels.tolist(), scores, by)  # type: ignore[arg-type]
+    reached = by_hand(labels, scores >= threshold)[by]
+    everything = {other: by_hand(labels, scores >= other)[by] for other in np.arange(-0.65, 0.7, 0.05)}
+    assert reached == pytest.approx(max(everything.values()))
+    # It is the highest of the best, halfway to the next similarity below.
+    best = [other for other, value in everything.items() if value == pytest.approx(reached) and other <= scores.max()]
+    assert (scores >= threshold).sum() == ((scores >= max(best)).sum() if best else 0)
+    above, below = scores[scores >= threshold], scores[scores < threshold]
+    if len(above) and len(below):
+        assert threshold == pytest.approx((above.min() + below.max()) / 2)
+
+
+def test_thresholds_between_neighbouring_numbers() -> None:
+    low = 0.1
+    high = float(np.nextafter(low, 1))
+    assert best_threshold([0, 1], [low, high]) == high
+    # Accuracy is best with no pair at all, which a finite threshold has to say.
+    above = best_threshold([0, 0, 1], [0.5, 0.5, 0.1], "accuracy")
+    assert 0.5 < above < 0.51
+    assert best_threshold([1, 1], [0.5, 0.2]) == 0.2
+
+
+@given(CASES, st.integers(0, 50))
+def test_every_resample_is_measured_as_its_pairs_are(cases: list[tuple[int, int]], seed: int) -> None:
+    labels, scores = np.array(cases).T
+    scores = scores / 10
+    found = score_pairs(labels.tolist(), scores, 0.1, resamples=4, seed=seed)
+    draw = np.random.default_rng(seed)
+    for number in range(4):
+        rows = draw.integers(len(labels), size=len(labels))
+        expected = by_hand(labels[rows], scores[rows] >= 0.1)
+        if 0 < labels[rows].sum() < len(rows):
+            expected["auc"] = roc_auc_score(labels[rows], scores[rows])
+            expected["average_precision"] = average_precision_score(labels[rows], scores[rows])
+        assert {name: found.samples[name][number] for name in expected} == pytest.approx(expected)
+        assert all(np.isnan(found.samples[name][number]) for name in METRICS if name not in expected)
+
+
+def test_values_and_intervals() -> None:
+    draw = np.random.default_rng(0)
+    labels = draw.integers(0, 2, 400)
+    scores = labels + draw.normal(size=400)
+    found = score_pairs(labels.tolist(), scores, 0.5)
+    assert {name: found.values[name] for name in ("precision", "recall", "f1", "accuracy")} == pytest.approx(
+        by_hand(labels, scores >= 0.5)
+    )
+    assert found.values["auc"] == pytest.approx(
+        np.mean([a > b for a in scores[labels == 1] for b in scores[labels == 0]])
+    )
+    assert found.values["f1"] == pytest.approx(f1_score(labels, scores >= 0.5))
+    assert (found.pairs, found.similar, found.threshold) == (400, labels.sum(), 0.5)
+    for name in METRICS:
+        low, high = found.interval(name)  # type: ignore[misc]
+        value = found.values[name]
+        assert value is not None and low < value < high
+        # About 4 standard errors wide.
+        assert 0.03 < high - low < 0.2
+    plain = found.to_dict()
+    assert plain["intervals"]["auc"] == list(found.interval("auc") or ())
+    assert set(plain) == {"pairs", "similar", "threshold", "intervals", *METRICS}
+    assert score_pairs(labels.tolist(), scores, 0.5).samples["auc"].tolist() == found.samples["auc"].tolist()
+
+
+def test_intervals_hold_what_is_true_about_as_often_as_they_say() -> None:
+    draw = np.random.default_rng(1)
+    held = []
+    for seed in range(150):
+        labels = draw.integers(0, 2, 80)
+        found = score_pairs(labels.tolist(), labels * 1.0 + draw.normal(size=80), 0.5, resamples=200, seed=seed)
+        low, high = found.interval("auc")  # type: ignore[misc]
+        # P(N(1, 1) > N(0, 1)) = Phi(1 / sqrt 2).
+        held.append(low <= 0.76025 <= high)
+    assert 0.88 <= np.mean(held) <= 0.99
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_pairs_of_one_label_have_no_ranking(label: int) -> None:
+    found = score_pairs([label] * 3, [0.1, 0.2, 0.3], 0.15, resamples=5)
+    assert found.values["auc"] is None and found.values["average_precision"] is None
+    assert found.interval("auc") is None
+    assert found.to_dict()["intervals"]["auc"] is None
+    assert found.values["accuracy"] == pytest.approx(1 / 3 if label == 0 else 2 / 3)
+
+
+def test_without_resamples_there_are_no_intervals() -> None:
+    found = score_pairs([0, 1], [0.1, 0.2], 0.15, resamples=0)
+    assert found.values["auc"] == 1
+    assert {found.interval(name) for name in METRICS} == {None}
+    assert interval(np.full(3, np.nan)) is None
+    assert "samples" not in repr(PairScores(2, 1, 0.0, {}, {}))
+
+
+def test_refusals() -> None:
+    with pytest.raises(SettingsError, match="by='recall' is unknown; use f1 or accuracy"):
+        best_threshold([0, 1], [0.0, 1.0], "recall")  # type: ignore[arg-type]
+    for labels in ([], [0, 0]):
+        with pytest.raises(EvaluationError, match="no pair has the label 1"):
+            best_threshold(labels, np.zeros(len(labels)))
+    with pytest.raises(EvaluationError, match="there are no pairs to measure"):
+        score_pairs([], [], 0.0)
