@@ -7,17 +7,17 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EvaluationError, ModelError
+from ..errors import EvaluationError
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_image,
     fill_outputs,
-    load_encoder,
     positive,
     read_many,
     write_json,
 )
+from .measured_models import Candidate, add_baseline_arguments, check_baselines, load_candidates, with_passages
 from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
@@ -69,16 +69,6 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An encoder that will be measured; ``same_as`` is the place of another one that gives the same vectors."""
-
-    encoder: DocumentEncoder
-    name: str
-    role: str
-    same_as: int | None = None
-
-
-@dataclass(frozen=True)
 class Parts:
     """The documents that were read: train, test, and those of other parts, which only pairs may need."""
 
@@ -106,18 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures.add_argument(
         "--pairs", metavar="FILE", help="also AUC of the cosine on pairs: id_a, id_b, 0 or 1 by tabs"
     )
-    rows = parser.add_argument_group("what models are held against")
-    rows.add_argument(
-        "--baseline", metavar="BACKBONE", help="where the models' backbone is, if not under the name they know"
-    )
-    rows.add_argument("--no-baseline", action="store_true", help="leave out the untrained backbone")
-    rows.add_argument(
-        "--cls-baseline",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="an encoder by its [CLS] vector, such as roberta-base; may be given several times",
-    )
+    add_baseline_arguments(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
     output.add_argument("--csv", metavar="FILE", help="write the table as CSV")
@@ -132,8 +111,7 @@ def run(options: argparse.Namespace) -> None:
     sources = [*(options.data or ()), *(options.train or ()), *(options.test or ())]
     if bool(options.data) == bool(options.train or options.test) or bool(options.train) != bool(options.test):
         raise EvaluationError("give the documents as --data SOURCE, or as --train SOURCE and --test SOURCE")
-    if options.no_baseline and options.baseline is not None:
-        raise EvaluationError("--baseline and --no-baseline contradict each other; give one of them")
+    check_baselines(options)
     fill_outputs(options, *sources, options.pairs, json="scores.json", csv="scores.csv", plot="projection.png")
     check_image(options.plot)
 
@@ -147,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
     # Labels that nothing can be measured on are told before any model is loaded.
     evaluation = ClusterEvaluation(parts.train, parts.test, others=parts.others, **settings)
     skipped: list[dict[str, str]] = []
-    candidates = _candidates(options, skipped)
+    candidates = load_candidates(options, skipped)
     if options.on_error == "skip":
         parts = _with_passages(parts, candidates[0].encoder, report)
         evaluation = ClusterEvaluation(parts.train, parts.test, others=parts.others, **settings)
@@ -198,53 +176,7 @@ def _read(options: argparse.Namespace, sources: list[str], report: ReadingReport
 
 
 def _with_passages(parts: Parts, encoder: DocumentEncoder, report: ReadingReport) -> Parts:
-    """Leave out and list documents of nothing but invisible characters, which give no passages."""
-    from ..readers import Skipped
-
-    def kept(documents: list[Document]) -> list[Document]:
-        result = []
-        for document, segmented in zip(documents, encoder.segmenter.segment_many(documents), strict=True):
-            if segmented.passages:
-                result.append(document)
-            else:
-                report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
-        return result
-
-    return Parts(kept(parts.train), kept(parts.test), kept(parts.others))
-
-
-def _candidates(options: argparse.Namespace, skipped: list[dict[str, str]]) -> list[Candidate]:
-    """Load all encoders before the long work starts: other encoders, untrained backbones, then the models."""
-    from ..evaluation.baselines import first_chunk_encoder, is_same_model, untrained_mean
-
-    names = list(dict.fromkeys(options.model or ["mini"]))
-    models = [load_encoder(options, name) for name in names]
-    result: list[Candidate] = []
-    for name in dict.fromkeys(options.cls_baseline):
-        try:
-            encoder = first_chunk_encoder(name, device=options.device, dtype=options.dtype)
-            result.append(Candidate(encoder, encoder.name, "[CLS]"))
-        except ModelError as error:
-            skipped.append({"name": name, "role": "[CLS]", "reason": str(error)})
-    untrained: list[Candidate] = []
-    for name, model in zip(names, models, strict=True):
-        if options.no_baseline:
-            break
-        try:
-            encoder = untrained_mean(model, options.baseline, device=options.device, dtype=options.dtype)
-        except ModelError as error:
-            if options.baseline is not None:
-                raise
-            skipped.append({"name": f"backbone of {name}", "role": "untrained", "reason": str(error)})
-            continue
-        if not any(is_same_model(encoder, other.encoder) for other in untrained):
-            taken = any(other.name == encoder.name for other in untrained)
-            untrained.append(Candidate(encoder, f"{encoder.name} as {name}" if taken else encoder.name, "untrained"))
-    result += untrained
-    for name, model in zip(names, models, strict=True):
-        same = next((place for place, other in enumerate(result) if is_same_model(model, other.encoder)), None)
-        result.append(Candidate(model, name, "model", same))
-    return result
+    return Parts(*(with_passages(part, encoder, report) for part in (parts.train, parts.test, parts.others)))
 
 
 def _measure(evaluation: ClusterEvaluation, candidates: list[Candidate], *, plot: bool) -> list[Row]:
