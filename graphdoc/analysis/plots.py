@@ -1,9 +1,7 @@
-"""Plots of attention, similarity and clusters, drawn with matplotlib's own canvas so that no display is needed."""
+"""Plots of attention, similarity, graphs, clusters and the course of a run."""
 
 from __future__ import annotations
 
-import logging
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,34 +10,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
-from ..errors import OutputError
-from ..files import write_atomically
 from ..graph_kinds import EdgeKind, NodeKind
-from ..plain_text import one_line
+from .canvas import COLORS, INK, MUTED, finish, new_figure, shorten
 
 if TYPE_CHECKING:
     from ..graphs import DocumentGraph
     from ..similarity.comparison import Comparison
     from .attention import AttentionTable
 
-INK, MUTED, ACCENT = "#1f2430", "#7a8190", "#2f6f8f"
-COLORS = ["#2f6f8f", "#c8693a", "#4f8a4c", "#8a5a9e", "#b3923b", "#a8485a", "#52796f", "#5b6abf"]
 MAP = "viridis"
-IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 LONGEST_LABELLED = 40
 # With the colours they tell 24 labels apart.
 MARKERS = "o^s"
 PANELS_IN_A_ROW = 2
 # Up to this number of nodes an adjacency matrix is drawn as an image, cell by cell; sparse ones may have more.
 LARGEST_IMAGE = 4000
-
-logger = logging.getLogger(__name__)
 
 
 def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, head: int | None) -> Figure:
@@ -57,13 +47,13 @@ def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, h
     chosen = None if layer == -1 else layer
     weights = table.document_weights(chosen, head)
     has_matrix = bool(table.graph_layers) or table.is_chunkwise
-    figure = _figure(13.5 if has_matrix else 9.5, 5.4)
+    figure = new_figure(13.5 if has_matrix else 9.5, 5.4)
     panels = figure.subplots(1, 2, width_ratios=[1.6, 1]) if has_matrix else [figure.subplots()]
     _draw_document_weights(panels[0], table, weights, table.document_layer(chosen, head), head)
     if has_matrix:
         _draw_matrix(figure, panels[1], table, layer, head)
-    figure.suptitle(_shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
-    return _finish(figure, path)
+    figure.suptitle(shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
+    return finish(figure, path)
 
 
 def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any) -> Figure:
@@ -81,7 +71,7 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     rows, columns = scores.shape
     width = float(np.clip(columns * 0.42, 5.5, 15)) + 3.2
     height = float(np.clip(rows * 0.42, 4.5, 15)) + 2.2
-    figure = _figure(width, height)
+    figure = new_figure(width, height)
     axes = figure.subplots()
     image = axes.imshow(scores, cmap=MAP, aspect="auto", interpolation="nearest")
     figure.colorbar(image, ax=axes, label=comparison.similarity, fraction=0.045, pad=0.02)
@@ -90,15 +80,15 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
         if rows * columns <= 150:
             _write_cells(axes, scores)
     else:
-        axes.set_ylabel(f"{level} of {_shorten(_name(comparison.a.segmented.document), 50)}")
-        axes.set_xlabel(f"{level} of {_shorten(_name(comparison.b.segmented.document), 50)}")
+        axes.set_ylabel(f"{level} of {shorten(_name(comparison.a.segmented.document), 50)}")
+        axes.set_xlabel(f"{level} of {shorten(_name(comparison.b.segmented.document), 50)}")
         _count_in_whole_numbers(axes.xaxis, axes.yaxis)
         if level == "passage":
             _draw_borders(axes, comparison)
-    model = _shorten(str(comparison.model.get("name")), 40)
+    model = shorten(str(comparison.model.get("name")), 40)
     title = f"document similarity {comparison.document:.3f}, by {level}, model {model}"
     axes.set_title(title, loc="left", fontsize=11)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Figure:
@@ -112,7 +102,7 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
     Raises:
         OutputError: the file cannot be written or its suffix is unknown.
     """
-    figure = _figure(8.2, 6.4)
+    figure = new_figure(8.2, 6.4)
     axes = figure.subplots()
     (source, target), kinds, nodes = graph.edge_index.numpy(), graph.edge_kind.numpy(), int(graph.num_nodes)
     if nodes <= LARGEST_IMAGE:
@@ -132,8 +122,8 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
     _count_in_whole_numbers(axes.xaxis, axes.yaxis)
     patches = [Patch(color=COLORS[kind], label=EdgeKind(kind).label) for kind in sorted(set(kinds.tolist()))]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
-    axes.set_title(_shorten(title, 70), loc="left", fontsize=11)
-    return _finish(figure, path)
+    axes.set_title(shorten(title, 70), loc="left", fontsize=11)
+    return finish(figure, path)
 
 
 def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str | Path | None) -> Figure:
@@ -149,7 +139,7 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
     """
     columns = min(PANELS_IN_A_ROW, len(panels))
     rows = -(-len(panels) // columns)
-    figure = _figure(5.2 * columns + 2.6, 4.9 * rows)
+    figure = new_figure(5.2 * columns + 2.6, 4.9 * rows)
     ranked = [label for label, _ in Counter(labels).most_common()]
     most = len(COLORS) * len(MARKERS)
     shown = sorted(ranked if len(ranked) <= most else ranked[: most - 1])
@@ -162,14 +152,14 @@ def plot_projection(panels: Mapping[str, Any], labels: Sequence[str], path: str 
     for axes, (name, points) in zip(figure.subplots(rows, columns, squeeze=False).flat, panels.items(), strict=False):
         for label, (color, marker) in looks.items():
             x, y = points[groups[label]].T
-            axes.scatter(x, y, s=13, c=color, marker=marker, alpha=0.8, linewidths=0.6, label=_shorten(label, 26))
+            axes.scatter(x, y, s=13, c=color, marker=marker, alpha=0.8, linewidths=0.6, label=shorten(label, 26))
         axes.set(xticks=[], yticks=[])
-        axes.set_title(_shorten(name, 56), loc="left", fontsize=11)
+        axes.set_title(shorten(name, 56), loc="left", fontsize=11)
     for axes in figure.axes[len(panels) :]:
         axes.set_axis_off()
     handles, names = figure.axes[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside right upper", frameon=False, fontsize=8, markerscale=1.4)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> Figure:
@@ -194,7 +184,7 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
     if "loss" in measured:
         losses.append(("held out", measured["loss"]))
     curves = {"loss": losses, **({"measured": list(shares.items())} if shares else {})}
-    figure = _figure(5.5 * len(curves), 4.2)
+    figure = new_figure(5.5 * len(curves), 4.2)
     axes: Axes
     for axes, (title, lines) in zip(figure.subplots(1, len(curves), squeeze=False)[0], curves.items(), strict=True):
         for number, (name, points) in enumerate(lines):
@@ -205,7 +195,7 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
         axes.set_xlabel("step")
         _count_in_whole_numbers(axes.xaxis)
         axes.legend(frameon=False, fontsize=8)
-    return _finish(figure, path)
+    return finish(figure, path)
 
 
 def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, layer: int, head: int | None) -> None:
@@ -244,7 +234,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
         ]
         top = axes.secondary_xaxis("top")
         document = table.segmented.document
-        labels = [_shorten(document.section_name(number), 22) for number in numbers]
+        labels = [shorten(document.section_name(number), 22) for number in numbers]
         top.set_xticks(ticks, labels, rotation=28, ha="left", fontsize=8, color=MUTED)
         top.tick_params(length=0)
         top.spines["top"].set_visible(False)
@@ -270,13 +260,13 @@ def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, 
 def _label_sections(axes: Axes, comparison: Comparison) -> None:
     for side, encoded in (("y", comparison.a), ("x", comparison.b)):
         document = encoded.segmented.document
-        labels = [_shorten(document.section_name(number), 34) for number in encoded.section_numbers]
+        labels = [shorten(document.section_name(number), 34) for number in encoded.section_numbers]
         if side == "y":
             axes.set_yticks(range(len(labels)), labels, fontsize=9)
-            axes.set_ylabel(_shorten(_name(document), 60), color=MUTED)
+            axes.set_ylabel(shorten(_name(document), 60), color=MUTED)
         else:
             axes.set_xticks(range(len(labels)), labels, fontsize=9, rotation=35, ha="right", rotation_mode="anchor")
-            axes.set_xlabel(_shorten(_name(document), 60), color=MUTED)
+            axes.set_xlabel(shorten(_name(document), 60), color=MUTED)
 
 
 def _write_cells(axes: Axes, scores: Any) -> None:
@@ -301,44 +291,9 @@ def _draw_borders(axes: Axes, comparison: Comparison) -> None:
         axes.axvline(place + 0.5, color="white", linewidth=0.7)
 
 
-def _figure(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _finish(figure: Figure, path: str | Path | None) -> Figure:
-    for axes in figure.axes:
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.tick_params(color=MUTED)
-    if path is not None:
-        suffix = Path(path).suffix.lower()
-        if suffix not in IMAGE_SUFFIXES:
-            raise OutputError(f"{path} has no image suffix; use one of {', '.join(IMAGE_SUFFIXES)}")
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
-        _warn_of_missing_characters(caught, path)
-    return figure
-
-
-def _warn_of_missing_characters(caught: list[warnings.WarningMessage], path: str | Path) -> None:
-    missing = {str(warning.message) for warning in caught if "missing from font" in str(warning.message)}
-    for warning in caught:
-        if str(warning.message) not in missing:
-            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    if missing:
-        logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, len(missing))
-
-
 def _heads(head: int | None) -> str:
     return "mean over heads" if head is None else f"head {head}"
 
 
 def _name(document: Any) -> str:
     return str(document.title or document.id)
-
-
-def _shorten(text: str, width: int) -> str:
-    # A dollar sign would start mathematics in matplotlib.
-    return one_line(text, width).replace("$", r"\$")
