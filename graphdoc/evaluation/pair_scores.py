@@ -62,6 +62,40 @@ class PairScores:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """By how much one way to compare has more of a metric than another, on the same pairs.
+
+    Args:
+        value: the difference.
+        interval: the middle 95 % of the differences resample by resample; None without resamples.
+    """
+
+    value: float
+    interval: tuple[float, float] | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {"value": self.value, "interval": self.interval and list(self.interval)}
+
+
+def differences(scores: PairScores, others: PairScores) -> dict[str, Difference]:
+    """What one way to compare has more than another, by metric; metrics that have no value are left out.
+
+    Args:
+        scores: scores of the one.
+        others: scores of the other on the same pairs, with the same resamples.
+    """
+    result = {}
+    for name, value in scores.values.items():
+        other = others.values[name]
+        if value is not None and other is not None:
+            both = name in scores.samples and name in others.samples
+            samples = scores.samples[name] - others.samples[name] if both else None
+            result[name] = Difference(value - other, interval(samples))
+    return result
+
+
 def interval(samples: Floats | None) -> tuple[float, float] | None:
     """The middle 95 % of some values, None if there are none that are numbers."""
     if samples is None or not np.isfinite(samples).any():

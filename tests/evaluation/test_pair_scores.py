@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.evaluation import PairScores, best_threshold, score_pairs
-from graphdoc.evaluation.pair_scores import METRICS, interval
+from graphdoc.evaluation.pair_scores import METRICS, differences, interval
 
 # Few different similarities, so that there are ties.
 CASES = st.lists(st.tuples(st.integers(0, 1), st.integers(-5, 5)), min_size=1, max_size=25)
@@ -117,6 +117,32 @@ def test_without_resamples_there_are_no_intervals() -> None:
     assert {found.interval(name) for name in METRICS} == {None}
     assert interval(np.full(3, np.nan)) is None
     assert "samples" not in repr(PairScores(2, 1, 0.0, {}, {}))
+
+
+def test_differences_are_taken_resample_by_resample() -> None:
+    draw = np.random.default_rng(2)
+    labels = draw.integers(0, 2, 300)
+    scores = labels + draw.normal(size=300)
+    better = scores + 0.3 * labels
+    a, b = (score_pairs(labels.tolist(), values, 0.5) for values in (better, scores))
+    found = differences(a, b)
+    assert set(found) == set(METRICS)
+    assert found["auc"].value == a.values["auc"] - b.values["auc"] > 0  # type: ignore[operator]
+    assert found["auc"].interval == interval(a.samples["auc"] - b.samples["auc"])
+    low, high = found["auc"].interval or (0, 0)
+    # Both similarities go together, which two separate intervals do not show.
+    assert 0 < low < found["auc"].value < high
+    assert high - low < 0.6 * np.subtract(*(a.interval("auc") or (0, 0))[::-1])
+    assert found["auc"].to_dict() == {"value": found["auc"].value, "interval": [low, high]}
+    same = differences(a, a)
+    assert {name: (one.value, one.interval) for name, one in same.items()} == dict.fromkeys(METRICS, (0, (0, 0)))
+
+
+def test_differences_without_values_or_resamples() -> None:
+    one_label = score_pairs([1, 1], [0.1, 0.2], 0.15)
+    assert set(differences(one_label, one_label)) == {"precision", "recall", "f1", "accuracy"}
+    plain = score_pairs([0, 1], [0.1, 0.2], 0.15, resamples=0)
+    assert differences(plain, plain)["auc"].interval is None
 
 
 def test_refusals() -> None:
