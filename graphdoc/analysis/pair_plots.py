@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from .canvas import COLORS, MUTED, finish, new_figure, shorten
 
-PANELS_IN_A_ROW = 3
 MOST_BINS = 40
 LONGEST_NAME = 44
 
@@ -33,7 +33,7 @@ def plot_pairs(
         OutputError: the file cannot be written or its suffix is unknown.
     """
     panels = 1 + len(similarities)
-    columns = min(PANELS_IN_A_ROW, panels)
+    columns = 2 if panels <= 4 else 3
     rows = -(-panels // columns)
     figure = new_figure(4.6 * columns, 4.1 * rows)
     curves, *histograms = figure.subplots(rows, columns, squeeze=False).flat
@@ -66,4 +66,5 @@ def _draw_histogram(axes: Axes, values: Any, truth: Any, threshold: float, color
         axes.hist(values[chosen], bins=bins, color=look, alpha=0.6, label=f"{int(chosen.sum()):,} {name}")
     axes.axvline(threshold, color="black", linewidth=1, linestyle="--", label=f"threshold {threshold:.3f}")
     axes.set(xlabel="similarity", ylabel="pairs")
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend(frameon=False, fontsize=8)

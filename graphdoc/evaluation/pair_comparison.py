@@ -120,6 +120,7 @@ class PairComparison:
         left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
         documents: the documents that occur in pairs.
         words: ``(test pairs,)``, words of the longer document.
+        validation_words: ``(validation pairs,)``, the same.
 
     Raises:
         DocumentError: a document of a pair is not there, or pairs contradict each other.
@@ -160,7 +161,7 @@ class PairComparison:
             for part in (self.pairs, self.validation)
         ]
         words = np.array([plain_document(document).words for document in self.documents])
-        self.words: npt.NDArray[np.int64] = words[self._rows[0]].max(axis=1)
+        self.words, self.validation_words = (words[rows].max(axis=1) for rows in self._rows)
 
     def _measured(self, pairs: Pairs, known: dict[str, ReadyDocument], unknown: Unknown) -> Pairs:
         pairs.require_agreement()
