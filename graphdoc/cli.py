@@ -1,4 +1,4 @@
-"""The command line: graphdoc encode, compare, attention, graph, pretrain, predict, evaluate."""
+"""The command line: graphdoc encode, compare, attention, graph, pretrain, finetune, predict, evaluate."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ EPILOG = """examples:
   graphdoc encode papers/ --output vectors/
   graphdoc attention a.md --plot attention.png
   graphdoc pretrain --config configs/pretrain/quickstart.yaml
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv
   graphdoc predict letters/ --model runs/topics/model
   graphdoc evaluate cluster --data corpus.jsonl --plot tsne.png
   graphdoc COMMAND --help   says more about each
@@ -60,7 +61,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, graph, predict, pretrain
+    from .commands import attention, compare, encode, evaluate, finetune, graph, predict, pretrain
 
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
@@ -82,11 +83,12 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    tasks = add(commands, evaluate).add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
-    for module in evaluate.TASKS:
-        command = found[evaluate.NAME, module.NAME] = add(tasks, module)
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
+    for group in (finetune, evaluate):
+        tasks = add(commands, group).add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
+        for module in group.TASKS:
+            command = found[group.NAME, module.NAME] = add(tasks, module)
+            module.add_arguments(command)
+            command.set_defaults(run=module.run)
     return parser, found
 
 

@@ -80,7 +80,7 @@ class AttentionTable:
             shares = output.chunk_attention.float().cpu().numpy()
             for head in range(shares.shape[1]):
                 blocks.append((len(output.attention), head, sources, targets, kinds, shares[:, head]))
-        elif readout is not None or not blocks:
+        elif not blocks or (readout is not None and model.get("readout") != "initial_mean"):
             # Without graph layers the document node is the mean of its passages, whatever the readout is called.
             uniform = np.full(len(passages), 1 / len(passages), np.float32)
             weights = uniform if readout is None else readout.float().cpu().numpy()

@@ -119,6 +119,10 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
             name = document.section_name(attention.section_of[node])
             line = f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}"
             target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+    if attention.model["readout"] == "initial_mean":
+        target.print(
+            "\nthis model's document vector is the mean of the passages before the graph, whatever it looks at"
+        )
     target.print()
     target.print(coverage_line(document.id, attention.segmented.coverage))
     written(target, (options.csv, options.json, options.plot))

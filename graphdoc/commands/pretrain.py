@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
-from pathlib import Path
 
-from ..plain_text import one_line
-from .summaries import console, plain
+from .training_run import add_training_arguments, settings_of, train
 
 NAME = "pretrain"
 HELP = "train a document model without labels"
@@ -29,49 +25,16 @@ EPILOG = """examples:
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help="settings that replace those of the file")
-    parser.add_argument("--config", metavar="FILE", required=True, help="settings of the run, as YAML")
-    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
-    parser.add_argument("--device", help="cpu, cuda, ... (default: an accelerator if there is one)")
-    parser.add_argument("--print", action="store_true", help="print all settings, defaults too, and do nothing")
+add_arguments = add_training_arguments
 
 
 def run(options: argparse.Namespace) -> None:
     """Train, and say where the model is."""
-    from ..training.configuration import as_values, load_settings
     from ..training.pretraining_settings import PretrainingSettings
 
-    settings = load_settings(PretrainingSettings, options.config, options.settings)
-    target = console()
-    if options.print:
-        import yaml
-
-        target.print(
-            yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True), markup=False, highlight=False
-        )
+    settings = settings_of(PretrainingSettings, options)
+    if settings is None:
         return
     from ..training.pretraining import pretrain
 
-    model = pretrain(settings, resume=options.resume, device=options.device)
-    if os.environ.get("RANK", "0") != "0":
-        return
-    _tell_results(settings.folder)
-    target.print(plain(f"wrote {model}"))
-    target.print(plain(f"try it:  graphdoc encode DOCUMENTS --model {shlex.quote(one_line(str(model)))}"))
-
-
-def _tell_results(folder: Path) -> None:
-    """A table of what was measured before and after."""
-    from ..training.run_folder import read_results
-    from .summaries import table
-
-    results = read_results(folder)
-    before, after = results.get("before", {}), results.get("after", {})
-    if not after:
-        return
-    rows = table(("measured", "left"), ("before", "right"), ("after", "right"))
-    for name, value in after.items():
-        rows.add_row(plain(name), f"{before[name]:.4f}" if name in before else "", f"{value:.4f}")
-    console().print(rows)
+    train(pretrain, settings, options, "graphdoc encode DOCUMENTS --model MODEL")

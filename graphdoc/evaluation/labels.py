@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..documents import Document
+from ..documents import Document, Label
 from ..errors import EvaluationError
 from ..plain_text import class_name
 from ..segmentation import SegmentedDocument
@@ -36,7 +36,11 @@ def labels_of(document: Document, separator: str | None = None) -> tuple[str, ..
         Names of classes (see :func:`~graphdoc.plain_text.class_name`) in the order given; none of them for an empty
         list, which says that the document belongs to no class; None where it has no label, or a blank one.
     """
-    label = document.label
+    return class_names(document.label, separator)
+
+
+def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] | None:
+    """The classes that a label names (see :func:`labels_of`)."""
     if label is None:
         return None
     if isinstance(label, tuple) and not label:

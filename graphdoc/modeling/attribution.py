@@ -23,7 +23,7 @@ BLOCK_CELLS = 2**25
 def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
     """Split a document's vector into one term per passage; the terms add up to the vector.
 
-    With mean or attention readout and no graph layers a term is the passage's vector times its readout weight. Through
+    With mean or attention readout and no graph layers, or before them, a term is the passage's vector times its readout weight. Through
     graph layers every node's state is carried as a sum over the passages it stems from: attention weights are held at
     their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and biases are shared equally. This is
     the function the network computes, written as a sum, so nothing is approximated but the choice to hold attention
@@ -43,7 +43,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
         raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
     passages = model.initial_passages(passage_vectors.float())
     weights = output.readout_weights
-    if not output.attention and weights is not None:
+    if weights is not None and (not output.attention or model.reads_initial_nodes):
         return passages * weights.unsqueeze(-1)
     return torch.cat(
         [_read_off(model, states, batch, output) for states in node_terms(model, passages, batch, output)]

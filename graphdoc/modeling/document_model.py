@@ -211,8 +211,12 @@ class DocumentModel(PreTrainedModel):
         """
         with torch.autocast(passage_vectors.device.type, enabled=False):
             initial = self.initial_nodes(passage_vectors.float(), batch)
-            nodes, attention, inputs = self.graph(initial, batch, output_attention, form)
-            nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
+            nodes, attention, inputs = initial, [], []
+            if output_attention or not self.reads_initial_nodes:
+                nodes, attention, inputs = self.graph(initial, batch, output_attention, form)
+                nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
+            if self.reads_initial_nodes:
+                nodes = initial
             passages = nodes[batch.is_passage]
             output = self._read_out(nodes, passages, batch, output_attention)
             logits = None if self.head is None else self.head(output["documents"])
@@ -240,6 +244,11 @@ class DocumentModel(PreTrainedModel):
             }
         documents, weights = self.readout(nodes, batch)
         return {"documents": documents, "readout_weights": weights}
+
+    @property
+    def reads_initial_nodes(self) -> bool:
+        """Whether vectors are those of nodes before the graph, which then only shows its attention."""
+        return bool(self.config.readout == "initial_mean")
 
     def initial_passages(self, passage_vectors: Tensor) -> Tensor:
         """Initial passage nodes (eq. 1): ``tanh(W x + b)``, or the vectors themselves without a projection.

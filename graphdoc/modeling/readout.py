@@ -14,8 +14,8 @@ class Readout(nn.Module):
 
     Args:
         kind: ``document_node`` takes the document node after the last layer (Graph-RoBERTa, section 2.1); ``mean``
-            gives every passage the same weight; ``attention`` learns one score per passage node, softmax over the
-            passages of a document.
+            gives every passage the same weight, as does ``initial_mean``, which is given nodes as they are before the
+            graph; ``attention`` learns one score per passage node, softmax over the passages of a document.
         hidden_size: width of a node.
     """
 

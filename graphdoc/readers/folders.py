@@ -6,10 +6,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from ..documents import Document
 from ..errors import DocumentError
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
 
@@ -160,3 +161,13 @@ def _nothing_to_read(passed_over: list[NotRead], by_pattern: bool) -> DocumentEr
     suffixes = Counter(entry.path.suffix or "(no suffix)" for entry in passed_over)
     there = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
     return DocumentError(f"{where} is of a known type (there are {there}); known are {KNOWN_SUFFIXES}")
+
+
+def labelled_by_folder(document: Document) -> Document:
+    """A document with the outermost folder of its id for a label; without one if it lies in none.
+
+    Files of a folder are named by their path below it, so that ``rice/a.txt`` of a folder of classes has the label
+    ``rice``.
+    """
+    folder, is_inside, _ = document.id.partition("/")
+    return replace(document, label=folder if is_inside else None)

@@ -153,8 +153,8 @@ def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmen
 
 def _fingerprint(settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource) -> str:
     names = (
-        *("dataset_config", "encoding", "on_error"),
-        *("max_passages", "least_passages", "deduplicate"),
+        *("dataset_config", "label_from", "encoding", "on_error"),
+        *("max_passages", "least_passages", "leave_out_splits", "deduplicate"),
     )
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())
     made_of = {

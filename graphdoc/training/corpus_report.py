@@ -24,6 +24,7 @@ class CorpusReport:
         documents: documents read.
         kept: documents to train on.
         too_short: documents skipped because they have fewer passages than ``least_passages``.
+        of_other_splits: documents left out by their field ``split`` (``leave_out_splits``).
         duplicates: documents left out because an earlier one has exactly their text.
         errors: documents, rows and files that could not be read.
         first_errors: the first of them.
@@ -35,6 +36,7 @@ class CorpusReport:
     documents: int = 0
     kept: int = 0
     too_short: int = 0
+    of_other_splits: int = 0
     duplicates: int = 0
     errors: int = 0
     first_errors: list[Skipped] = field(default_factory=list)
@@ -94,6 +96,8 @@ class CorpusReport:
         ]
         if self.too_short:
             parts.append(f"skipped {self.too_short:,} that have too few passages")
+        if self.of_other_splits:
+            parts.append(f"left out {self.of_other_splits:,} by their split")
         if self.duplicates:
             parts.append(f"left out {self.duplicates:,} exact copies")
         if self.passages_cut:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from ..documents import Columns
 
 OnError = Literal["stop", "skip"]
+LabelFrom = Literal["column", "folder"]
 
 CACHE_VARIABLE = "GRAPHDOC_CACHE"
 
@@ -24,10 +25,13 @@ class CorpusSettings:
         dataset_config: which configuration of the data set.
         split: which split of the data set; slices such as ``train[:10%]`` work too, except when streaming.
         columns: what the columns of rows are called.
+        label_from: where labels come from: a ``column``, or the ``folder`` that a file lies in, directly below the
+            folder that is the source.
         encoding: how text files are encoded.
         on_error: whether what cannot be read stops the preparation, or is skipped, counted and named.
         max_passages: passages of one document that are kept, the first in reading order; the rest is counted.
         least_passages: documents of fewer passages are skipped and counted; sub-documents need 2.
+        leave_out_splits: documents are left out whose field ``split`` is one of these, such as ``test``.
         deduplicate: leave out documents whose text is exactly that of an earlier one.
         streaming: read the documents anew in every epoch instead of storing their tokens.
         shuffle_buffer: documents among which the next one is drawn when streaming; 1 keeps the order.
@@ -43,10 +47,12 @@ class CorpusSettings:
     dataset_config: str | None = None
     split: str = "train"
     columns: Columns = Columns()  # noqa: RUF009 (it is frozen)
+    label_from: LabelFrom = "column"
     encoding: str = "utf-8"
     on_error: OnError = "stop"
     max_passages: int = 50
     least_passages: int = 2
+    leave_out_splits: list[str] = field(default_factory=list)
     deduplicate: bool = True
     streaming: bool = False
     shuffle_buffer: int = 10_000
@@ -64,6 +70,8 @@ class CorpusSettings:
             raise ValueError(
                 "source is '-', but standard input can be read only once; save it as a file and name that"
             )
+        if self.label_from not in get_args(LabelFrom):
+            raise ValueError(f"label_from is {self.label_from!r}; set it to 'column' or 'folder'")
         if self.on_error not in ("stop", "skip"):
             raise ValueError(f"on_error is {self.on_error!r}; set it to 'stop' or 'skip'")
         for name, least in (("least_passages", 1), ("max_passages", 1), ("shuffle_buffer", 1)):
@@ -109,3 +117,11 @@ class CorpusSettings:
         # Each process of a job streams for itself, so those of one machine share its cores.
         sharing = int(os.environ.get("LOCAL_WORLD_SIZE", "1")) if self.streaming else 1
         return max(1, cores // sharing)
+
+
+@dataclass(frozen=True)
+class LabelledCorpusSettings(CorpusSettings):
+    """A training corpus of which every document counts: short ones and copies are kept, unless it says otherwise."""
+
+    least_passages: int = 1
+    deduplicate: bool = False

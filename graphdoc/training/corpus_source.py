@@ -9,11 +9,11 @@ from typing import Any
 from ..documents import Document
 from ..errors import DocumentError
 from ..readers import ReadingReport, Skipped, read_documents
-from ..readers.folders import FoundFile, find_files, is_pattern
+from ..readers.folders import FoundFile, find_files, is_pattern, labelled_by_folder
 from ..readers.identities import SeenIds
 from .corpus_report import CorpusReport
 from .corpus_settings import CorpusSettings
-from .training_document import text_hash
+from .training_document import split_of, text_hash
 
 
 class CorpusSource:
@@ -63,6 +63,11 @@ class CorpusSource:
                 report.documents += 1
                 if reading.skipped or reading.ignored:
                     report.take_errors(reading)
+                if split_of(document) in settings.leave_out_splits:
+                    report.of_other_splits += 1
+                    continue
+                if settings.label_from == "folder":
+                    document = labelled_by_folder(document)
                 group = text_hash(document)
                 if settings.deduplicate and seen.add(str(group)) is not None:
                     report.duplicates += 1

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..losses import ContrastiveLoss, LossOutput
+from ..losses import ClassificationLoss, ContrastiveLoss, LossOutput, PairCosine, SupervisedContrastive
 from ..modeling import DocumentOutput
 from .training_batch import TrainingBatch
 
@@ -45,6 +46,80 @@ class ViewContrast:
         anchors, candidates = rows.chunk(2)
         output = self.contrast(anchors, candidates, batch.targets)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Tells the classes of documents, by the logits of a model with a head.
+
+    Args:
+        classes: the loss of logits.
+    """
+
+    classes: ClassificationLoss
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Logits, ``(documents, classes)``."""
+        assert output.logits is not None, "the model has no head"
+        return output.logits
+
+    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+        """The loss of the logits against the classes in the batch's targets."""
+        return self.classes(rows, batch.targets)
+
+
+@dataclass(frozen=True)
+class GroupContrast:
+    """Pulls documents of one group together: their sections where the readout gives any, or else the documents.
+
+    Args:
+        contrast: the supervised contrastive loss.
+    """
+
+    contrast: SupervisedContrastive
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Section vectors ``(sections, hidden)``, or document vectors ``(documents, hidden)``."""
+        rows = output.documents if output.sections is None else output.sections
+        assert rows is not None
+        return rows
+
+    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+        """The loss of all sections, each in the group of its document, which are the batch's targets."""
+        groups = batch.targets
+        if len(rows) != len(groups):
+            groups = groups.repeat_interleave(section_counts(batch))
+        output = self.contrast(rows, groups)
+        return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
+
+
+@dataclass(frozen=True)
+class PairSimilarity:
+    """Makes documents of a pair alike or not; a batch holds the first of all pairs, then the second in the same order.
+
+    Args:
+        similarity: the loss of two vectors and their label.
+    """
+
+    similarity: PairCosine
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Document vectors, ``(documents, hidden)``."""
+        assert output.documents is not None
+        return output.documents
+
+    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+        """The loss of all pairs, whose labels are the batch's targets."""
+        first, second = rows.chunk(2)
+        return self.similarity(first, second, batch.targets)
+
+
+def section_counts(batch: TrainingBatch) -> Tensor:
+    """Number of sections of every document of a batch, ``(documents,)``."""
+    graphs = batch.graphs
+    passages = graphs.is_passage
+    pairs = torch.stack([graphs.document_of[passages], graphs.section_of[passages]], dim=1)
+    return torch.bincount(torch.unique(pairs, dim=0)[:, 0], minlength=len(graphs))
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:

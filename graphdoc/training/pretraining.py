@@ -17,7 +17,7 @@ from .pretraining_data import PretrainingData, open_data
 from .pretraining_settings import PretrainingSettings
 from .run import RunEvaluation, TrainingRun
 from .run_evaluation import HeldOutEvaluation, cluster_evaluation, score_of
-from .starting_model import start_model
+from .starting_model import begin_training, load_start
 from .training_card import training_card
 
 
@@ -45,7 +45,8 @@ def pretrain(
     place = usable_device(device)
     with Processes(place) as processes:
         torch.manual_seed(settings.training.seed)
-        encoder = start_model(settings.model, place, settings.loss.similarity)
+        encoder = load_start(settings.model, place, settings.loss.similarity)
+        begin_training(encoder, settings.model)
         encoder.name = settings.folder.name
         data = open_data(settings, encoder, processes, show_progress)
         objective = ViewContrast(settings.loss)
@@ -61,10 +62,20 @@ def pretrain(
                 f"{data.steps:,} steps of {data.batch_size:,} documents: each is told from {data.batch_size - 1:,} "
                 f"negatives, by {settings.loss.similarity} at temperature {settings.loss.temperature:g}",
             ],
-            lambda record, results: training_card(settings, record, data.report, results),
+            lambda record, results: training_card(settings, _told(settings), record, data.report, results),
             show_progress,
         )
         return run.start(resume)
+
+
+def _told(settings: PretrainingSettings) -> str:
+    """How the model was trained, in a sentence for its card."""
+    loss, training = settings.loss, settings.training
+    return (
+        f"Contrastive pretraining between sub-documents (split `{settings.split}`) without labels: InfoNCE on "
+        f"{loss.similarity} similarity at temperature {loss.temperature:g}, batches of {training.batch_size:,} "
+        f"documents, {training.epochs:g} epochs, {settings.model.tune} passage encoder."
+    )
 
 
 def _evaluation(

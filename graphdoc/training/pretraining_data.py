@@ -16,10 +16,10 @@ from ..errors import DocumentError, ModelError, SettingsError
 from ..processes import Processes
 from ..sampling import EpochBatches, SubDocuments
 from ..sampling.sub_documents import random_generator
-from .corpus import prepare_corpus
 from .corpus_report import CorpusReport
-from .passage_vectors import PassageVectors, prepare_passage_vectors
+from .passage_vectors import PassageVectors
 from .pretraining_settings import PretrainingSettings
+from .stored_corpus import open_corpus
 from .streamed_views import StreamedViews, StreamLoader
 from .streaming import StreamingCorpus
 from .sub_document_batch import sub_document_batch
@@ -99,13 +99,7 @@ class StoredData:
         show_progress: bool | None = None,
     ) -> None:
         training = settings.training
-        self.corpus = prepare_corpus(settings.corpus, encoder.segmenter, processes, show_progress=show_progress)
-        vectors = None
-        if settings.model.tune == "frozen":
-            precision = None if training.precision == "float32" else training.precision
-            vectors = prepare_passage_vectors(
-                self.corpus, encoder.model, training.token_budget, precision, processes, show_progress=show_progress
-            )
+        self.corpus, vectors = open_corpus(settings, encoder, processes, show_progress)
         collator = _collator(settings, encoder, vectors)
         rows, held_out = self._hold_out(settings)
         self.documents = len(rows)

@@ -15,8 +15,8 @@ from .settings import ModelSettings
 from .tuning import prepare_tuning
 
 
-def start_model(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
-    """Load a model and mark the weights that are trained.
+def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
+    """Load the model that a run starts from.
 
     Args:
         settings: what is trained and where it starts.
@@ -27,13 +27,25 @@ def start_model(settings: ModelSettings, device: torch.device, similarity: str) 
         The encoder around the model in training.
 
     Raises:
-        ModelError: there is no such model, or nothing of it would be trained.
-        MissingExtraError: low-rank updates without the library for them.
+        ModelError: there is no such model.
     """
     values: dict[str, Any] = dict(settings.settings)
     values.setdefault("similarity", similarity)
     load = DocumentEncoder.from_pretrained if _is_checkpoint(settings.start) else DocumentEncoder.from_backbone
-    encoder = load(settings.start, device=device, **values)
+    return load(settings.start, device=device, **values)
+
+
+def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
+    """Mark the weights that are trained, after a head was added where there is to be one.
+
+    Args:
+        encoder: the encoder around the model.
+        settings: what is trained.
+
+    Raises:
+        ModelError: nothing of the model would be trained.
+        MissingExtraError: low-rank updates without the library for them.
+    """
     prepare_tuning(encoder.model, settings.tune, settings.lora)
     transformer: Any = encoder.model.passage_encoder.transformer
     if settings.gradient_checkpointing and settings.tune != "frozen":
@@ -41,7 +53,6 @@ def start_model(settings: ModelSettings, device: torch.device, similarity: str) 
     if settings.compile:
         transformer.compile(dynamic=True)
     encoder.model.config.trained = True
-    return encoder
 
 
 def _is_checkpoint(name: str) -> bool:

@@ -10,16 +10,17 @@ import yaml
 
 from .configuration import as_values
 from .corpus_report import CorpusReport
-from .pretraining_settings import PretrainingSettings
+from .stored_corpus import CorpusRun
 
 
 def training_card(
-    settings: PretrainingSettings, record: Mapping[str, Any], corpus: CorpusReport, results: Mapping[str, Any]
+    settings: CorpusRun, how: str, record: Mapping[str, Any], corpus: CorpusReport, results: Mapping[str, Any]
 ) -> str:
-    """Sections of a model card on data, settings and results of a pretraining run.
+    """Sections of a model card on data, settings and results of a run.
 
     Args:
         settings: the settings of the run.
+        how: how the model was trained, in a sentence.
         record: with what it was made.
         corpus: what was read and kept of the corpus.
         results: what was measured so far.
@@ -27,13 +28,10 @@ def training_card(
     Returns:
         Markdown.
     """
-    loss, training = settings.loss, settings.training
     lines = [
         "## Training",
         "",
-        f"Contrastive pretraining between sub-documents (split `{settings.split}`) without labels: InfoNCE on "
-        f"{loss.similarity} similarity at temperature {loss.temperature:g}, batches of {training.batch_size:,} "
-        f"documents, {training.epochs:g} epochs, {settings.model.tune} passage encoder.",
+        how,
         "",
         f"Data: {settings.corpus.name}. {corpus.summary()}",
         "",

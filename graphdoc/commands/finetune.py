@@ -1,0 +1,15 @@
+"""graphdoc finetune: train a model for a task with labels, one task each."""
+
+from __future__ import annotations
+
+from . import finetune_classify
+
+NAME = "finetune"
+HELP = "train a model for a task, on documents with labels"
+DESCRIPTION = """Train a model for a task, on documents with labels."""
+EPILOG = """examples:
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv output=runs/letters
+  graphdoc finetune TASK --help   says more about the task
+"""
+
+TASKS = (finetune_classify,)

@@ -1,0 +1,85 @@
+"""What all commands that train share: their arguments, and telling what came of a run."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from ..plain_text import one_line
+from .summaries import console, plain
+
+
+class Settings(Protocol):
+    """Settings of a recipe."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        ...
+
+
+SettingsT = TypeVar("SettingsT", bound=Settings)
+
+
+def add_training_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a command that trains."""
+    parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help="settings that replace those of the file")
+    parser.add_argument("--config", metavar="FILE", required=True, help="settings of the run, as YAML")
+    parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
+    parser.add_argument("--device", help="cpu, cuda, ... (default: an accelerator if there is one)")
+    parser.add_argument("--print", action="store_true", help="print all settings, defaults too, and do nothing")
+
+
+def settings_of(kind: type[SettingsT], options: argparse.Namespace) -> SettingsT | None:
+    """The settings of a run; None where they were only to be printed, which is then done.
+
+    Raises:
+        SettingsError: the file or a setting is not valid.
+    """
+    from ..training.configuration import as_values, load_settings
+
+    settings = load_settings(kind, options.config, options.settings)
+    if not options.print:
+        return settings
+    import yaml
+
+    values = yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True)
+    console().print(values, markup=False, highlight=False)
+    return None
+
+
+def train(run: Callable[..., Path], settings: Any, options: argparse.Namespace, next_command: str) -> None:
+    """Train, and say what came of it and where the model is.
+
+    Args:
+        run: trains by the settings.
+        settings: the settings.
+        options: the arguments of the command.
+        next_command: what to try the model with; ``MODEL`` stands for its folder.
+    """
+    model = run(settings, resume=options.resume, device=options.device)
+    if os.environ.get("RANK", "0") != "0":
+        return
+    _tell_results(settings.folder)
+    console().print(plain(f"wrote {model}"))
+    command = next_command.replace("MODEL", shlex.quote(one_line(str(model))))
+    console().print(plain(f"try it:  {command}"))
+
+
+def _tell_results(folder: Path) -> None:
+    """A table of what was measured before and after."""
+    from ..training.run_folder import read_results
+    from .summaries import table
+
+    results = read_results(folder)
+    before, after = results.get("before", {}), results.get("after", {})
+    if not after:
+        return
+    rows = table(("measured", "left"), ("before", "right"), ("after", "right"))
+    for name, value in after.items():
+        rows.add_row(plain(name), f"{before[name]:.4f}" if name in before else "", f"{value:.4f}")
+    console().print(rows)

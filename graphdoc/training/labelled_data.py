@@ -1,0 +1,222 @@
+"""Where the batches of a classifier come from: a corpus with a label for every document."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from torch.utils.data import DataLoader
+
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError, SettingsError
+from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
+from ..processes import Processes
+from ..sampling import EpochBatches
+from ..wording import counted
+from .classification_settings import ClassificationSettings
+from .corpus_report import CorpusReport
+from .labelled_batch import LabelledCollator
+from .stored_corpus import open_corpus
+from .training_batch import TrainingBatch
+from .training_data import EpochLoader
+
+logger = logging.getLogger(__name__)
+
+Rows = npt.NDArray[np.int64]
+VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
+# Documents that are measured at once.
+MEASURED_AT_ONCE = 64
+
+
+class LabelledData:
+    """Batches of a corpus with labels, for training and for validation.
+
+    Args:
+        settings: the settings of the run.
+        encoder: the model and its tokenizer.
+        processes: the processes of the run.
+        show_progress: show bars; None shows them on a terminal.
+
+    Attributes:
+        classes: names of the classes that training documents have.
+        counts: training documents of every class, ``(classes,)``.
+        documents: documents to train on.
+        truth: labels of the documents that are measured.
+        is_known: whether all of them are among the classes.
+        loader: gives this process's share of every batch; there after :meth:`load`.
+
+    Raises:
+        DocumentError: there are too few documents with labels, or too few classes.
+    """
+
+    state = None
+    loader: DataLoader[Any]
+
+    def __init__(
+        self,
+        settings: ClassificationSettings,
+        encoder: DocumentEncoder,
+        processes: Processes,
+        show_progress: bool | None = None,
+    ) -> None:
+        self._settings, self._processes = settings, processes
+        self._corpus, self._vectors = open_corpus(settings, encoder, processes, show_progress)
+        self._config = encoder.model.config
+        self._names = self._labels()
+        self._train, self._validation = self._parts()
+        found = Counter(name for row in self._train for name in self._names_of(row))
+        self.classes = ordered_classes(found)
+        self.counts = [found[name] for name in self.classes]
+        if len(self.classes) < 2 and not (self.classes and settings.labels.multi_label):
+            raise DocumentError(
+                f"{settings.corpus.name}: the {counted(len(self._train), 'document')} to train on have "
+                f"{'one label' if self.classes else 'no label'} ({named(self.classes) or 'none'}), and there is nothing "
+                "to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
+            )
+        known = set(self.classes)
+        self.documents = len(self._train)
+        self.truth = [self._names_of(row) for row in self._validation]
+        self.is_known = np.array([set(names) <= known for names in self.truth], np.bool_)
+        self._unseen = Counter(name for names in self.truth for name in names if name not in known)
+        self._targets = self._numbered()
+
+    def load(self) -> None:
+        """Make the loader, once the model has its head.
+
+        Raises:
+            SettingsError: batches are too small for the processes.
+        """
+        training, processes = self._settings.training, self._processes
+        try:
+            batches = EpochBatches(
+                self._corpus.passage_counts,
+                training.batch_size,
+                training.seed,
+                processes.rank,
+                processes.count,
+                rows=self._train,
+            )
+        except ValueError as error:
+            raise SettingsError(f"{error}; use fewer processes or a larger batch_size") from error
+        self.batch_size = batches.batch_size
+        self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
+        self.loader = EpochLoader(
+            self._corpus, batches, self._collator(), training.loading_processes, steps=self.steps
+        )
+
+    @property
+    def report(self) -> CorpusReport:
+        """What was read, kept and left out."""
+        return self._corpus.report
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there are documents to measure."""
+        return bool(len(self._validation))
+
+    def validation_batches(self) -> Iterator[TrainingBatch]:
+        """The documents that are measured, some at a time, in the order of ``truth``."""
+        collate = self._collator()
+        for start in range(0, len(self._validation), MEASURED_AT_ONCE):
+            rows = self._validation[start : start + MEASURED_AT_ONCE]
+            yield collate([(self._corpus[int(row)], 0, int(row)) for row in rows])
+
+    def go_on(self, state: Mapping[str, int]) -> None:
+        """Nothing to do: the number of the step says it all."""
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {
+            "fingerprint": self._corpus.fingerprint,
+            **self.report.to_dict(),
+            "classes": dict(zip(self.classes, self.counts, strict=True)),
+            "train": self.documents,
+            "validation": len(self._validation),
+            "left_out": dict(self._left_out),
+        }
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        lines = [
+            self.report.summary(),
+            f"{self.documents:,} documents of {len(self.classes)} classes to train on ({self._sizes()}), "
+            f"{len(self._validation):,} to measure",
+        ]
+        lines += [f"left out: {count:,} documents {reason}" for reason, count in self._left_out.items()]
+        single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
+        if single:
+            lines.append(f"{len(single):,} of the classes have one document to train on: {named(single)}")
+        if self._unseen:
+            lines.append(
+                f"{self._unseen.total():,} documents to measure have labels that none to train on has "
+                f"({named(self._unseen)}); they count as missed"
+            )
+        return lines
+
+    def _sizes(self) -> str:
+        return f"{min(self.counts):,} to {max(self.counts):,} each"
+
+    def _names_of(self, row: int) -> tuple[str, ...]:
+        names = self._names[row]
+        assert names is not None
+        return names
+
+    def _labels(self) -> list[tuple[str, ...] | None]:
+        """Classes of every document of the corpus, None for those that are left out, which are counted."""
+        labels = self._settings.labels
+        self._left_out: Counter[str] = Counter()
+        result: list[tuple[str, ...] | None] = []
+        for label in self._corpus.labels:
+            names = class_names(label, labels.separator)
+            if names is None:
+                self._left_out["without a label"] += 1
+            elif len(names) != 1 and not labels.multi_label:
+                self._left_out["with several labels (labels.multi_label=true trains on them)"] += 1
+                names = None
+            result.append(names)
+        return result
+
+    def _parts(self) -> tuple[Rows, Rows]:
+        """Rows that are trained on, and rows that are measured."""
+        settings = self._settings
+        splits = self._corpus.splits
+        usable = [row for row, names in enumerate(self._names) if names is not None]
+        if not usable:
+            raise DocumentError(
+                f"{settings.corpus.name}: none of the {len(self._names):,} documents has "
+                f"{'labels' if settings.labels.multi_label else 'one label'}; name the column that holds them "
+                f"(corpus.columns.label is {settings.corpus.columns.label!r})"
+            )
+        test = [row for row in usable if splits[row] in TEST_SPLITS]
+        validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
+        if len(test) + len(validation) < len(usable):
+            if test:
+                self._left_out["whose split is test"] += len(test)
+            train = np.setdiff1d(usable, [*test, *validation])
+        else:
+            raise DocumentError(
+                f"{settings.corpus.name}: the split of all {len(usable):,} documents is test or validation; give "
+                "documents to train on, or leave the field out"
+            )
+        if not validation and settings.validation.share:
+            firsts = [(self._names_of(row) or ("",))[0] for row in train]
+            held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
+            train, validation = train[~held_out], train[held_out].tolist()
+        return train.astype(np.int64), np.array(validation, np.int64)
+
+    def _numbered(self) -> npt.NDArray[Any]:
+        """Targets of every row of the corpus; those of rows that are not trained on mean nothing."""
+        place = {name: number for number, name in enumerate(self.classes)}
+        if not self._settings.labels.multi_label:
+            return np.array([place.get((names or ("",))[0], 0) for names in self._names], np.int64)
+        result = np.zeros((len(self._names), len(self.classes)), np.float32)
+        for row, names in enumerate(self._names):
+            result[row, [place[name] for name in names or () if name in place]] = 1
+        return result
+
+    def _collator(self) -> LabelledCollator:
+        return LabelledCollator(self._targets, self._config.graph_kind, self._config.window, self._vectors)

@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from graphdoc import DocumentEncoder, read_documents
+from graphdoc.training import cached_step
+
+WORDS = {"rice": "rice mould steam grain koji", "tide": "tide marsh flood silt wall"}
+
+
+def text_of(name: str, draw: np.random.Generator) -> str:
+    return " ".join(f"{' '.join(draw.permutation(WORDS[name].split()))}." for _ in range(int(draw.integers(2, 9))))
+
+
+def rows(count: int = 40, *, several: bool = False) -> list[dict[str, Any]]:
+    draw = np.random.default_rng(0)
+    made = []
+    for number in range(count):
+        name = list(WORDS)[number % 2]
+        label: Any = [name, "text"] if several else name
+        made.append({"id": f"d{number}", "text": text_of(name, draw), "label": label})
+    return made
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Callable[..., Path]:
+    """Writes rows as JSON Lines: ``corpus(rows())``."""
+
+    def write(lines: list[dict[str, Any]]) -> Path:
+        path = tmp_path / "letters.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in lines), encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def classify(
+    graphdoc: Callable[..., Any], backbone_folder: Callable[[str], Path], tmp_path: Path
+) -> Callable[..., Any]:
+    """Trains a tiny model: ``classify(source, "training.epochs=2")``."""
+    config = tmp_path / "config.yaml"
+    settings = {"pooling": "mean", "projection_size": 16, "graph_heads": 2, "graph_layers": 1, "passage_words": 10}
+    values = {
+        "corpus": {"source": "unset", "preparing_processes": 1, "cache": str(tmp_path / "cache")},
+        "model": {"start": str(backbone_folder("roberta")), "settings": settings},
+        "training": {
+            "batch_size": 8, "epochs": 6, "learning_rate": 5e-3, "loading_processes": 0, "log_steps": 1
+        },
+        "validation": {"share": 0.2},
+        "output": str(tmp_path / "run"),
+    }  # fmt: skip
+    config.write_text(yaml.safe_dump(values), encoding="utf-8")
+
+    def run(source: Path, *arguments: str) -> Any:
+        return graphdoc(
+            *("finetune", "classify", "--config", config, "--device", "cpu", f"corpus.source={source}"), *arguments
+        )
+
+    return run
+
+
+@pytest.mark.parametrize("tune", ["full", "frozen"])
+def test_a_trained_model_predicts_what_it_was_taught(
+    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path, tune: str
+) -> None:
+    source = corpus(rows())
+    result = classify(source, f"model.tune={tune}")
+    assert result.status == 0, result.err
+    assert "32 documents of 2 classes to train on (16 to 16 each), 8 to measure" in result.out + result.err
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["after"]["accuracy"] == 1.0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    assert encoder.model.config.labels == ["rice", "tide"]
+    documents = list(read_documents(source))
+    predictions = encoder.predict(documents)
+    given = [prediction.labels for prediction in predictions]
+    assert np.mean([names == (document.label,) for names, document in zip(given, documents, strict=True)]) > 0.9
+    card = (tmp_path / "run" / "model" / "README.md").read_text()
+    assert "Classification of documents into one class out of 2" in card
+
+
+def test_documents_name_their_part_by_the_field_split(
+    classify: Callable[..., Any], corpus: Callable[..., Path]
+) -> None:
+    made = rows()
+    for row, split in zip(made, ["train"] * 20 + ["dev"] * 10 + ["test"] * 10, strict=True):
+        row["split"] = split
+    made[21]["label"] = "moss"
+    del made[3]["label"]
+    result = classify(corpus(made), "training.epochs=1")
+    assert result.status == 0, result.err
+    told = result.out + result.err
+    assert "19 documents of 2 classes to train on (9 to 10 each), 10 to measure" in told
+    assert "left out: 1 documents without a label" in told
+    assert "left out: 10 documents whose split is test" in told
+    assert "1 documents to measure have labels that none to train on has (moss); they count as missed" in told
+
+
+def test_any_number_of_classes(classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path) -> None:
+    result = classify(
+        corpus(rows(several=True)),
+        "labels.multi_label=true",
+        "labels.class_weights=balanced",
+        "validation.best=micro_f1",
+    )
+    assert result.status == 0, result.err
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    assert encoder.model.config.labels == ["rice", "text", "tide"]
+    assert encoder.model.config.multi_label
+    results = json.loads((tmp_path / "run" / "results.json").read_text())
+    assert results["after"]["micro_f1"] > 0.9
+
+
+def test_one_folder_per_class(classify: Callable[..., Any], tmp_path: Path) -> None:
+    draw = np.random.default_rng(1)
+    for name in WORDS:
+        folder = tmp_path / "classes" / name
+        folder.mkdir(parents=True)
+        for number in range(8):
+            (folder / f"{number}.txt").write_text(text_of(name, draw))
+    result = classify(tmp_path / "classes", "corpus.label_from=folder", "training.epochs=1")
+    assert result.status == 0, result.err
+    assert "14 documents of 2 classes to train on (7 to 7 each), 2 to measure" in result.out + result.err
+
+
+def test_a_run_that_was_interrupted_ends_as_if_nothing_had_been(
+    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = corpus(rows())
+    options = ("training.epochs=2", "training.save_steps=3", "labels.dropout=0.3")
+    assert classify(source, *options, f"output={tmp_path / 'whole'}").status == 0
+    original, calls = cached_step.CachedStep.__call__, 0
+
+    def failing(self: Any, batch: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 6:
+            raise KeyboardInterrupt
+        return original(self, batch)
+
+    monkeypatch.setattr(cached_step.CachedStep, "__call__", failing)
+    assert classify(source, *options).status != 0
+    monkeypatch.undo()
+    assert classify(source, *options, "--resume").status == 0
+    files = [tmp_path / run / "model" / "model.safetensors" for run in ("whole", "run")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    assert calls == 6
+
+
+class TestBadInput:
+    def refused(self, result: Any) -> str:
+        assert result.status == 2, result.err
+        (line,) = [line for line in result.err.splitlines() if line.startswith("graphdoc finetune")]
+        return str(line)
+
+    def test_no_labels(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        made = [{"id": row["id"], "text": row["text"]} for row in rows(6)]
+        assert "none of the 6 documents has one label; name the column" in self.refused(classify(corpus(made)))
+
+    def test_one_class(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        made = [{**row, "label": "rice"} for row in rows(12)]
+        assert "have one label (rice), and there is nothing to tell apart" in self.refused(classify(corpus(made)))
+
+    def test_everything_is_for_testing(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        made = [{**row, "split": "test"} for row in rows(12)]
+        assert "the split of all 12 documents is test or validation" in self.refused(classify(corpus(made)))
+
+    def test_settings(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        source = corpus(rows(8))
+        assert "labels.multi_label" in self.refused(classify(source, "labels.multi_lable=true"))
+        assert "expected one of ['none', 'balanced'], not square" in self.refused(
+            classify(source, "labels.class_weights=square")
+        )
+        assert "corpus.streaming is for pretraining" in self.refused(classify(source, "corpus.streaming=true"))
+
+    def test_a_class_with_one_document(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        made = rows(21)
+        made[20]["label"] = 'a <b>"class"</b>\nof its own'
+        result = classify(corpus(made), "training.epochs=1")
+        assert result.status == 0, result.err
+        assert "1 of the classes have one document to train on" in result.out + result.err
