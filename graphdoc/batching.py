@@ -201,6 +201,12 @@ class GraphBatch:
         return torch.stack([sections, torch.empty_like(places).scatter(0, order, places)], dim=1)
 
     @property
+    def document_of_section(self) -> Tensor:
+        """Document of every section that documents are split into, ``(sections,)``; one for each that is not split."""
+        sections = torch.stack([self.document_of[self.is_passage], self.structure[:, 0]])
+        return torch.as_tensor(torch.unique(sections, dim=1)[0])
+
+    @property
     def is_readout_edge(self) -> Tensor:
         """Which edges belong to the readout rather than to the graph, ``(edges,)``."""
         return self.edge_kind == EdgeKind.READOUT

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -69,27 +68,29 @@ class Classification:
 
 
 @dataclass(frozen=True)
-class GroupContrast:
-    """Pulls documents of one group together: their sections where the readout gives any, or else the documents.
+class SectionContrast:
+    """Draws sections of documents of one group together, and apart from those of others (CoLDE, section 3.3).
+
+    The targets of a batch are the groups of its documents; the label of a section is the group of its document.
 
     Args:
-        contrast: the supervised contrastive loss.
+        contrast: the loss over rows with labels.
     """
 
-    contrast: SupervisedContrastive
+    contrast: SupervisedContrastive = field(default_factory=SupervisedContrastive)
 
     def rows(self, output: DocumentOutput) -> Tensor:
-        """Section vectors ``(sections, hidden)``, or document vectors ``(documents, hidden)``."""
+        """Section vectors, ``(sections, hidden)``; document vectors for a readout that gives no others."""
         rows = output.documents if output.sections is None else output.sections
         assert rows is not None
         return rows
 
     def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
-        """The loss of all sections, each in the group of its document, which are the batch's targets."""
-        groups = batch.targets
-        if len(rows) != len(groups):
-            groups = groups.repeat_interleave(section_counts(batch))
-        output = self.contrast(rows, groups)
+        """The loss over the sections of all documents."""
+        labels = batch.targets
+        if len(rows) != len(batch):
+            labels = labels[batch.graphs.document_of_section]
+        output = self.contrast(rows, labels)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
@@ -112,14 +113,6 @@ class PairSimilarity:
         """The loss of all pairs, whose labels are the batch's targets."""
         first, second = rows.chunk(2)
         return self.similarity(first, second, batch.targets)
-
-
-def section_counts(batch: TrainingBatch) -> Tensor:
-    """Number of sections of every document of a batch, ``(documents,)``."""
-    graphs = batch.graphs
-    passages = graphs.is_passage
-    pairs = torch.stack([graphs.document_of[passages], graphs.section_of[passages]], dim=1)
-    return torch.bincount(torch.unique(pairs, dim=0)[:, 0], minlength=len(graphs))
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
