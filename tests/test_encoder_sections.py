@@ -309,3 +309,22 @@ class TestChunks:
         settings = {**COLDE, "unit": "chunk"}
         encoder = DocumentEncoder.from_backbone(backbone_folder("bert"), device="cpu", **settings)
         assert encoder.model.config.passage_tokens == 80
+
+
+def test_classes_are_told_from_the_vector_of_the_whole_document(
+    make: EncoderFactory, structured: list[Document], tmp_path: Path
+) -> None:
+    encoder = make()
+    head = encoder.model.add_head(["air", "water"])
+    torch.nn.init.normal_(head.linear.weight)
+    vectors = encoder.encode(structured)
+    encoder.save_pretrained(tmp_path / "model")
+    for one in (encoder, DocumentEncoder.from_pretrained(tmp_path / "model", device="cpu")):
+        for prediction, vector in zip(one.predict(structured), vectors, strict=True):
+            logits = vector @ head.linear.weight.detach().numpy().T + head.linear.bias.detach().numpy()
+            np.testing.assert_allclose(prediction.logits, logits, atol=1e-5)
+            (decision,) = prediction.decisions
+            place = int(logits.argmax())
+            assert decision.label == ["air", "water"][place]
+            bias = head.linear.bias[place].item()
+            assert float(np.sum(decision.contributions)) == pytest.approx(logits[place] - bias, abs=1e-4)
