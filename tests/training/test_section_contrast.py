@@ -43,9 +43,7 @@ def examples_of_groups(groups: list[int], seed: int) -> list[Example]:
     return examples
 
 
-def test_sections_have_the_groups_of_their_documents(
-    tiny_model: ModelFactory, training_examples: Any
-) -> None:
+def test_sections_have_the_groups_of_their_documents(tiny_model: ModelFactory, training_examples: Any) -> None:
     examples = training_examples(6)
     targets = torch.tensor([7, 3, 7, 3, 3, 9])
     for count in (1, 3):
