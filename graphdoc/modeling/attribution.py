@@ -23,11 +23,12 @@ BLOCK_CELLS = 2**25
 def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
     """Split a document's vector into one term per passage; the terms add up to the vector.
 
-    With mean or attention readout and no graph layers, or before them, a term is the passage's vector times its readout weight. Through
-    graph layers every node's state is carried as a sum over the passages it stems from: attention weights are held at
-    their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and biases are shared equally. This is
-    the function the network computes, written as a sum, so nothing is approximated but the choice to hold attention
-    still. The readout ``sections`` is taken apart in :func:`~graphdoc.modeling.section_attribution.section_terms`.
+    With mean or attention readout and no graph layers, or before them, a term is the passage's vector times its
+    readout weight. Through graph layers every node's state is carried as a sum over the passages it stems from:
+    attention weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and
+    biases are shared equally. This is the function the network computes, written as a sum, so nothing is approximated
+    but the choice to hold attention still. The readout ``sections`` is taken apart in
+    :func:`~graphdoc.modeling.section_attribution.section_terms`.
 
     Args:
         model: the model, in eval mode.

@@ -67,7 +67,8 @@ class DocumentConfig(PreTrainedConfig):
         graph_heads: attention heads of a layer, concatenated.
         attention_dropout: dropout on attention weights in training.
         readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
-            ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or ``sections`` (see :class:`~graphdoc.modeling.section_readout.SectionReadout`).
+            ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
+            ``sections`` (see :class:`~graphdoc.modeling.section_readout.SectionReadout`).
         chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
         section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
             or their ``mean``.

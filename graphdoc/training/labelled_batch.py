@@ -1,4 +1,4 @@
-"""Batches of labelled documents, whole or split into sections."""
+"""Batches of labelled documents, whole or in sections."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 
 from ..batching import GraphBatch, TokenIds
-from ..graphs import DocumentGraph, graph_of_sections
+from ..graphs import graph_of_sections
 from ..sampling import DocumentSections
 from .passage_vectors import PassageVectors
 from .training_batch import TrainingBatch, TrainingExample
+
+WHOLE = DocumentSections(sections=1)
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class LabelledCollator:
         graph_kind: kind of the graphs.
         window: reach of the ``window`` kind.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
-        sections: how documents are split into sections; None leaves their own.
+        sections: how documents are split into sections; None leaves them whole.
     """
 
     targets: npt.NDArray[Any]
@@ -37,23 +40,65 @@ class LabelledCollator:
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
-        graphs: list[DocumentGraph] = []
-        token_ids: list[TokenIds] = []
-        vectors: list[npt.NDArray[np.float32]] = []
-        for example, epoch, row in places:
-            order, section_ids = np.arange(len(example.sections)), example.sections
-            if self.sections is not None:
-                split = self.sections.draw(example.id, epoch, example.sections)
-                order, section_ids = split.order, split.section_ids
-            graphs.append(graph_of_sections(section_ids.tolist(), self.graph_kind, window=self.window))
-            if self.passage_vectors is None:
-                token_ids.extend(example.token_ids[place] for place in order.tolist())
-            else:
-                vectors.append(self.passage_vectors.vectors_of(row)[order])
-        batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
-        if self.passage_vectors is not None:
-            batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
         rows = [row for _, _, row in places]
-        return TrainingBatch(
-            batch, tuple(example.id for example, _, _ in places), torch.from_numpy(self.targets[rows])
+        vectors = None
+        if self.passage_vectors is not None:
+            vectors = [self.passage_vectors.vectors_of(row) for row in rows]
+        return section_batch(
+            [example for example, _, _ in places],
+            self.sections,
+            places[0][1],
+            torch.from_numpy(self.targets[rows]),
+            graph_kind=self.graph_kind,
+            window=self.window,
+            passage_vectors=vectors,
         )
+
+
+def section_batch(
+    examples: Sequence[TrainingExample],
+    sections: DocumentSections | None,
+    epoch: int,
+    targets: Tensor,
+    *,
+    graph_kind: str = "full",
+    window: int = 2,
+    passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+) -> TrainingBatch:
+    """Build the graphs of documents, whole or split into sections.
+
+    The graph of a document is that of the whole document with its own sections, as at inference; the sections it is
+    split into are those of the readout and of the structural embeddings.
+
+    Args:
+        examples: the documents.
+        sections: how they are split; None leaves them whole.
+        epoch: number of the epoch, for the draw.
+        targets: ``(documents, ...)``, what the objective compares with, such as the group of a document.
+        graph_kind: kind of the graphs.
+        window: reach of the ``window`` kind.
+        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
+            go along instead of token ids.
+
+    Returns:
+        The batch; every passage of every document is in it exactly once.
+    """
+    how = WHOLE if sections is None else sections
+    splits = [how.draw(example.id, epoch, example.sections) for example in examples]
+    graphs, token_ids, vectors = [], list[TokenIds](), []
+    for number, (example, split) in enumerate(zip(examples, splits, strict=True)):
+        graphs.append(graph_of_sections(example.sections[split.order].tolist(), graph_kind, window=window))
+        if passage_vectors is None:
+            token_ids.extend(example.token_ids[row] for row in split.order.tolist())
+        else:
+            vectors.append(passage_vectors[number][split.order])
+    batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
+    if sections is not None:
+        batch = replace(
+            batch,
+            section_ids=torch.from_numpy(np.concatenate([split.section_ids for split in splits])),
+            chunk_ids=torch.from_numpy(np.concatenate([split.chunk_ids for split in splits])),
+        )
+    if passage_vectors is not None:
+        batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
+    return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)

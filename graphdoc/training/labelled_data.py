@@ -74,8 +74,8 @@ class LabelledData:
         if len(self.classes) < 2 and not (self.classes and settings.labels.multi_label):
             raise DocumentError(
                 f"{settings.corpus.name}: the {counted(len(self._train), 'document')} to train on have "
-                f"{'one label' if self.classes else 'no label'} ({named(self.classes) or 'none'}), and there is nothing "
-                "to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
+                f"{'one label' if self.classes else 'no label'} ({named(self.classes) or 'none'}), and there is "
+                "nothing to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
             )
         known = set(self.classes)
         self.documents = len(self._train)

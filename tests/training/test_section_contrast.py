@@ -15,8 +15,8 @@ from graphdoc.losses import SupervisedContrastive
 from graphdoc.modeling import DocumentModel
 from graphdoc.sampling import DocumentSections
 from graphdoc.training.cached_step import CachedStep
+from graphdoc.training.labelled_batch import section_batch
 from graphdoc.training.objectives import SectionContrast
-from graphdoc.training.section_batch import section_batch
 
 ModelFactory = Callable[..., DocumentModel]
 SIZES = {"projection_size": None, "graph_layers": 0, "section_lstm_size": 10, "section_projection_size": 8}

@@ -9,7 +9,7 @@ import torch
 
 from graphdoc.modeling import DocumentModel
 from graphdoc.sampling import DocumentSections
-from graphdoc.training.section_batch import section_batch
+from graphdoc.training.labelled_batch import section_batch
 
 ModelFactory = Callable[..., DocumentModel]
 
