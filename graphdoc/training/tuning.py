@@ -62,12 +62,16 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None =
         model.passage_encoder.requires_grad_(False)
     if tune == "frozen" and model.structural_embeddings is not None:
         model.structural_embeddings.requires_grad_(False)
+    if model.reads_initial_nodes:
+        # Nothing that a loss looks at comes out of the graph.
+        model.graph.requires_grad_(False)
     if tune == "lora":
         _add_low_rank_updates(model, lora or LoraSettings())
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ModelError(
-            "the model has no weights to train with tune='frozen': no projection, no graph layers, no attention "
-            "readout; set projection_size or graph_layers, or tune the passage encoder (lora or full)"
+            "the model has no weights to train with tune='frozen': no projection, no graph layers that the readout looks "
+            "at, no attention readout; set projection_size, graph_layers or another readout, or tune the passage encoder "
+            "(lora or full)"
         )
 
 

@@ -207,3 +207,15 @@ class TestTable:
         assert {len(column) for column in content["attention"].values()} == {len(table)}
         assert content["document"] == {"id": "first", "title": "Rice, vinegar and [tides]"}
         assert content["model"]["graph_kind"] == "hierarchical"
+
+
+def test_a_readout_before_the_graph_shows_the_attention_of_the_graph_alone(
+    tiny_encoder: EncoderFactory, structured: list[Document]
+) -> None:
+    encoder = tiny_encoder(readout="initial_mean", graph_layers=2)
+    other = tiny_encoder(readout="document_node", graph_layers=2)
+    other.model.load_state_dict(encoder.model.state_dict())
+    table = encoder.attention(structured[0])
+    assert table.layers == [0, 1]
+    assert table.readout_layer is None
+    np.testing.assert_array_equal(table.weight, other.attention(structured[0]).weight)

@@ -16,7 +16,7 @@ from graphdoc.segmentation import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]
-READOUTS = ("document_node", "mean", "attention")
+READOUTS = ("document_node", "mean", "initial_mean", "attention")
 SECTIONS = [0, 0, 0, 2, 1, 1, 4]
 
 

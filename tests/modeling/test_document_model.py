@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from graphdoc.batching import GraphBatch
 from graphdoc.graph_kinds import GRAPH_KINDS, NodeKind
 from graphdoc.graphs import graph_of_sections
 from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.segmentation import SegmentedDocument
 
 READOUTS = ("document_node", "mean", "attention")
 # One passage, sections that come back, numbers with gaps and out of order, no structure, many short sections.
@@ -312,3 +313,28 @@ def test_without_layers_the_document_node_is_the_mean_of_passages(tiny_model, do
     batch = GraphBatch.from_documents(documents, "full")
     node, mean = (tiny_model(graph_layers=0, readout=readout)(batch).documents for readout in READOUTS[:2])
     torch.testing.assert_close(node, mean)
+
+
+def test_the_initial_mean_is_read_off_before_the_graph(
+    tiny_model: Callable[..., DocumentModel], random_document: Callable[..., SegmentedDocument]
+) -> None:
+    documents = [random_document([0, 0, 1]), random_document([0, 2, 2, 2, 1])]
+    model = tiny_model(readout="initial_mean", graph_layers=2)
+    batch = GraphBatch.from_documents(documents, model.config.graph_kind, model.config.window)
+    with torch.no_grad():
+        vectors = model.encode_passages(batch)
+        plain, looking = (model.encode_graphs(vectors, batch, output_attention=flag) for flag in (False, True))
+        initial = model.initial_passages(vectors)
+        node = tiny_model(readout="document_node", graph_layers=2)
+        node.load_state_dict(model.state_dict())
+        through_graph = node.encode_graphs(vectors, batch, output_attention=True)
+    expected = torch.stack([initial[:3].mean(0), initial[3:].mean(0)])
+    torch.testing.assert_close(plain.documents, expected)
+    assert torch.equal(plain.documents, looking.documents)
+    assert torch.equal(plain.passages, initial)
+    assert plain.attention is None
+    assert looking.attention is not None and len(looking.attention) == 2
+    for own, other in zip(looking.attention, through_graph.attention, strict=True):
+        assert torch.equal(own, other)
+    # The graph is not without effect: read off its document nodes, vectors are others.
+    assert not torch.allclose(through_graph.documents, expected, atol=1e-2)

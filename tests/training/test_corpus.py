@@ -122,6 +122,19 @@ class TestContent:
         assert corpus.labels == ["rice", 3, ("rice", "tea"), (), None]
         assert corpus.splits == [None, "test", None, None, None]
 
+    def test_documents_of_other_splits_are_left_out_and_counted(self, segmenter: Segmenter, tmp_path: Path) -> None:
+        rows = [
+            {"id": str(n), "text": f"Text number {n}.", "split": ("train", "dev", "test")[n % 3]} for n in range(9)
+        ]
+        source = tmp_path / "parts.jsonl"
+        source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        settings = CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1)
+        corpus = prepare_corpus(replace(settings, leave_out_splits=["dev", "test"]), segmenter)
+        assert ids_of(corpus) == ["0", "3", "6"]
+        assert corpus.report.of_other_splits == 6
+        assert "left out 6 by their split" in corpus.report.summary()
+        assert prepare_corpus(settings, segmenter).fingerprint != corpus.fingerprint
+
     def test_large_vocabularies_keep_their_tokens(
         self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
