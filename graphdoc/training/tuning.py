@@ -70,8 +70,8 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None =
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise ModelError(
             "the model has no weights to train with tune='frozen': no projection, no graph layers that the readout "
-            "looks at, no attention readout; set projection_size, graph_layers or another readout, or tune the passage "
-            "encoder (lora or full)"
+            "looks at, no attention readout; set projection_size, graph_layers or another readout, or tune the "
+            "passage encoder (lora or full)"
         )
 
 
