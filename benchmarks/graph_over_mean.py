@@ -263,7 +263,7 @@ def main() -> None:
         describe_machine(),
         "",
         f"Frozen MiniLM, {len(train_part):,} wikispeedia train articles without labels, up to {PASSAGES} passages, "
-        f"batches of 512, {options.epochs} epochs, cosine at 0.2 unless said otherwise. Zero-shot: NMI of 20 Newsgroups "
+        f"batches of 512, {options.epochs} epochs, cosine at 0.2 unless said otherwise. Zero-shot: NMI of newsgroups "
         f"test (two seeds of k-means, {STARTS} starts, fitted on {FITTED:,} train messages), NMI of wikispeedia test "
         "subjects (six seeds), AUC of wikispeedia test pairs. Mean ± standard deviation over "
         f"{options.seeds} seeds of training.",
