@@ -6,8 +6,10 @@ import logging
 import warnings
 from pathlib import Path
 
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from ..errors import OutputError
 from ..files import write_atomically
@@ -65,6 +67,13 @@ def shorten(text: str, width: int) -> str:
     """
     # A dollar sign would start mathematics in matplotlib.
     return one_line(text, width).replace("$", r"\$")
+
+
+def count_in_whole_numbers(*axes: Axis) -> None:
+    """Put ticks at whole numbers only."""
+    for axis in axes:
+        # Left to itself the locator takes fractions rather than show a single number.
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _warn_of_missing_characters(caught: list[warnings.WarningMessage], path: str | Path) -> None:

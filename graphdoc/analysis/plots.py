@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap, Normalize, PowerNorm
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
 from ..graph_kinds import EdgeKind, NodeKind
-from .canvas import COLORS, INK, MUTED, finish, new_figure, shorten
+from .canvas import COLORS, INK, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
 if TYPE_CHECKING:
     from ..graphs import DocumentGraph
@@ -82,7 +80,7 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     else:
         axes.set_ylabel(f"{level} of {shorten(_name(comparison.a.segmented.document), 50)}")
         axes.set_xlabel(f"{level} of {shorten(_name(comparison.b.segmented.document), 50)}")
-        _count_in_whole_numbers(axes.xaxis, axes.yaxis)
+        count_in_whole_numbers(axes.xaxis, axes.yaxis)
         if level == "passage":
             _draw_borders(axes, comparison)
     model = shorten(str(comparison.model.get("name")), 40)
@@ -119,7 +117,7 @@ def plot_graph(graph: DocumentGraph, title: str, path: str | Path | None) -> Fig
         axes.scatter(source, target, s=1, c=[COLORS[kind] for kind in kinds.tolist()], linewidths=0, rasterized=True)
     axes.set(xlim=(-0.5, nodes - 0.5), ylim=(nodes - 0.5, -0.5), aspect="equal")
     axes.set(xlabel="source node (0 = document)", ylabel="target node")
-    _count_in_whole_numbers(axes.xaxis, axes.yaxis)
+    count_in_whole_numbers(axes.xaxis, axes.yaxis)
     patches = [Patch(color=COLORS[kind], label=EdgeKind(kind).label) for kind in sorted(set(kinds.tolist()))]
     axes.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.02, 1), frameon=False)
     axes.set_title(shorten(title, 70), loc="left", fontsize=11)
@@ -193,7 +191,7 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
             axes.plot(list(points), list(points.values()), color=color, marker=marker, ms=3, label=name)
         axes.set_title(title, loc="left", fontsize=11)
         axes.set_xlabel("step")
-        _count_in_whole_numbers(axes.xaxis)
+        count_in_whole_numbers(axes.xaxis)
         axes.legend(frameon=False, fontsize=8)
     return finish(figure, path)
 
@@ -207,7 +205,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     axes.bar(nodes, weights, color=colors, width=0.85)
     axes.set(xlabel="node (0 = document node, then passages in reading order)", ylabel="attention weight")
     axes.set_xlim(-0.7, len(weights) - 0.3)
-    _count_in_whole_numbers(axes.xaxis)
+    count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer
     uniform = (
         is_readout and not table.is_chunkwise and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
@@ -252,7 +250,7 @@ def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, 
     image = axes.imshow(shown, cmap=MAP, norm=norm, interpolation="nearest")
     figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.03)
     axes.set(xlabel="source node", ylabel="target node")
-    _count_in_whole_numbers(axes.xaxis, axes.yaxis)
+    count_in_whole_numbers(axes.xaxis, axes.yaxis)
     name = f"layer {table.layer_number(layer)}, {_heads(head)}"
     axes.set_title(f"{name}: who attends to whom", loc="left", fontsize=11)
 
@@ -276,12 +274,6 @@ def _write_cells(axes: Axes, scores: Any) -> None:
         color = INK if value > middle else "white"
         # Adding zero takes the sign from a zero.
         axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
-
-
-def _count_in_whole_numbers(*axes: Axis) -> None:
-    for axis in axes:
-        # Left to itself the locator takes fractions rather than show a single number.
-        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
 
 
 def _draw_borders(axes: Axes, comparison: Comparison) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -18,10 +15,10 @@ from ..errors import OutputError
 from ..files import write_text
 from ..wording import counted
 from . import report_content as content
+from .html_page import content_policy, environment, source_of, writable
 
 FORMAT = "graphdoc.comparison/1"
 
-_FOLDER = Path(__file__).parent
 _STYLES = ("report.css.jinja", "report_layout.css.jinja")
 _BOOT = ("report_boot.js.jinja",)
 _SCRIPTS = tuple(
@@ -39,9 +36,6 @@ _SCRIPTS = tuple(
         "report",
     )
 )
-
-# Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
-_UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
 
 
 def write_report(comparison: Mapping[str, Any], path: str | Path) -> Path:
@@ -76,13 +70,9 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     a = content.read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
     b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
     found = comparison.get("matches") or {}
-    style, boot, script = _source(*_STYLES), _source(*_BOOT), _scope(_source(*_SCRIPTS))
-    policy = (
-        f"default-src 'none'; script-src {_hash(boot)} {_hash(script)}; style-src {_hash(style)}; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+    style, boot, script = source_of(*_STYLES), source_of(*_BOOT), _scope(source_of(*_SCRIPTS))
     page = _template().render(
-        policy=Markup(policy),
+        policy=Markup(content_policy(style, boot, script)),
         style=Markup(style),
         boot=Markup(boot),
         script=Markup(script),
@@ -99,11 +89,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         has_contributions=any(level.contribution is not None for level in levels.values()),
         maps_left_out=content.maps_left_out(comparison),
     )
-    return _UNWRITABLE.sub("\ufffd", page)
-
-
-def _hash(source: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode('ascii')}'"
+    return writable(page)
 
 
 def _scope(source: str) -> str:
@@ -111,18 +97,8 @@ def _scope(source: str) -> str:
     return f"(() => {{\n'use strict';\n{source}\n}})();"
 
 
-def _source(*names: str) -> str:
-    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
-
-
 @cache
 def _template() -> jinja2.Template:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters.update(number=content.number, percent=content.percent, counted=counted)
-    return environment.get_template("report.html.jinja")
+    templates = environment()
+    templates.filters.update(number=content.number, percent=content.percent, counted=counted)
+    return templates.get_template("report.html.jinja")

@@ -1,0 +1,50 @@
+"""What all HTML pages share: one file that loads nothing, with everything in it escaped."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+
+import jinja2
+
+_FOLDER = Path(__file__).parent
+# Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
+_UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
+
+
+def environment() -> jinja2.Environment:
+    """Templates of this folder; what is put into them is escaped, and what is missing is an error."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def source_of(*names: str) -> str:
+    """The text of files of this folder, one after the other."""
+    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+
+
+def content_policy(style: str, *scripts: str) -> str:
+    """The content security policy of a page that loads nothing and runs only what is in it.
+
+    Args:
+        style: the style sheet in the page.
+        *scripts: the scripts in it.
+    """
+    allowed = f"script-src {' '.join(map(_hash, scripts))}; " if scripts else ""
+    return f"default-src 'none'; {allowed}style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+def _hash(source: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode('ascii')}'"
+
+
+def writable(page: str) -> str:
+    """A page in which characters that HTML or UTF-8 cannot hold are replaced."""
+    return _UNWRITABLE.sub("\ufffd", page)
