@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EvaluationError
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_image,
     fill_outputs,
     positive,
-    read_many,
     write_json,
 )
+from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
 from .measured_models import Candidate, add_baseline_arguments, check_baselines, load_candidates, with_passages
 from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
-    from ..documents import Document
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusterEvaluation, EvaluationScores
     from ..evaluation.clustering import SeedScores
@@ -68,25 +65,9 @@ class Row:
         }
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The documents that were read: train, test, and those of other parts, which only pairs may need."""
-
-    train: list[Document]
-    test: list[Document]
-    others: list[Document]
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    data = parser.add_argument_group("documents")
-    data.add_argument("--data", metavar="SOURCE", nargs="+", help="corpora with a column that says train or test")
-    data.add_argument(
-        "--split-column", default="split", metavar="NAME", help="the column that says so (default: split)"
-    )
-    data.add_argument("--test-split", default="test", metavar="VALUE", help="what is measured (default: test)")
-    data.add_argument("--train", metavar="SOURCE", nargs="+", help="documents that k-means is fitted on")
-    data.add_argument("--test", metavar="SOURCE", nargs="+", help="documents that it is applied to")
+    add_part_arguments(parser, train="documents that k-means is fitted on", test="documents that it is applied to")
     measures = parser.add_argument_group("measures")
     measures.add_argument("--seeds", type=positive, default=5, metavar="N", help="runs of k-means (default: 5)")
     measures.add_argument(
@@ -108,9 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, encode, measure, print and write."""
-    sources = [*(options.data or ()), *(options.train or ()), *(options.test or ())]
-    if bool(options.data) == bool(options.train or options.test) or bool(options.train) != bool(options.test):
-        raise EvaluationError("give the documents as --data SOURCE, or as --train SOURCE and --test SOURCE")
+    sources = check_parts(options)
     check_baselines(options)
     fill_outputs(options, *sources, options.pairs, json="scores.json", csv="scores.csv", plot="projection.png")
     check_image(options.plot)
@@ -120,7 +99,8 @@ def run(options: argparse.Namespace) -> None:
 
     pairs = read_pairs(options.pairs) if options.pairs is not None else []
     report = ReadingReport()
-    parts = _read(options, sources, report)
+    # Of other parts than train and test pairs alone may need something.
+    parts = read_parts(options, report, keep_others=bool(options.pairs))
     settings = {"clusters": options.clusters, "seeds": range(options.seeds), "probe": options.probe, "pairs": pairs}
     # Labels that nothing can be measured on are told before any model is loaded.
     evaluation = ClusterEvaluation(parts.train, parts.test, others=parts.others, **settings)
@@ -130,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
         parts = _with_passages(parts, candidates[0].encoder, report)
         evaluation = ClusterEvaluation(parts.train, parts.test, others=parts.others, **settings)
     rows = _measure(evaluation, candidates, plot=bool(options.plot))
-    shared = len({document.id for document in parts.train} & {document.id for document in parts.test})
+    shared = parts.shared_ids
     if options.json:
         content = {"format": "graphdoc.clustering/1", "data": _counts(evaluation, shared), "skipped": skipped}
         write_json(options.json, {**content, "rows": [row.to_dict() for row in rows]})
@@ -144,35 +124,6 @@ def run(options: argparse.Namespace) -> None:
         plot_projection({row.name: row.points for row in rows}, shown, options.plot)
     if options.json != "-":
         _print(options, evaluation, rows, skipped, shared, report)
-
-
-def _read(options: argparse.Namespace, sources: list[str], report: ReadingReport) -> Parts:
-    """Read the documents and tell train from test."""
-    if not options.data:
-        train, test = (list(read_many(part, options, report)) for part in (options.train, options.test))
-        for name, part in (("train", train), ("test", test)):
-            if not part:
-                raise EvaluationError(f"there are no documents in {' '.join(getattr(options, name))}; check --{name}")
-        return Parts(train, test, [])
-    parts = Parts([], [], [])
-    found: Counter[str] = Counter()
-    for document in read_many(sources, options, report):
-        value = document.metadata.get(options.split_column)
-        found["" if value is None else str(value)] += 1
-        target = {"train": parts.train, options.test_split: parts.test}.get(str(value), parts.others)
-        # Of the other parts pairs alone may need something.
-        if target is not parts.others or options.pairs:
-            target.append(document)
-    place, column = " ".join(sources), options.split_column
-    if not found.keys() - {""}:
-        raise EvaluationError(
-            f"no document of {place} has a column {column!r}; name it with --split-column, or give --train and --test"
-        )
-    for split, documents in (("train", parts.train), (options.test_split, parts.test)):
-        if not documents:
-            values = ", ".join(repr(value) for value in sorted(found)[:5])
-            raise EvaluationError(f"no document of {place} has {split!r} in column {column!r}, only {values}")
-    return parts
 
 
 def _with_passages(parts: Parts, encoder: DocumentEncoder, report: ReadingReport) -> Parts:
