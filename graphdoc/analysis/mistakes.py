@@ -82,7 +82,8 @@ def render_mistakes(
         f"(accuracy {scores.accuracy:.3f}, macro F1 {scores.macro_f1:.3f})"
     )
     if mistakes:
-        summary += f"; shown are the {len(mistakes):,} mistakes that the model is most sure of"
+        shown = "is the mistake" if len(mistakes) == 1 else f"are the {len(mistakes):,} mistakes"
+        summary += f"; below {shown} that the model is most sure of"
     page = _template().render(
         policy=Markup(content_policy(style)),
         style=Markup(style),

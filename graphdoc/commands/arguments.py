@@ -82,6 +82,17 @@ def positive(value: str) -> int:
     return int(value)
 
 
+def probability(value: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0 and below 1")
+    return number
+
+
 def load_encoder(options: argparse.Namespace, name: str | None = None, **settings: Any) -> DocumentEncoder:
     """Load the model that the arguments name, or another one in the way they say."""
     from ..encoder import DocumentEncoder

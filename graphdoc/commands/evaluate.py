@@ -1,16 +1,18 @@
-"""graphdoc evaluate: how good the vectors of a model are, one task each."""
+"""graphdoc evaluate: how good the vectors and the labels of a model are, one task each."""
 
 from __future__ import annotations
 
-from . import evaluate_cluster, evaluate_compare
+from . import evaluate_classify, evaluate_cluster, evaluate_compare
 
 NAME = "evaluate"
-HELP = "measure the vectors of models on labelled documents"
-DESCRIPTION = """Measure the vectors of models on labelled documents, next to those of untrained models."""
+HELP = "measure models on labelled documents"
+DESCRIPTION = """Measure models on labelled documents: their vectors next to those of untrained models, or the labels
+that they give next to those that words alone give."""
 EPILOG = """examples:
   graphdoc evaluate cluster --data corpus.jsonl --model mini
+  graphdoc evaluate classify --data corpus.jsonl --model runs/topics/model
   graphdoc evaluate compare --data corpus.jsonl --pairs pairs.tsv --model mini
   graphdoc evaluate TASK --help   says more about the task
 """
 
-TASKS = (evaluate_cluster, evaluate_compare)
+TASKS = (evaluate_cluster, evaluate_classify, evaluate_compare)

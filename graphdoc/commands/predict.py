@@ -19,6 +19,7 @@ from .arguments import (
     encodable,
     load_encoder,
     no_documents,
+    probability,
     read_many,
     write_json,
 )
@@ -88,17 +89,6 @@ def whole(value: str) -> int:
     if not value.isdecimal() or len(value) > 18:
         raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 0")
     return int(value)
-
-
-def probability(value: str) -> float:
-    """A number between 0 and 1."""
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0 and below 1")
-    return number
 
 
 def run(options: argparse.Namespace) -> None:

@@ -44,7 +44,7 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
     try:
         vectors = vectorizer.fit_transform([text_of(plain_document(one)) for one in train.documents])
     except ValueError as error:
-        raise EvaluationError(f"{NAME} cannot learn from the train documents: {error}; leave it out") from error
+        raise EvaluationError(f"{NAME} cannot learn from the train documents: {error}") from error
     wanted = vectorizer.transform([text_of(plain_document(one)) for one in documents])
     targets = train.targets(train.classes)
     if not train.multi_label:

@@ -52,6 +52,7 @@ def test_what_is_shown(scores: ClassificationScores) -> None:
     html = render_mistakes([explained()], scores, "my model", passages=2)
     page = page_of(html)
     assert "1 of 2 documents got other labels than theirs (accuracy 0.500" in words(page.find(".//main"))
+    assert "below is the mistake that the model is most sure of." in words(page.find(".//main"))
     (article,) = page.findall(".//article")
     assert words(article.find("h2")) == f"Title {EVIL}"
     verdict = article.find_class("verdict")[0]

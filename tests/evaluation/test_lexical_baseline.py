@@ -64,5 +64,5 @@ def test_what_cannot_be_learned() -> None:
         lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "a")]), [])
     with pytest.raises(EvaluationError, match="no train document has a label"):
         lexical_predictions(LabelledDocuments.of([document("x y", [])], multi_label=True), [])
-    with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM cannot learn from .*empty vocabulary.*leave it"):
+    with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM cannot learn from .*empty vocabulary"):
         lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "b")]), [])
