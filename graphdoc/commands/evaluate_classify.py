@@ -43,17 +43,24 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_part_arguments(parser, train="documents that TF-IDF and SVM learn from", test="documents that are measured")
+    labels = parser.add_argument_group("labels")
+    labels.add_argument(
+        "--label-from",
+        choices=("column", "folder"),
+        default="column",
+        help="take labels from a column, or from the folders of files directly below the source (default: column)",
+    )
+    labels.add_argument(
+        "--label-separator",
+        metavar="TEXT",
+        help="what stands between the labels of one cell, for models with several labels",
+    )
     measures = parser.add_argument_group("measures")
     measures.add_argument(
         "--threshold",
         type=probability,
         metavar="P",
         help="probability from which on a document gets a class, for models with several labels (default: 0.5)",
-    )
-    measures.add_argument(
-        "--label-separator",
-        metavar="TEXT",
-        help="what stands between the labels of one cell, for models with several labels",
     )
     measures.add_argument(
         "--mistakes", type=positive, default=20, metavar="N", help="mistakes in JSON and HTML (default: 20)"
@@ -90,9 +97,13 @@ def run(options: argparse.Namespace) -> None:
     from ..modeling.logit_attribution import splits_exactly
     from ..prediction.predicting import classes_of, threshold_of
     from ..readers import ReadingReport
+    from ..readers.folders import labelled_by_folder
 
     report = ReadingReport(places={})
     parts = read_parts(options, report, needs_train=False)
+    if options.label_from == "folder":
+        train_part, test_part = (list(map(labelled_by_folder, part)) for part in (parts.train, parts.test))
+        parts = Parts(train_part, test_part, [])
     encoder = load_encoder(options)
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
     threshold = threshold_of(encoder, options.threshold)

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import lxml.html
 import numpy as np
@@ -111,15 +112,26 @@ def test_mistakes(graphdoc: Command, corpus: Path, classifiers: Classifiers, tmp
     assert f"{found[0]['confidence']:.3f} {found[0]['id']} gets" in printed
 
 
-def test_files_of_one_document_are_linked(graphdoc: Command, classifiers: Classifiers, tmp_path: Path) -> None:
-    (tmp_path / "texts").mkdir()
-    rows = rows_of("test")
-    for row in rows:
-        row["label"] = LABELS[0]
-    corpus = write_rows(tmp_path / "texts" / "all.jsonl", rows)
-    graphdoc("evaluate", "classify", "--test", corpus, "--model", classifiers(), "--html", "m.html")
-    page = lxml.html.document_fromstring((tmp_path / "m.html").read_text(encoding="utf-8"))
-    assert {link.get("href") for link in page.findall(".//article//a")} == {"texts/all.jsonl"}
+def test_a_folder_of_every_class(graphdoc: Command, classifiers: Classifiers, tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        for number, row in enumerate(rows_of(part)):
+            # A slash would be another folder.
+            file = tmp_path / part / row["label"].replace("/", "") / f"{number} &.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(row["text"], encoding="utf-8")
+    (tmp_path / "test" / "loose.txt").write_text("Some text.", encoding="utf-8")
+    command = ("evaluate", "classify", "--train", "train", "--test", "test", "--label-from", "folder")
+    out = graphdoc(*command, "--model", classifiers(), "--json", "s.json", "--html", "out/m.html").out
+    assert "left out: 1 without a label, 0 with several" in out
+    content = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))
+    assert content["data"]["documents"] == 9
+    assert content["rows"][0]["unknown_labels"] == {"<b>sea<b>": 3}
+    assert content["rows"][1]["accuracy"] == 1
+    page = lxml.html.document_fromstring((tmp_path / "out" / "m.html").read_text(encoding="utf-8"))
+    links = [link.get("href") for link in page.findall(".//article//a")]
+    assert links
+    for link in links:
+        assert (tmp_path / "out" / unquote(link)).is_file()
 
 
 def test_two_sources_are_the_same_as_two_splits(
