@@ -59,6 +59,8 @@ class TrainingSettings:
         max_steps: steps after which a run ends whatever the epochs; needed for streaming.
         learning_rate: highest learning rate.
         encoder_learning_rate: that of the passage encoder; None is the same.
+        layer_decay: learning rate of each layer of the passage encoder, as a share of the next one's; the embeddings
+            come below the first. None for the same rate everywhere.
         optimizer: ``adam`` (the paper's), ``adamw`` or ``adafactor``.
         weight_decay: decay of weights, not of biases and norms; for ``adamw``.
         schedule: course of the learning rate after the warm-up.
@@ -87,6 +89,7 @@ class TrainingSettings:
     max_steps: int | None = None
     learning_rate: float = 5e-5
     encoder_learning_rate: float | None = None
+    layer_decay: float | None = None
     optimizer: Optimizer = "adam"
     weight_decay: float = 0.0
     schedule: Schedule = "linear"
@@ -122,6 +125,8 @@ class TrainingSettings:
             raise ValueError(f"seed={self.seed} must be at least 0 and below {2**32}")
         if self.batch_size < 2:
             raise ValueError("batch_size=1 leaves no other document to tell a document from; set it to 2 or more")
+        if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
+            raise ValueError(f"layer_decay={self.layer_decay} must be above 0 and at most 1, such as 0.9")
         if self.moving_average is not None and not 0 < self.moving_average < 1:
             raise ValueError(f"moving_average={self.moving_average} must be above 0 and below 1, such as 0.999")
         if self.precision not in PRECISIONS or self.precision == "float16":

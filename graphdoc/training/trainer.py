@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -28,6 +29,9 @@ from .progress import ProgressBar, RunLog, Stopping
 from .run_folder import ids_file, write_ids
 from .settings import TrainingSettings
 from .training_data import EpochLoader
+
+# Encoders of transformers call them ``layer`` or ``layers``.
+_LAYER = re.compile(r"\.layers?\.(\d+)\.")
 
 Evaluation = Callable[[], Mapping[str, float]]
 
@@ -229,18 +233,23 @@ class DocumentTrainer(Trainer):
         return self.optimizer
 
     def _parameter_groups(self) -> list[dict[str, Any]]:
+        settings = self.settings
         decaying = set(self.get_decay_parameter_names(self.document_model))
-        groups: dict[tuple[bool, bool], list[Any]] = {}
+        layers = int(self.document_model.config.encoder_config.num_hidden_layers)
+        groups: dict[tuple[bool, int, bool], list[Any]] = {}
         for name, weight in self.document_model.named_parameters():
             if weight.requires_grad:
-                groups.setdefault((name.startswith("passage_encoder."), name in decaying), []).append(weight)
+                in_encoder = name.startswith("passage_encoder.")
+                below = layers_below(name, layers) if in_encoder and settings.layer_decay is not None else 0
+                groups.setdefault((in_encoder, below, name in decaying), []).append(weight)
         return [
             {
                 "params": weights,
-                "weight_decay": self.settings.weight_decay if decays else 0.0,
-                "lr": (self.settings.encoder_learning_rate if in_encoder else None) or self.settings.learning_rate,
+                "weight_decay": settings.weight_decay if decays else 0.0,
+                "lr": ((settings.encoder_learning_rate if in_encoder else None) or settings.learning_rate)
+                * (settings.layer_decay or 1.0) ** below,
             }
-            for (in_encoder, decays), weights in sorted(groups.items(), key=lambda entry: entry[0])
+            for (in_encoder, below, decays), weights in sorted(groups.items(), key=lambda entry: entry[0])
         ]
 
     def create_accelerator_and_postprocess(self) -> None:
@@ -322,6 +331,19 @@ class _Window:
         means = mean_over_processes(torch.tensor(values, dtype=torch.float64, device=device)).tolist()
         self._reset()
         return dict(zip([*names, "documents_per_second", "tokens_per_second", "waiting_share"], means, strict=True))
+
+
+def layers_below(name: str, layers: int) -> int:
+    """How many layers of the passage encoder lie between a weight and the top; embeddings lie below the first layer.
+
+    Args:
+        name: name of the weight, such as ``passage_encoder.transformer.encoder.layer.3.output.dense.weight``.
+        layers: number of layers.
+    """
+    number = _LAYER.search(name)
+    if number is not None:
+        return layers - 1 - int(number[1])
+    return layers if "embed" in name else 0
 
 
 def computing_in(precision: Precision, model: DocumentModel) -> Callable[[], Any]:

@@ -24,7 +24,7 @@ from graphdoc.training.moving_average import MovingAverage
 from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.settings import TrainingSettings
 from graphdoc.training.sub_document_batch import sub_document_batch
-from graphdoc.training.trainer import DocumentTrainer
+from graphdoc.training.trainer import DocumentTrainer, layers_below
 from graphdoc.training.training_data import EpochLoader
 from graphdoc.training.tuning import prepare_tuning
 
@@ -314,6 +314,17 @@ def test_learning_rates_of_encoder_and_head_can_differ(make_trainer: Any, tmp_pa
         (1e-3, 0.0), (1e-3, 0.1), (1e-6, 0.0), (1e-6, 0.1)
     }  # fmt: skip
     assert sum(len(group["params"]) for group in groups) == len(list(trainer.document_model.parameters()))
+
+
+def test_layers_learn_the_less_the_lower_they_lie() -> None:
+    names = (
+        "passage_encoder.transformer.embeddings.word_embeddings.weight",
+        "passage_encoder.transformer.encoder.layer.0.output.dense.weight",
+        "passage_encoder.transformer.encoder.layer.5.output.dense.bias",
+        "passage_encoder.transformer.layers.3.mlp.Wi.weight",
+        "passage_encoder.transformer.final_norm.weight",
+    )
+    assert [layers_below(name, 6) for name in names] == [6, 5, 0, 2, 0]
 
 
 def test_a_damaged_checkpoint_is_named(make_trainer: Any, tmp_path: Path) -> None:
