@@ -158,6 +158,8 @@ class TrainingRun:
         target = folder / MODEL_FOLDER
 
         def finish() -> None:
+            if settings.model.result_readout is not None:
+                model.config.readout = settings.model.result_readout
             checkpoints.save_result(target)
             write_results(folder, results)
             start = {f"eval_{name}": value for name, value in results.get("before", {}).items()}

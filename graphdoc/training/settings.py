@@ -30,6 +30,8 @@ class ModelSettings:
         compile: compile the transformer, which pays off in runs of hours.
         store: ``whole`` checkpoints, or only the ``updates``: what was trained on top of the backbone, which is then
             loaded by its name; not for ``tune: full``.
+        result_readout: readout of the trained model, where it is another than the one it is trained with:
+            ``document_node``, ``mean`` or ``initial_mean``, which have no weights of their own.
 
     Raises:
         ValueError: ``store`` does not go with ``tune``.
@@ -42,6 +44,7 @@ class ModelSettings:
     gradient_checkpointing: bool = False
     compile: bool = False
     store: Literal["whole", "updates"] = "whole"
+    result_readout: Literal["document_node", "mean", "initial_mean"] | None = None
 
     def __post_init__(self) -> None:
         if self.store == "updates" and self.tune == "full":
