@@ -16,6 +16,8 @@ from graphdoc.batching import GraphBatch
 from graphdoc.documents import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
+from graphdoc.evaluation import untrained_mean
+from graphdoc.graph_kinds import NodeKind
 from graphdoc.graphs import GRAPH_KINDS
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -102,9 +104,16 @@ def test_dropout_and_training_mode_change_nothing(tiny_encoder: EncoderFactory, 
 
 
 class TestMini:
+    def test_its_graph_looks_at_passages_unevenly(self, mini: DocumentEncoder, structured: list[Document]) -> None:
+        table = mini.attention(structured[1])
+        assert table.layers == [0, 1]
+        weights = table.document_weights()[table.node_kind == NodeKind.PASSAGE]
+        assert weights.max() > 1.5 * weights.min() > 0
+
     def test_readout_rows_are_uniform(self, mini: DocumentEncoder, structured: list[Document]) -> None:
-        frame = mini.attention(structured[1]).to_frame()
-        count = len(mini.segment(structured[1]).passages)
+        mean = untrained_mean(mini, device="cpu")
+        frame = mean.attention(structured[1]).to_frame()
+        count = len(mean.segment(structured[1]).passages)
         assert frame["edge_kind"].unique().tolist() == ["readout"]
         assert frame["target"].tolist() == [0] * count
         assert frame["source"].tolist() == list(range(1, count + 1))
