@@ -28,13 +28,28 @@ def tfidf_similarities(texts: Sequence[str], pairs: npt.NDArray[np.int64]) -> np
     Returns:
         ``(pairs,)``; 0 with a text that has no such words.
     """
+    fitted = fitted_vectors(texts)
+    if fitted is None:
+        return np.zeros(len(pairs))
+    _, vectors = fitted
+    products = vectors[pairs[:, 0]].multiply(vectors[pairs[:, 1]]).sum(axis=1)
+    return np.asarray(products, np.float64).ravel()
+
+
+def fitted_vectors(texts: Sequence[str]) -> tuple[TfidfVectorizer, Any] | None:
+    """TF-IDF vectors of texts, and what makes such vectors of others; None where the texts have no words.
+
+    Args:
+        texts: the texts, which inverse document frequencies are counted in.
+
+    Returns:
+        The vectorizer; a sparse matrix ``(texts, words)`` with rows of unit length, or of zeros.
+    """
     for settings in _SETTINGS:
+        vectorizer = TfidfVectorizer(**settings)
         try:
-            # Rows are of unit length.
-            vectors = TfidfVectorizer(**settings).fit_transform(texts)
+            return vectorizer, vectorizer.fit_transform(texts)
         except ValueError:
             # No word is left.
             continue
-        products = vectors[pairs[:, 0]].multiply(vectors[pairs[:, 1]]).sum(axis=1)
-        return np.asarray(products, np.float64).ravel()
-    return np.zeros(len(pairs))
+    return None
