@@ -8,6 +8,8 @@ from .classification import ClassificationScores, classification_scores
 from .classification_evaluation import ClassificationEvaluation
 from .cluster_evaluation import ClusterEvaluation, EvaluationScores, LabelledVectors
 from .clustering import ClusteringScores, SeedScores, cluster, purity
+from .faithfulness import FaithfulnessEvaluation
+from .faithfulness_scores import FaithfulnessScores
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
 from .pair_comparison import ComparisonScores, PairComparison, PairSimilarities
@@ -21,6 +23,8 @@ __all__ = [
     "ClusteringScores",
     "ComparisonScores",
     "EvaluationScores",
+    "FaithfulnessEvaluation",
+    "FaithfulnessScores",
     "LabelledDocuments",
     "LabelledPair",
     "LabelledVectors",

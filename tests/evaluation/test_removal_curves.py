@@ -55,7 +55,7 @@ def test_passages_come_by_falling_score_and_equal_ones_as_they_are_told() -> Non
 
 def test_scores_that_differ_by_rounding_alone_are_uniform() -> None:
     assert is_uniform(np.full(5, 0.2))
-    assert is_uniform(np.float32([0.2, 0.2, 0.20000001]).astype(np.float64))
+    assert is_uniform(np.array([0.2, 0.2, 0.20000001], np.float32).astype(np.float64))
     assert is_uniform(np.zeros(3))
     assert not is_uniform(np.array([0.2, 0.21]))
     assert not is_uniform(np.array([-1.0, 1.0]))

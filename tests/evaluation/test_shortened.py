@@ -64,6 +64,7 @@ def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
 
 def test_with_structural_embeddings_passages_keep_their_places(tiny_model: ModelFactory, random_document: Any) -> None:
     model, document = tiny_model(structural_embeddings=True, **MODELS["sections"]), random_document(SECTIONS)
+    assert model.structural_embeddings is not None
     with torch.no_grad():
         model.structural_embeddings.chunks.normal_()
         vectors, _ = encode_shortened(model, cached(model, document), [KEPT[1]])
