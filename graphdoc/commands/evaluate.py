@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from . import evaluate_classify, evaluate_cluster, evaluate_compare
+from . import evaluate_classify, evaluate_cluster, evaluate_compare, evaluate_faithfulness
 
 NAME = "evaluate"
 HELP = "measure models on labelled documents"
 DESCRIPTION = """Measure models on labelled documents: their vectors next to those of untrained models, or the labels
-that they give next to those that words alone give."""
+that they give next to those that words alone give, or whether scores of passages explain them."""
 EPILOG = """examples:
   graphdoc evaluate cluster --data corpus.jsonl --model mini
   graphdoc evaluate classify --data corpus.jsonl --model runs/topics/model
   graphdoc evaluate compare --data corpus.jsonl --pairs pairs.tsv --model mini
+  graphdoc evaluate faithfulness --data corpus.jsonl --pairs pairs.tsv --model mini
   graphdoc evaluate TASK --help   says more about the task
 """
 
-TASKS = (evaluate_cluster, evaluate_classify, evaluate_compare)
+TASKS = (evaluate_cluster, evaluate_classify, evaluate_compare, evaluate_faithfulness)
