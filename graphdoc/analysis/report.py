@@ -16,6 +16,7 @@ from ..files import write_text
 from ..wording import counted
 from . import report_content as content
 from .html_page import content_policy, environment, source_of, writable
+from .report_matrices import LEVELS, read_levels
 
 FORMAT = "graphdoc.comparison/1"
 
@@ -25,6 +26,7 @@ _SCRIPTS = tuple(
     f"{name}.js.jinja"
     for name in (
         "report_scale",
+        "report_attention",
         "report_colour",
         "report_map",
         "report_heatmap",
@@ -66,7 +68,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
             f"a comparison of format {comparison.get('format')!r} cannot be shown; give one of format {FORMAT!r}"
         )
     within = bool(comparison.get("self"))
-    levels = content.read_levels(comparison)
+    levels = read_levels(comparison)
     a = content.read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
     b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
     found = comparison.get("matches") or {}
@@ -84,8 +86,9 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         document=content.finite(comparison.get("document")),
         meaning=content.meaning_of_score(comparison, levels["passages"].similarity if "passages" in levels else None),
         model=comparison.get("model") or {},
-        matches={name: content.read_matches(comparison, name, a, b) for name in content.LEVELS if name in found},
+        matches={name: content.read_matches(comparison, name, a, b) for name in LEVELS if name in found},
         listed_matches=content.LISTED_MATCHES,
+        attention=levels["passages"].attention if "passages" in levels else None,
         has_contributions=any(level.contribution is not None for level in levels.values()),
         maps_left_out=content.maps_left_out(comparison),
     )

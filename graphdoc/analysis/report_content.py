@@ -1,20 +1,15 @@
-"""What the HTML report shows of a comparison: matrices, the two documents, and the matches between them."""
+"""What the HTML report shows of a comparison: the two documents, and the matches between them."""
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..errors import OutputError
 from ..wording import section_name
-
-LEVELS = ("sections", "passages", "sentences")
+from .report_matrices import LevelMatrices, Matrix, packed_level
 
 # A map of more cells would make the file larger than a mail attachment may be; the matches of that level stay.
 SENTENCE_CELLS = 600_000
@@ -32,72 +27,6 @@ _MEANINGS = {
     "dot": "Dot product of the two document vectors: it has no fixed scale and cannot be compared across models.",
 }
 
-Matrix = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class LevelMatrices:
-    """The matrices of one level, rows for the first document and NaN where there is no value.
-
-    Args:
-        similarity: (parts of the first document, parts of the second).
-        contribution: of the same shape, or ``None`` when the comparison has none.
-    """
-
-    similarity: Matrix
-    contribution: Matrix | None
-
-
-def read_levels(comparison: Mapping[str, Any]) -> dict[str, LevelMatrices]:
-    """Return the matrices of every level that the comparison has; within one document without their diagonal.
-
-    Raises:
-        OutputError: a matrix does not fit its documents, or is none.
-    """
-    contributions = comparison.get("contributions") or {}
-    levels = {}
-    for name in LEVELS:
-        if comparison.get(name) is None:
-            continue
-        shape = (len(comparison["a"].get(name) or ()), len(comparison["b"].get(name) or ()))
-        similarity = _matrix(comparison[name], shape, name)
-        contribution = None if contributions.get(name) is None else _matrix(contributions[name], shape, name)
-        if comparison.get("self"):
-            for matrix in (similarity, contribution):
-                if matrix is not None:
-                    np.fill_diagonal(matrix, np.nan)
-        levels[name] = LevelMatrices(similarity, contribution)
-    return levels
-
-
-def _matrix(values: Any, shape: tuple[int, int], name: str) -> Matrix:
-    try:
-        matrix = np.array(values, dtype=np.float64).reshape(len(values), -1) if len(values) else np.empty(shape)
-    except (TypeError, ValueError) as error:
-        raise OutputError(f"the {name} of the comparison are no matrix of numbers ({error}); compare again") from error
-    if matrix.shape != shape:
-        raise OutputError(
-            f"the {name} of the comparison have shape {matrix.shape} where the documents have {shape}; compare again"
-        )
-    matrix[~np.isfinite(matrix)] = np.nan
-    return matrix
-
-
-def _packed(matrix: Matrix | None, step: float | None = None) -> dict[str, Any] | None:
-    """A matrix in two bytes a cell: 90,000 cells take 240 kB where decimals in JSON would take three times that.
-
-    Values are rounded to multiples of a step; without one, or where it is too fine for the largest value, to the
-    finest that two bytes hold.
-    """
-    if matrix is None:
-        return None
-    finite_values = matrix[~np.isnan(matrix)]
-    largest = float(np.abs(finite_values).max()) if finite_values.size else 0.0
-    if step is None or largest > 32_000 * step:
-        step = largest / 32_000 or 1.0
-    cells = np.where(np.isnan(matrix), -32_768, np.rint(np.nan_to_num(matrix) / step)).astype("<i2")
-    return {"step": step, "values": base64.b64encode(cells.tobytes()).decode("ascii")}
-
 
 def script_data(
     comparison: Mapping[str, Any], levels: Mapping[str, LevelMatrices], sides: Sequence[Mapping[str, Any]]
@@ -107,16 +36,7 @@ def script_data(
     return {
         "document": finite(comparison.get("document")),
         "self": bool(comparison.get("self")),
-        "levels": {
-            name: {
-                "rows": level.similarity.shape[0],
-                "columns": level.similarity.shape[1],
-                "similarity": _packed(level.similarity, step=1e-4),
-                "contribution": _packed(level.contribution),
-            }
-            for name, level in levels.items()
-            if name not in left_out
-        },
+        "levels": {name: packed_level(level) for name, level in levels.items() if name not in left_out},
         "documents": {
             side["key"]: {
                 "labels": [section["label"] for section in side["sections"]],

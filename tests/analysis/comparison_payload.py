@@ -27,6 +27,7 @@ def make_payload(
     words: int = 60,
     within: bool = False,
     sentences: bool = False,
+    attention_heads: int = 0,
     seed: int = 0,
 ) -> dict[str, Any]:
     """A comparison whose scores follow from vectors, with contributions that add up to the document score."""
@@ -80,12 +81,14 @@ def make_payload(
     }
     if sentences:
         _add_sentences(payload)
+    if attention_heads:
+        payload["attention"] = _attention(payload, attention_heads, random)
     return payload
 
 
-def make_attack() -> dict[str, Any]:
+def make_attack(attention_heads: int = 0) -> dict[str, Any]:
     """A comparison whose every text tries to run a script or to leave its place in the page."""
-    payload = make_payload(passages=(4, 3), sections=(2, 2))
+    payload = make_payload(passages=(4, 3), sections=(2, 2), attention_heads=attention_heads)
     payload["model"]["name"] = ATTACK
     payload["coverage"]["a"]["left_out"] = {ATTACK: 7}
     for side in (payload["a"], payload["b"]):
@@ -155,6 +158,24 @@ def _matches(similarity: np.ndarray, contribution: np.ndarray | None, within: bo
         }
         for a, b in ranked
     ]
+
+
+def _attention(payload: dict[str, Any], heads: int, random: np.random.Generator) -> dict[str, Any]:
+    """Weights that sum to 1 by passage that looks: between documents, and from every section to the next."""
+    section_of = [np.array([p["section"] for p in payload[letter]["passages"]]) for letter in "ab"]
+
+    def weights(looks: np.ndarray, seen: np.ndarray, pairs: np.ndarray | bool = True) -> list[Any]:
+        raw = np.where(pairs, np.exp(2 * random.normal(size=(heads, len(looks), len(seen)))), 0)
+        return (raw / raw.sum(-1, keepdims=True)).round(6).tolist()
+
+    within = [
+        weights(of, of, (of[:, None] + 1) % len(side["sections"]) == of[None])
+        for of, side in zip(section_of, (payload["a"], payload["b"]), strict=True)
+    ]
+    if payload["self"]:
+        return {"heads": heads, "a": within[0]}
+    a, b = section_of
+    return {"heads": heads, "a": within[0], "b": within[1], "a_to_b": weights(a, b), "b_to_a": weights(b, a)}
 
 
 def _coverage(side: dict[str, Any]) -> dict[str, Any]:

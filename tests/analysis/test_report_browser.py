@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,78 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 from comparison_payload import ATTACK, make_attack, make_payload
+from open_report import Report
 
 from graphdoc.analysis.report import write_report
 
 pytestmark = pytest.mark.browser
-
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def unavailable(reason: str) -> None:
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    try:
-        from playwright.sync_api import sync_playwright
-    except ImportError:
-        unavailable("playwright is not installed: pip install -e '.[dev]'")
-    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if executable is None:
-        unavailable(f"no browser found (looked for {', '.join(BROWSERS)}): apt-get install chromium")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-class Report:
-    """A report open in the browser, with everything that it logged or asked for."""
-
-    def __init__(self, browser: Any, path: Path, fragment: str = "", **context: Any) -> None:
-        options = {"viewport": {"width": 1440, "height": 900}, "reduced_motion": "reduce", **context}
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
-        self.logged: list[str] = []
-        self.requests: list[str] = []
-        self.page.on("console", lambda message: self.logged.append(message.text))
-        self.page.on("pageerror", lambda error: self.logged.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.address = path.as_uri()
-        self.page.goto(self.address + fragment)
-
-    def click_cell(self, row: int, column: int) -> None:
-        left, top, width, height = map(float, self.page.get_attribute("#map", "data-cells").split())
-        frame = self.page.locator("#map").bounding_box()
-        self.page.mouse.click(frame["x"] + left + (column + 0.5) * width, frame["y"] + top + (row + 0.5) * height)
-
-    def selected(self, kind: str = "passage") -> list[str]:
-        return self.page.evaluate(
-            f"[...document.querySelectorAll('.{kind}.is-selected')].map((element) => element.id)"
-        )
-
-    def is_in_view(self, selector: str) -> bool:
-        return self.page.evaluate(
-            """(selector) => {
-                const target = document.querySelector(selector).getBoundingClientRect();
-                const pane = document.querySelector(selector).closest('.pane').getBoundingClientRect();
-                return target.height > 0 && target.top >= Math.max(0, pane.top)
-                    && target.top < Math.min(pane.bottom, window.innerHeight);
-            }""",
-            selector,
-        )
-
-    def text(self, selector: str) -> str:
-        return " ".join(self.page.inner_text(selector).split())
-
-    def close(self) -> None:
-        assert self.logged == []
-        assert self.requests == [self.address]
-        self.context.close()
 
 
 @pytest.fixture(scope="module")
@@ -102,12 +33,8 @@ def report(browser: Any, path: Path) -> Iterator[Report]:
     report.close()
 
 
-def show_passages(report: Report) -> None:
-    report.page.check('input[name="level"][value="passages"]', force=True)
-
-
 def test_a_click_on_a_cell_shows_and_highlights_both_passages(report: Report, payload: dict[str, Any]) -> None:
-    show_passages(report)
+    report.show_passages()
     assert not report.is_in_view("#a-p20")
     report.click_cell(19, 16)
     assert report.selected() == ["a-p20", "b-p17"]
@@ -141,7 +68,7 @@ def test_pointing_at_a_cell_shows_its_score_without_selecting(report: Report) ->
 
 
 def test_the_keyboard_moves_selects_and_clears(report: Report, payload: dict[str, Any]) -> None:
-    show_passages(report)
+    report.show_passages()
     report.page.focus("#map")
     keyboard = report.page.keyboard
     for key in ("ArrowDown", "ArrowDown", "ArrowDown", "ArrowRight", "ArrowRight"):
@@ -170,7 +97,7 @@ def test_the_keyboard_moves_selects_and_clears(report: Report, payload: dict[str
 
 
 def test_stepping_through_matches_starts_at_the_strongest(report: Report, payload: dict[str, Any]) -> None:
-    show_passages(report)
+    report.show_passages()
     report.page.focus("#map")
     report.page.keyboard.press("n")
     first, second = payload["matches"]["passages"][:2]
@@ -191,7 +118,7 @@ def test_skip_links_and_tabs_work_by_keyboard(report: Report) -> None:
 
 
 def test_the_slider_changes_count_and_matches(report: Report, payload: dict[str, Any]) -> None:
-    show_passages(report)
+    report.show_passages()
     scores = np.array(payload["passages"])
 
     def counted() -> tuple[int, float]:
@@ -232,7 +159,7 @@ def test_a_click_on_a_passage_lists_its_best_matches(report: Report, payload: di
 
 
 def test_a_match_in_the_list_selects_the_same_pair(report: Report, payload: dict[str, Any]) -> None:
-    show_passages(report)
+    report.show_passages()
     report.page.click("#tab-matches")
     match = payload["matches"]["passages"][2]
     report.page.click(f'[data-matches="passages"] a[data-a="{match["a"]}"][data-b="{match["b"]}"]')
@@ -324,7 +251,7 @@ def test_odd_shapes_draw_without_error(
     payload = make_payload(passages=passages, sections=sections)
     payload["passages"][0][0] = None
     report = Report(browser, write_report(payload, tmp_path / "odd.html"))
-    show_passages(report)
+    report.show_passages()
     report.page.focus("#map")
     report.page.keyboard.press("ArrowDown")
     report.page.keyboard.press("Enter")
@@ -351,7 +278,7 @@ def test_three_hundred_by_three_hundred_passages_open_and_answer(browser: Any, t
     start = time.perf_counter()
     report = Report(browser, target)
     print(f"opened in {time.perf_counter() - start:.2f} s, {target.stat().st_size / 1e6:.2f} MB")
-    show_passages(report)
+    report.show_passages()
     report.click_cell(250, 120)
     a, b = (int(identifier[3:]) for identifier in report.selected())
     # A cell is about as large as a pixel here.
