@@ -76,7 +76,7 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     if level == "section" and max(rows, columns) <= LONGEST_LABELLED:
         _label_sections(axes, comparison)
         if rows * columns <= 150:
-            _write_cells(axes, scores)
+            write_cells(axes, scores)
     else:
         axes.set_ylabel(f"{level} of {shorten(_name(comparison.a.segmented.document), 50)}")
         axes.set_xlabel(f"{level} of {shorten(_name(comparison.b.segmented.document), 50)}")
@@ -196,6 +196,21 @@ def plot_run(entries: Sequence[Mapping[str, Any]], path: str | Path | None) -> F
     return finish(figure, path)
 
 
+def write_cells(axes: Axes, scores: Any) -> None:
+    """Write the values of a matrix into its cells.
+
+    Args:
+        axes: where its image is.
+        scores: the matrix.
+    """
+    middle = (scores.min() + scores.max()) / 2
+    for row, column in np.ndindex(scores.shape):
+        value = float(scores[row, column])
+        color = INK if value > middle else "white"
+        # Adding zero takes the sign from a zero.
+        axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
+
+
 def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, layer: int, head: int | None) -> None:
     nodes = np.arange(len(weights))
     sections = np.array(table.section_of)
@@ -265,15 +280,6 @@ def _label_sections(axes: Axes, comparison: Comparison) -> None:
         else:
             axes.set_xticks(range(len(labels)), labels, fontsize=9, rotation=35, ha="right", rotation_mode="anchor")
             axes.set_xlabel(shorten(_name(document), 60), color=MUTED)
-
-
-def _write_cells(axes: Axes, scores: Any) -> None:
-    middle = (scores.min() + scores.max()) / 2
-    for row, column in np.ndindex(scores.shape):
-        value = float(scores[row, column])
-        color = INK if value > middle else "white"
-        # Adding zero takes the sign from a zero.
-        axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
 
 
 def _draw_borders(axes: Axes, comparison: Comparison) -> None:

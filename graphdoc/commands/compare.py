@@ -1,39 +1,47 @@
-"""graphdoc compare: two documents, or one within itself, at every level."""
+"""graphdoc compare: two documents, one within itself, or several with each other, at every level."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING
 
-from ..errors import DocumentError
+from ..errors import DocumentError, SettingsError
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
+    check_apart,
     check_image,
+    check_outputs,
     fill_outputs,
     load_encoder,
     positive,
     read_one,
     write_json,
 )
+from .mutual_summary import summarise_all
 from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..similarity import Comparison, EncodedDocument
+    from ..documents import Document
+    from ..encoder import DocumentEncoder
+    from ..similarity import Comparison, EncodedDocument, MutualComparison
     from ..similarity.comparison import Level
 
+MOST_DOCUMENTS = 5  # of a figure
 NAME = "compare"
 HELP = "compare two documents at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
 
 Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.
-A contribution is a section's share of the document score, over all of B; contributions add up to it."""
+A contribution is a section's share of the document score, over all of B; contributions add up to it.
+Three documents or more are compared each with each: a table of scores, and with --figure one picture of all levels."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
   graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
   graphdoc compare a.md                                 the parts of one document with each other
+  graphdoc compare a.md b.md c.md --figure levels.png   documents, sections and passages of all three in one picture
   graphdoc compare papers.jsonl.gz#P01 papers.jsonl.gz#P02 --json result.json
   graphdoc compare a.md b.md --sentences --csv pairs.csv --level sentence
 """
@@ -43,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID")
     parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
+    parser.add_argument("more", metavar="C", nargs="*", help="more documents, each compared with each")
     parser.add_argument("--sentences", action="store_true", help="also compare sentence by sentence")
     parser.add_argument(
         "--top",
@@ -57,7 +66,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--csv", metavar="FILE", help="write every pair of a level as a table")
     output.add_argument("--plot", metavar="FILE", help="draw the similarity matrix of a level (.png, .svg, .pdf)")
     output.add_argument(
-        "--output", metavar="FOLDER", help="write report.html, comparison.json, passages.csv and sections.png there"
+        "--figure",
+        metavar="FILE",
+        help="draw 2 to 5 documents, their sections and passages, within and across, and what is closest",
+    )
+    output.add_argument(
+        "--output",
+        metavar="FOLDER",
+        help="write report.html, comparison.json, passages.csv and sections.png there; of three documents or more "
+        "levels.png",
     )
     output.add_argument(
         "--level",
@@ -70,14 +87,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Compare, print and write."""
+    sources = [source for source in (options.a, options.b, *options.more) if source is not None]
+    several = len(sources) > 2
     outputs = {"html": "report.html", "json": "comparison.json", "csv": "passages.csv", "plot": "sections.png"}
-    fill_outputs(options, options.a, options.b, **outputs)
+    if several:
+        for name in ("html", "json", "csv", "plot", "level", "sentences"):
+            if getattr(options, name):
+                raise SettingsError(f"--{name} is for two documents, not {len(sources)}; use --figure, or name two")
+        outputs = {"figure": "levels.png"}
+    fill_outputs(options, *sources, **outputs)
+    if not several:
+        check_outputs(options, *outputs, "figure")
+        check_apart(sources, options.figure)
     check_image(options.plot)
-    if options.a == options.b == "-":
+    check_image(options.figure)
+    if options.figure is not None and not 2 <= len(sources) <= MOST_DOCUMENTS:
+        fix = "leave some out" if several else "name another, or use --plot"
+        raise SettingsError(f"--figure shows 2 to {MOST_DOCUMENTS} documents, not {len(sources)}; {fix}")
+    if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
-    a = read_one(options.a, options)
-    b = read_one(options.b, options) if options.b is not None else None
+    documents = [read_one(source, options) for source in sources]
     encoder = load_encoder(options)
+    if several:
+        _compare_all(encoder, documents, options)
+        return
+    a, b = documents[0], documents[1] if documents[1:] else None
     sentences = options.sentences or options.level == "sentence"
     comparison = encoder.compare(a, b, sentences=sentences)
     if options.json:
@@ -88,10 +122,30 @@ def run(options: argparse.Namespace) -> None:
         comparison.to_csv(options.csv, options.level or "passage")
     if options.plot:
         comparison.plot(options.plot, options.level or "section")
+    if options.figure:
+        _all_of(comparison, []).plot(options.figure)
     if options.json != "-":
         target = console()
         _summarise(target, comparison, options.top)
-        written(target, (options.html, options.json, options.csv, options.plot))
+        written(target, (options.html, options.json, options.csv, options.plot, options.figure))
+
+
+def _compare_all(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> None:
+    # The first two are compared as ever, with what there is to warn of; nothing is encoded twice.
+    first = encoder.compare(documents[0], documents[1])
+    comparison = _all_of(first, [encoder.encode_document(document) for document in documents[2:]])
+    if options.figure:
+        comparison.plot(options.figure)
+    target = console()
+    summarise_all(target, comparison)
+    written(target, [options.figure])
+
+
+def _all_of(comparison: Comparison, others: list[EncodedDocument]) -> MutualComparison:
+    from ..similarity import MutualComparison
+
+    documents = (comparison.a, comparison.b, *others)
+    return MutualComparison(documents, comparison.model, comparison.similarity)
 
 
 def _summarise(target: Console, comparison: Comparison, top: int) -> None:

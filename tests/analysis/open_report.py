@@ -30,12 +30,14 @@ class Report:
         self.page.check('input[name="level"][value="passages"]', force=True)
 
     def selected(self, kind: str = "passage") -> list[str]:
-        return self.page.evaluate(
+        found: list[str] = self.page.evaluate(
             f"[...document.querySelectorAll('.{kind}.is-selected')].map((element) => element.id)"
         )
+        return found
+        return found
 
     def is_in_view(self, selector: str) -> bool:
-        return self.page.evaluate(
+        found: bool = self.page.evaluate(
             """(selector) => {
                 const target = document.querySelector(selector).getBoundingClientRect();
                 const pane = document.querySelector(selector).closest('.pane').getBoundingClientRect();
@@ -44,6 +46,8 @@ class Report:
             }""",
             selector,
         )
+        return found
+        return found
 
     def text(self, selector: str) -> str:
         return " ".join(self.page.inner_text(selector).split())

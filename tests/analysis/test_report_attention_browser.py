@@ -85,7 +85,7 @@ def test_heads_and_directions_differ(report: Report, payload: dict[str, Any]) ->
     for direction, value in (("a_to_b", "to_b"), ("b_to_a", "to_a")):
         choose(report, "direction", value)
         for head in range(3):
-            report.page.select_option("#head", value=str(head))
+            report.page.select_option("#head", str(head + 1))
             assert listed(report) == strongest(weights(payload, direction, head), 4)
             seen.add(pixels(report))
     assert len(seen) == 7
@@ -97,7 +97,7 @@ def test_what_was_chosen_survives_other_levels(report: Report, payload: dict[str
     report.show_passages()
     choose(report, "measure", "attention")
     choose(report, "direction", "to_a")
-    report.page.select_option("#head", value="1")
+    report.page.select_option("#head", "2")
     report.page.fill("#threshold", "140")
     before = (pixels(report), report.text("#count"), report.text("#scale-meaning"))
     choose(report, "level", "sections")
@@ -108,7 +108,7 @@ def test_what_was_chosen_survives_other_levels(report: Report, payload: dict[str
     report.show_passages()
     assert report.page.is_checked('input[name="measure"][value="attention"]')
     assert report.page.is_checked('input[name="direction"][value="to_a"]')
-    assert report.page.input_value("#head") == "1"
+    assert report.page.input_value("#head") == "2"
     assert (pixels(report), report.text("#count"), report.text("#scale-meaning")) == before
 
 
@@ -120,7 +120,7 @@ def test_attention_chosen_at_sections_opens_the_passages(report: Report, payload
 
 def test_matches_and_steps_follow_attention(report: Report, payload: dict[str, Any]) -> None:
     choose(report, "measure", "attention")
-    report.page.select_option("#head", value="0")
+    report.page.select_option("#head", "1")
     pairs = strongest(weights(payload, "a_to_b", 0), 20)
     report.page.fill("#threshold", "0")
     report.page.click("#tab-matches")
@@ -168,7 +168,7 @@ def test_everything_is_within_reach_of_the_keyboard(report: Report, payload: dic
     keyboard.press("Tab")
     assert report.page.evaluate("document.activeElement.id") == "head"
     keyboard.press("ArrowDown")
-    assert report.page.input_value("#head") == "0"
+    assert report.page.input_value("#head") == "1"
     assert listed(report) == strongest(weights(payload, "b_to_a", 0), 4)
     report.page.focus("#map")
     keyboard.press("Control+Home")
@@ -179,14 +179,14 @@ def test_everything_is_within_reach_of_a_finger_on_a_phone(browser: Any, path: P
     report = Report(browser, path, viewport={"width": 390, "height": 844}, has_touch=True)
     report.page.tap("label:has(input[value='attention'])")
     report.page.tap("label:has(input[value='to_a'])")
-    report.page.select_option("#head", value="2")
+    report.page.select_option("#head", "3")
     assert report.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     report.page.evaluate("document.querySelector('#map').scrollIntoView({block: 'center'})")
     frame = report.page.locator("#map").bounding_box()
     report.page.touchscreen.tap(frame["x"] + frame["width"] * 0.8, frame["y"] + frame["height"] * 0.7)
     a, b = (int(identifier[3:]) - 1 for identifier in report.selected())
     assert report.text("#pair-bar .score") == f"{weights(payload, 'b_to_a', 2)[a, b]:.3f}"
-    report.page.select_option("#head", value="mean")
+    report.page.select_option("#head", "mean")
     assert report.text("#pair-bar .score") == f"{weights(payload, 'b_to_a')[a, b]:.3f}"
     report.close()
 
@@ -194,7 +194,7 @@ def test_everything_is_within_reach_of_a_finger_on_a_phone(browser: Any, path: P
 def test_the_print_says_which_attention_it_shows(browser: Any, path: Path) -> None:
     report = Report(browser, path)
     choose(report, "measure", "attention")
-    report.page.select_option("#head", value="1")
+    report.page.select_option("#head", "2")
     assert report.page.pdf().startswith(b"%PDF")
     captions = report.page.locator("#print-maps figcaption").all_text_contents()
     assert "by sections of B (columns), similarity from" in captions[0]
@@ -234,6 +234,6 @@ def test_four_heads_of_ninety_thousand_cells_answer(browser: Any, tmp_path: Path
     report = Report(browser, write_report(payload, tmp_path / "large.html"))
     choose(report, "measure", "attention")
     assert listed(report) == strongest(weights(payload, "a_to_b"), 4)
-    report.page.select_option("#head", value="3")
+    report.page.select_option("#head", "4")
     assert listed(report) == strongest(weights(payload, "a_to_b", 3), 4)
     report.close()

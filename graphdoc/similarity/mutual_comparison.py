@@ -1,0 +1,88 @@
+"""Several documents compared with each other and within themselves, at every level at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .cosine import Floats, similarity_matrix
+from .encoded_document import EncodedDocument
+
+
+@dataclass(frozen=True)
+class MutualComparison:
+    """Several documents, every part with every other, within documents and across (CoLDE, figures 4 and 5).
+
+    Args:
+        documents: the documents, in the order of rows and columns.
+        model: what the vectors were made with, for the record.
+        similarity: ``cosine`` or ``dot``.
+    """
+
+    documents: Sequence[EncodedDocument]
+    model: Mapping[str, Any]
+    similarity: str = "cosine"
+
+    @cached_property
+    def document_scores(self) -> Floats:
+        """Similarity of documents, ``(documents, documents)``."""
+        vectors = np.stack([encoded.vector for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, self.similarity)
+
+    @cached_property
+    def sections(self) -> Floats:
+        """Similarity of sections, ``(sections of all documents, sections of all documents)``."""
+        vectors = np.concatenate([encoded.sections for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, self.similarity)
+
+    @cached_property
+    def passages(self) -> Floats:
+        """Similarity of passages, ``(passages of all documents, passages of all documents)``."""
+        vectors = np.concatenate([encoded.passages for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, self.similarity)
+
+    @cached_property
+    def attention(self) -> Floats | None:
+        """Chunkwise attention, ``(heads, passages that look, passages looked at)``; None for models without it.
+
+        Within a document it is that between consecutive sections, with 0 where there is no pair; from one document to
+        another it is as if the other were the next section. A row sums to 1 within each document looked at.
+        """
+        found = [encoded.attention for encoded in self.documents]
+        parts = [one for one in found if one is not None]
+        if len(parts) < len(found):
+            return None
+        rows = [[one.within() if one is other else one.to(other) for other in parts] for one in parts]
+        return np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1)
+
+    @cached_property
+    def first_passages(self) -> tuple[int, ...]:
+        """Row of every document's first passage, and the number of passages of all."""
+        return tuple(accumulate((len(encoded.passages) for encoded in self.documents), initial=0))
+
+    @cached_property
+    def first_sections(self) -> tuple[int, ...]:
+        """Row of every document's first section, and the number of sections of all."""
+        return tuple(accumulate((len(encoded.section_numbers) for encoded in self.documents), initial=0))
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """Draw documents, sections and passages as matrices, and the texts of the strongest pairs of passages.
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+
+        Returns:
+            The matplotlib figure.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.mutual_plot import plot_mutual_comparison
+
+        return plot_mutual_comparison(self, path)
