@@ -176,7 +176,7 @@ def _draw_texts(
     heights = []
     for side, number in enumerate((i, j)):
         encoded = comparison.documents[number]
-        rows = sorted(pair[side] for pair in pairs)
+        rows = sorted(int(pair[side]) for pair in pairs)
         heights.append({row: place for place, row in enumerate(rows)})
         for place, row in enumerate(rows):
             axes.text(
