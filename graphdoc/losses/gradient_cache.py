@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
 
+from ..memory import give_back_memory
+
 Input = TypeVar("Input")
+
+# Mini-batches after which freed memory is given back.
+TRIM_EVERY = 16
+FIRST_ROWS = 1024
 
 
 class GradientCache(Generic[Input]):
@@ -38,7 +45,8 @@ class GradientCache(Generic[Input]):
         self._keep = keep_activations
         self._size = size
         self._inputs: Sequence[Input] = ()
-        self._parts: list[Tensor] = []
+        self._parts: list[Tensor | None] = []
+        self._lengths: list[int] = []
         self._states: list[RandomState | None] = []
         self._vectors: Tensor | None = None
 
@@ -53,40 +61,43 @@ class GradientCache(Generic[Input]):
         """
         self._inputs = inputs
         first_kept = self._first_kept(inputs)
-        self._parts, self._states = [], []
+        self._parts, self._states, self._lengths = [], [], []
+        rows = _Rows()
         for number, mini_batch in enumerate(inputs):
-            if number >= first_kept:
-                self._states.append(None)
-                self._parts.append(self._encode(mini_batch))
-                continue
-            self._states.append(RandomState())
-            with torch.no_grad():
-                self._parts.append(self._encode(mini_batch))
-        self._vectors = torch.cat([part.detach() for part in self._parts]).requires_grad_()
+            is_kept = number >= first_kept
+            self._states.append(None if is_kept else RandomState())
+            with torch.set_grad_enabled(is_kept):
+                part = self._encode(mini_batch)
+            self._parts.append(part if is_kept else None)
+            self._lengths.append(len(part))
+            rows.add(part.detach())
+            if not is_kept and number % TRIM_EVERY == TRIM_EVERY - 1:
+                give_back_memory()
+        self._vectors = rows.all().requires_grad_()
         return self._vectors
 
     def backward(self) -> None:
         """Push the gradient that has reached the result of :meth:`forward` through the mini-batches."""
         assert self._vectors is not None, "forward comes first"
         gradient = self._vectors.grad
-        parts, states, inputs = self._parts, self._states, self._inputs
-        self._parts, self._states, self._inputs, self._vectors = [], [], (), None
+        parts, states, inputs, lengths = self._parts, self._states, self._inputs, self._lengths
+        self._parts, self._states, self._inputs, self._lengths, self._vectors = [], [], (), [], None
         if gradient is None:
             return
-        ends = torch.tensor([len(part) for part in parts]).cumsum(0).tolist()
+        ends = list(accumulate(lengths))
         # Kept activations are the last ones, and the first to be given back.
         for number in reversed(range(len(parts))):
-            share = gradient[ends[number] - len(parts[number]) : ends[number]]
-            state = states[number]
-            if state is None:
-                part = parts.pop()
-            else:
-                parts.pop()
+            share = gradient[ends[number] - lengths[number] : ends[number]]
+            part, state = parts.pop(), states.pop()
+            if part is None:
+                assert state is not None
                 with state.replayed():
                     part = self._encode(inputs[number])
             if part.requires_grad:
                 part.backward(share)  # type: ignore[no-untyped-call]
             del part
+            if state is not None and number % TRIM_EVERY == TRIM_EVERY - 1:
+                give_back_memory()
 
     def _first_kept(self, inputs: Sequence[Input]) -> int:
         """Number of the first mini-batch whose activations are kept."""
@@ -96,6 +107,35 @@ class GradientCache(Generic[Input]):
             if left < 0:
                 return number + 1
         return 0
+
+
+class _Rows:
+    """Rows that come a few at a time, in one tensor from the beginning.
+
+    As tensors of their own they would lie scattered among the large ones that come and go with every mini-batch, and
+    the C library could not give those back.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Tensor | None = None
+        self._count = 0
+
+    def add(self, part: Tensor) -> None:
+        """Take over some rows."""
+        needed = self._count + len(part)
+        if self._rows is None:
+            self._rows = part.new_empty(max(needed, FIRST_ROWS), *part.shape[1:])
+        elif needed > len(self._rows):
+            larger = self._rows.new_empty(max(needed, 2 * len(self._rows)), *self._rows.shape[1:])
+            larger[: self._count] = self._rows[: self._count]
+            self._rows = larger
+        self._rows[self._count : needed] = part
+        self._count = needed
+
+    def all(self) -> Tensor:
+        """All rows, ``(rows, ...)``."""
+        assert self._rows is not None, "there is at least one mini-batch"
+        return self._rows[: self._count].clone()
 
 
 class RandomState:
