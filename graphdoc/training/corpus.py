@@ -21,7 +21,7 @@ from torch.utils.data import Dataset
 from tqdm.auto import tqdm
 
 from ..documents import Label
-from ..errors import OutputError
+from ..errors import DocumentError, OutputError
 from ..files import write_text
 from ..processes import Processes
 from ..segmentation import Segmenter
@@ -84,6 +84,11 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         if not -len(self) <= number < len(self):
             raise IndexError(f"document {number} of {len(self)}")
         return self._reader[number % len(self)]
+
+    @property
+    def ids(self) -> list[str]:
+        """Id of every document, ``(documents,)``."""
+        return self._reader.ids()
 
     @property
     def labels(self) -> list[Label]:
@@ -154,7 +159,7 @@ def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmen
 def _fingerprint(settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource) -> str:
     names = (
         *("dataset_config", "label_from", "encoding", "on_error"),
-        *("max_passages", "least_passages", "leave_out_splits", "deduplicate"),
+        *("max_passages", "least_passages", "leave_out_splits", "leave_out_sections", "deduplicate"),
     )
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())
     made_of = {
@@ -203,6 +208,11 @@ def _write(
                 writer.add(document)
         if not report.kept:
             raise nothing_to_train_on(settings, report)
+        unused = [heading for heading, count in report.sections_left_out.items() if not count]
+        if unused:
+            raise DocumentError(
+                f"{settings.name}: no document has a section {unused[0]!r}; check corpus.leave_out_sections"
+            )
         manifest = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,

@@ -26,6 +26,7 @@ class CorpusReport:
         too_short: documents skipped because they have fewer passages than ``least_passages``.
         of_other_splits: documents left out by their field ``split`` (``leave_out_splits``).
         duplicates: documents left out because an earlier one has exactly their text.
+        sections_left_out: number of sections left out by heading (``leave_out_sections``).
         errors: documents, rows and files that could not be read.
         first_errors: the first of them.
         ignored: files and folders inside folders that were passed over, such as files of unknown types.
@@ -38,6 +39,7 @@ class CorpusReport:
     too_short: int = 0
     of_other_splits: int = 0
     duplicates: int = 0
+    sections_left_out: dict[str, int] = field(default_factory=dict)
     errors: int = 0
     first_errors: list[Skipped] = field(default_factory=list)
     ignored: int = 0
@@ -100,6 +102,9 @@ class CorpusReport:
             parts.append(f"left out {self.of_other_splits:,} by their split")
         if self.duplicates:
             parts.append(f"left out {self.duplicates:,} exact copies")
+        if self.sections_left_out:
+            counts = ", ".join(f"{count:,} {heading}" for heading, count in self.sections_left_out.items())
+            parts.append(f"left out sections by their headings ({counts})")
         if self.passages_cut:
             parts.append(f"cut {self.passages_cut:,} passages of {self.documents_cut:,} documents over max_passages")
         if self.errors:

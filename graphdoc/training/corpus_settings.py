@@ -32,6 +32,7 @@ class CorpusSettings:
         max_passages: passages of one document that are kept, the first in reading order; the rest is counted.
         least_passages: documents of fewer passages are skipped and counted; sub-documents need 2.
         leave_out_splits: documents are left out whose field ``split`` is one of these, such as ``test``.
+        leave_out_sections: headings of sections that are taken out of all documents, such as ``Abstract``.
         deduplicate: leave out documents whose text is exactly that of an earlier one.
         streaming: read the documents anew in every epoch instead of storing their tokens.
         shuffle_buffer: documents among which the next one is drawn when streaming; 1 keeps the order.
@@ -53,6 +54,7 @@ class CorpusSettings:
     max_passages: int = 50
     least_passages: int = 2
     leave_out_splits: list[str] = field(default_factory=list)
+    leave_out_sections: list[str] = field(default_factory=list)
     deduplicate: bool = True
     streaming: bool = False
     shuffle_buffer: int = 10_000

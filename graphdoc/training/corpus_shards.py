@@ -165,6 +165,10 @@ class CorpusReader:
         """Passages of every document, ``(documents,)``."""
         return np.concatenate([np.diff(batch.passages).astype(np.int64) for batch in self._batches])
 
+    def ids(self) -> list[str]:
+        """Id of every document, ``(documents,)``."""
+        return [id for batch in self._batches for id in batch.ids.to_pylist()]
+
     def labels(self) -> list[Label]:
         """Label of every document, None where it has none, ``(documents,)``."""
         values = [value for batch in self._batches for value in batch.labels.to_pylist()]

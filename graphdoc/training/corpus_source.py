@@ -11,6 +11,7 @@ from ..errors import DocumentError
 from ..readers import ReadingReport, Skipped, read_documents
 from ..readers.folders import FoundFile, find_files, is_pattern, labelled_by_folder
 from ..readers.identities import SeenIds
+from ..readers.left_out_sections import LeftOutSections
 from .corpus_report import CorpusReport
 from .corpus_settings import CorpusSettings
 from .training_document import split_of, text_hash
@@ -50,16 +51,19 @@ class CorpusSource:
             DocumentError: something cannot be read, and errors shall stop.
         """
         settings, reading, seen = self._settings, ReadingReport(), SeenIds()
+        sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
+        report.sections_left_out = sections.counts
+        found = read_documents(
+            settings.sources if self._rows is None else _watched(self._rows, settings.name),
+            columns=settings.columns,
+            encoding=settings.encoding,
+            on_error=settings.on_error,
+            report=reading,
+            # Rows without an id are named by a hash of their content, and copies would share it.
+            unique_ids=False,
+        )
         try:
-            for document in read_documents(
-                settings.sources if self._rows is None else _watched(self._rows, settings.name),
-                columns=settings.columns,
-                encoding=settings.encoding,
-                on_error=settings.on_error,
-                report=reading,
-                # Rows without an id are named by a hash of their content, and copies would share it.
-                unique_ids=False,
-            ):
+            for document in sections.without(found) if sections.headings else found:
                 report.documents += 1
                 if reading.skipped or reading.ignored:
                     report.take_errors(reading)

@@ -135,6 +135,23 @@ class TestContent:
         assert "left out 6 by their split" in corpus.report.summary()
         assert prepare_corpus(settings, segmenter).fingerprint != corpus.fingerprint
 
+    def test_sections_are_left_out_by_their_headings(self, segmenter: Segmenter, tmp_path: Path) -> None:
+        texts = ["What it is about.", "What was done in the end."]
+        sections = [{"heading": heading, "text": text} for heading, text in zip(("Abstract", "1"), texts, strict=True)]
+        rows = [{"id": "both", "sections": sections}, {"id": "one", "sections": sections[1:]},
+                {"id": "none", "sections": sections[:1]}]  # fmt: skip
+        source = str(write_rows(tmp_path / "papers.jsonl", rows))
+        options = {"source": source, "least_passages": 1, "deduplicate": False, "preparing_processes": 1}
+        settings = CorpusSettings(**options, cache=str(tmp_path), leave_out_sections=["abstract"])
+        corpus = prepare_corpus(settings, segmenter)
+        assert corpus.ids == ["both", "one"]
+        assert all(np.array_equal(a, b) for a, b in zip(corpus[0].token_ids, corpus[1].token_ids, strict=True))
+        assert "left out sections by their headings (2 abstract)" in corpus.report.summary()
+        assert corpus.report.too_short == 1
+        assert prepare_corpus(replace(settings, leave_out_sections=[]), segmenter).ids == ["both", "one", "none"]
+        with pytest.raises(DocumentError, match="no document has a section 'Summary'; check"):
+            prepare_corpus(replace(settings, leave_out_sections=["Summary"]), segmenter)
+
     def test_large_vocabularies_keep_their_tokens(
         self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
