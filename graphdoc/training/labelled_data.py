@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch.utils.data import DataLoader
 
 from ..encoder import DocumentEncoder
-from ..errors import DocumentError, SettingsError
+from ..errors import DocumentError
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
 from ..processes import Processes
 from ..sampling import EpochBatches
 from ..wording import counted
 from .classification_settings import ClassificationSettings
-from .corpus_report import CorpusReport
+from .corpus_data import CorpusData
 from .labelled_batch import LabelledCollator
-from .stored_corpus import open_corpus
 from .training_batch import TrainingBatch
-from .training_data import EpochLoader
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +29,7 @@ VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",
 MEASURED_AT_ONCE = 64
 
 
-class LabelledData:
+class LabelledData(CorpusData):
     """Batches of a corpus with labels, for training and for validation.
 
     Args:
@@ -47,14 +44,10 @@ class LabelledData:
         documents: documents to train on.
         truth: labels of the documents that are measured.
         is_known: whether all of them are among the classes.
-        loader: gives this process's share of every batch; there after :meth:`load`.
 
     Raises:
         DocumentError: there are too few documents with labels, or too few classes.
     """
-
-    state = None
-    loader: DataLoader[Any]
 
     def __init__(
         self,
@@ -63,9 +56,8 @@ class LabelledData:
         processes: Processes,
         show_progress: bool | None = None,
     ) -> None:
-        self._settings, self._processes = settings, processes
-        self._corpus, self._vectors = open_corpus(settings, encoder, processes, show_progress)
-        self._config = encoder.model.config
+        super().__init__(settings, encoder, processes, show_progress)
+        self._settings = settings
         self._names = self._labels()
         self._train, self._validation = self._parts()
         found = Counter(name for row in self._train for name in self._names_of(row))
@@ -90,28 +82,18 @@ class LabelledData:
         Raises:
             SettingsError: batches are too small for the processes.
         """
-        training, processes = self._settings.training, self._processes
-        try:
-            batches = EpochBatches(
+        training, processes = self._training, self._processes
+        self._load(
+            lambda: EpochBatches(
                 self._corpus.passage_counts,
                 training.batch_size,
                 training.seed,
                 processes.rank,
                 processes.count,
                 rows=self._train,
-            )
-        except ValueError as error:
-            raise SettingsError(f"{error}; use fewer processes or a larger batch_size") from error
-        self.batch_size = batches.batch_size
-        self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
-        self.loader = EpochLoader(
-            self._corpus, batches, self._collator(), training.loading_processes, steps=self.steps
+            ),
+            self._collator(),
         )
-
-    @property
-    def report(self) -> CorpusReport:
-        """What was read, kept and left out."""
-        return self._corpus.report
 
     @property
     def has_validation(self) -> bool:
@@ -124,9 +106,6 @@ class LabelledData:
         for start in range(0, len(self._validation), MEASURED_AT_ONCE):
             rows = self._validation[start : start + MEASURED_AT_ONCE]
             yield collate([(self._corpus[int(row)], 0, int(row)) for row in rows])
-
-    def go_on(self, state: Mapping[str, int]) -> None:
-        """Nothing to do: the number of the step says it all."""
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
