@@ -127,6 +127,11 @@ class DocumentModel(PreTrainedModel):
         self._init_weights(self.head.linear)
         return self.head
 
+    def remove_head(self) -> None:
+        """Take the head away where there is one, before the vectors that it reads are trained for something else."""
+        self.head = None
+        self.config.labels, self.config.multi_label = None, False
+
     def forward(
         self,
         batch: GraphBatch,

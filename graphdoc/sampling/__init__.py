@@ -6,6 +6,7 @@ from .class_balanced import ClassBalancedBatches
 from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionPositions, SectionSplit
 from .epoch_batches import DocumentBatches, EpochBatches, Place
 from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
+from .pair_batches import PairBatches
 from .sub_documents import SPLITS, Split, SubDocuments
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "EpochBatches",
     "GroupLabels",
     "GroupReport",
+    "PairBatches",
     "Place",
     "SectionPositions",
     "SectionSplit",

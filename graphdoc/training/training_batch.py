@@ -46,7 +46,8 @@ class TrainingBatch:
         graphs: the graphs of the documents; where documents have two views, the anchors of all, then their candidates
             in the same order.
         ids: ids of the documents.
-        targets: ``(documents, ...)``, what the objective compares with: the group of a document, its class, ...
+        targets: ``(documents, ...)``, what the objective compares with: the group of a document, its class, ...; where
+            documents are in pairs, ``(pairs,)``, their labels.
     """
 
     graphs: GraphBatch

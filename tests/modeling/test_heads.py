@@ -111,6 +111,16 @@ def test_a_head_can_be_added_and_replaced(tiny_model: ModelFactory, batch: Graph
     assert (model.config.multi_label, model.config.classifier_dropout) == (False, 0.2)
 
 
+def test_a_head_can_be_removed(tiny_model: ModelFactory, batch: GraphBatch) -> None:
+    model = tiny_model("bert", labels=["rice", "tide"], multi_label=True)
+    before = model(batch)
+    assert before.logits is not None
+    model.remove_head()
+    assert model(batch).logits is None
+    assert torch.equal(model(batch).documents, before.documents)
+    assert (model.config.labels, model.config.multi_label) == (None, False)
+
+
 def test_a_head_that_cannot_be_leaves_the_model_as_it_is(tiny_model: ModelFactory) -> None:
     model = tiny_model(labels=LABELS)
     head = model.head
