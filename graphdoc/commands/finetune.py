@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from . import finetune_classify
+from . import finetune_classify, finetune_compare
 
 NAME = "finetune"
 HELP = "train a model for a task, on documents with labels"
-DESCRIPTION = """Train a model for a task, on documents with labels."""
+DESCRIPTION = """Train a model for a task, on documents with labels, groups or pairs."""
 EPILOG = """examples:
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv output=runs/letters
+  graphdoc finetune compare --config configs/finetune/own_pairs.yaml corpus.source=letters/ groups.file=pairs.tsv
   graphdoc finetune TASK --help   says more about the task
 """
 
-TASKS = (finetune_classify,)
+TASKS = (finetune_classify, finetune_compare)
