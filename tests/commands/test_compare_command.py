@@ -247,7 +247,7 @@ class TestRefusals:
             (("--level", "word"), "argument --level: invalid choice: 'word'"),
             (("--jsn", "x"), "option --jsn is unknown; did you mean --json?"),
             (("--html",), "argument --html: expected one argument"),
-            (("c.md",), "'c.md' is one argument too many"),
+            (("c.md",), "c.md: there is no such file or folder"),
         ],
     )
     def test_options(self, refused: Command, two: tuple[Path, Path], options: tuple[str, ...], message: str) -> None:

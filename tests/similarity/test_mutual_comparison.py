@@ -54,8 +54,9 @@ def test_every_block_is_the_comparison_of_its_two_documents(
             continue
         assert together.attention is not None
         np.testing.assert_allclose(together.attention[:, passages[i], passages[j]], two.attention_to_b, atol=1e-6)
-        within = together.documents[i].attention.within()  # type: ignore[union-attr]
-        np.testing.assert_array_equal(together.attention[:, passages[i], passages[i]], within)
+        own = together.documents[i].attention
+        assert own is not None
+        np.testing.assert_array_equal(together.attention[:, passages[i], passages[i]], own.within())
         # Every passage looks at every document once.
         np.testing.assert_allclose(together.attention.sum(-1), 3, atol=1e-5)
 
