@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID")
     parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
-    parser.add_argument("more", metavar="C", nargs="*", help="more documents, each compared with each")
+    parser.add_argument("more", metavar="C", nargs="*", default=[], help="more documents, each compared with each")
     parser.add_argument("--sentences", action="store_true", help="also compare sentence by sentence")
     parser.add_argument(
         "--top",
