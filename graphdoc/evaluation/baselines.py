@@ -65,16 +65,31 @@ def is_same_model(a: DocumentEncoder, b: DocumentEncoder) -> bool:
     described, other = a.describe(), b.describe()
     if described.keys() != other.keys():
         return False
-    # The kind of graph plays no part where there are no layers.
-    ignored = {"name", "trained", "backbone"} | (
-        set() if a.model.config.graph_layers else {"graph_kind", "window", "graph_heads"}
-    )
+    ignored = {"name", "trained", "backbone"}
+    # A graph plays no part where there are no layers, or where vectors are read off before them.
+    if _is_mean(a) and _is_mean(b):
+        ignored |= {"readout", "graph_kind", "window", "graph_layers", "graph_heads"}
+    elif not a.model.config.graph_layers:
+        ignored |= {"graph_kind", "window", "graph_heads"}
     if type(a.segmenter) is not type(b.segmenter) or any(
         described[key] != other[key] for key in described if key not in ignored
     ):
         return False
-    left, right = a.model.state_dict(), b.model.state_dict()
+    left, right = (
+        {
+            key: weight
+            for key, weight in one.model.state_dict().items()
+            if not (_is_mean(one) and key.startswith("graph."))
+        }
+        for one in (a, b)
+    )
     return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
+
+
+def _is_mean(encoder: DocumentEncoder) -> bool:
+    """Whether document vectors are the mean of passages that no graph has seen."""
+    config = encoder.model.config
+    return encoder.model.reads_initial_nodes or (config.readout == "mean" and not config.graph_layers)
 
 
 def first_chunk_encoder(

@@ -14,7 +14,7 @@ from .outputs import DocumentOutput
 
 # Readouts whose document vectors split into passages exactly: weighted sums of nodes, and CoLDE's, whose weights and
 # gates are held still for it.
-LINEAR_READOUTS = ("document_node", "mean", "attention", "sections")
+LINEAR_READOUTS = ("document_node", "mean", "initial_mean", "attention", "sections")
 STEPS = 32
 
 
