@@ -38,7 +38,7 @@ BACKBONE = "sentence-transformers/all-MiniLM-L6-v2"
 WIKISPEEDIA, NEWSGROUPS = DATA / "wikispeedia", DATA / "newsgroups20"
 PASSAGES, FITTED, STARTS = 24, 4_000, 4
 READING = """Reading, as of the run that is kept: every way of training but the random section graph moves pairs apart
-(AUC), and all take something from topics on one set at least (NMI); the closer a model stays to its start, the
+better (AUC), and all take something from topics on one set at least (NMI); the closer a model stays to its start, the
 less it loses. Nothing is better on all three by more than its spread, so the shipped `mini` keeps the mean as its
 document vector.
 """
