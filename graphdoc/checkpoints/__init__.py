@@ -66,9 +66,7 @@ def load_checkpoint(
             model, tokenizer = load_backbone(config)
             apply_updates(model, folder / UPDATES_FILE, str(name))
             return model, tokenizer
-        if folder.parent != SHIPPED:
-            raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
-        return _load_shipped_backbone(config, str(name))
+        raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
     with quiet_transformers():
         try:
             loaded: Any = DocumentModel.from_pretrained(
@@ -100,22 +98,6 @@ def load_checkpoint(
         # The last bits of an LSTM depend on how its weights lie in memory, and a file packs them without gaps.
         parameter.data = parameter.data.clone()
     return model.eval(), load_tokenizer(str(folder), config, f"checkpoint {name}")
-
-
-def _load_shipped_backbone(config: DocumentConfig, name: str) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
-    """Load a shipped checkpoint that is nothing but a pretrained passage encoder.
-
-    Raises:
-        ModelError: the backbone cannot be found, or settings ask for parts that nobody trained.
-    """
-    model, tokenizer = load_backbone(config)
-    untrained = sorted({key.partition(".")[0] for key in model.state_dict()} - {"passage_encoder"})
-    if untrained:
-        raise ModelError(
-            f"{name} has no weights for its {' and '.join(untrained)}; leave graph_layers, projection_size, readout "
-            f"and labels as they are, or train from DocumentEncoder.from_backbone({config.backbone!r}, ...)"
-        )
-    return model, tokenizer
 
 
 def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedTokenizerBase]:

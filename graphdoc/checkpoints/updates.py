@@ -41,8 +41,15 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
             weights[key] = own[key] + up.float() @ updates[key + DOWN].float()
         else:
             weights[key] = updates[key + DOWN]
-    wrong = {key for key in own if not key.startswith(ENCODER)} - weights.keys()
-    wrong |= {key for key, tensor in weights.items() if key not in own or own[key].shape != tensor.shape}
+    missing = {key for key in own if not key.startswith(ENCODER)} - weights.keys()
+    stored = {key.partition(".")[0] for key in weights}
+    untrained = sorted({key.partition(".")[0] for key in missing} - stored)
+    if untrained:
+        raise ModelError(
+            f"{name} has no weights for its {' and '.join(untrained)}; leave graph_layers, projection_size, readout "
+            f"and labels as they are, or train from DocumentEncoder.from_backbone({model.config.backbone!r}, ...)"
+        )
+    wrong = missing | {key for key, tensor in weights.items() if key not in own or own[key].shape != tensor.shape}
     if wrong:
         raise ModelError(
             f"{path.name} of checkpoint {name} does not fit its configuration: {len(wrong)} weights are missing, "

@@ -105,10 +105,11 @@ def test_dropout_and_training_mode_change_nothing(tiny_encoder: EncoderFactory, 
 
 class TestMini:
     def test_its_graph_looks_at_passages_unevenly(self, mini: DocumentEncoder, structured: list[Document]) -> None:
-        table = mini.attention(structured[1])
+        table = max((mini.attention(document) for document in structured), key=len)
         assert table.layers == [0, 1]
         weights = table.document_weights()[table.node_kind == NodeKind.PASSAGE]
-        assert weights.max() > 1.5 * weights.min() > 0
+        assert len(weights) == 3
+        assert weights.max() > 1.2 * weights.min() > 0
 
     def test_readout_rows_are_uniform(self, mini: DocumentEncoder, structured: list[Document]) -> None:
         mean = untrained_mean(mini, device="cpu")

@@ -420,7 +420,6 @@ class TestNames:
     @pytest.mark.parametrize(
         ("settings", "part"),
         [
-            ({"graph_layers": 1}, "graph"),
             ({"projection_size": 8}, "projection"),
             ({"readout": "attention"}, "readout"),
             ({"labels": ["a", "b"]}, "head"),
@@ -430,6 +429,10 @@ class TestNames:
         self, mini: DocumentEncoder, settings: dict[str, Any], part: str
     ) -> None:
         assert f"mini has no weights for its {part}; " in refusal("mini", **settings)
+
+    @pytest.mark.parametrize("layers", [1, 3])
+    def test_mini_has_as_many_layers_as_were_trained(self, mini: DocumentEncoder, layers: int) -> None:
+        assert "updates.safetensors of checkpoint mini does not fit" in refusal("mini", graph_layers=layers)
 
 
 class TestBackbones:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from graphdoc.evaluation import untrained_mean
+
 Command = Callable[..., Any]
 
 
@@ -38,10 +40,21 @@ def test_layer_and_head(graphdoc: Command, two: tuple[Path, Path], model: str) -
         assert f"below those of {shown}\n" in out
 
 
-def test_mini_says_that_it_is_an_average(
+def test_mini_says_that_its_vector_is_a_mean_whatever_its_graph_looks_at(
     graphdoc: Command, two: tuple[Path, Path], mini: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(type(mini), "from_pretrained", lambda name, **_: mini)
+    status, out, _ = graphdoc("attention", two[0])
+    assert status == 0
+    assert "below those of the document node in layer 1" in out
+    assert "this model's document vector is the mean of the passages before the graph" in out
+
+
+def test_a_mean_says_that_every_passage_has_the_same_weight(
+    graphdoc: Command, two: tuple[Path, Path], mini: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mean = untrained_mean(mini, device="cpu")
+    monkeypatch.setattr(type(mini), "from_pretrained", lambda name, **_: mean)
     status, out, _ = graphdoc("attention", two[0])
     assert status == 0
     assert "every passage has the same weight" in out

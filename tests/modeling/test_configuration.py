@@ -83,7 +83,10 @@ def test_files_hold_plain_values(tmp_path: Path) -> None:
     [
         ({"graph_kind": "ring"}, "graph_kind='ring' is unknown; use one of full, section, window, hierarchical"),
         ({"pooling": "max"}, "pooling='max' is unknown; use one of cls, mean"),
-        ({"readout": "sum"}, "readout='sum' is unknown; use one of document_node, mean, attention, sections"),
+        (
+            {"readout": "sum"},
+            "readout='sum' is unknown; use one of document_node, mean, initial_mean, attention, sections",
+        ),
         ({"similarity": 3}, "similarity=3 is unknown; use one of cosine, dot"),
         ({"window": 0}, "window=0 must be a whole number of at least 1"),
         ({"window": "3"}, "window='3' must be a whole number of at least 1"),
