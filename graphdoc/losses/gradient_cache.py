@@ -10,12 +10,8 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 
-from ..memory import give_back_memory
-
 Input = TypeVar("Input")
 
-# Mini-batches after which freed memory is given back.
-TRIM_EVERY = 16
 FIRST_ROWS = 1024
 
 
@@ -47,7 +43,7 @@ class GradientCache(Generic[Input]):
         self._inputs: Sequence[Input] = ()
         self._parts: list[Tensor | None] = []
         self._lengths: list[int] = []
-        self._states: list[RandomState | None] = []
+        self._states = RandomStates(0)
         self._vectors: Tensor | None = None
 
     def forward(self, inputs: Sequence[Input]) -> Tensor:
@@ -61,18 +57,19 @@ class GradientCache(Generic[Input]):
         """
         self._inputs = inputs
         first_kept = self._first_kept(inputs)
-        self._parts, self._states, self._lengths = [], [], []
+        self._parts, self._states, self._lengths = [], RandomStates(first_kept), []
         rows = _Rows()
         for number, mini_batch in enumerate(inputs):
             is_kept = number >= first_kept
-            self._states.append(None if is_kept else RandomState())
+            if not is_kept:
+                self._states.note(number)
             with torch.set_grad_enabled(is_kept):
                 part = self._encode(mini_batch)
             self._parts.append(part if is_kept else None)
             self._lengths.append(len(part))
             rows.add(part.detach())
-            if not is_kept and number % TRIM_EVERY == TRIM_EVERY - 1:
-                give_back_memory()
+            # Nothing that is made on the way may stay (see _Rows), not even for the time of the next mini-batch.
+            del part
         self._vectors = rows.all().requires_grad_()
         return self._vectors
 
@@ -81,23 +78,20 @@ class GradientCache(Generic[Input]):
         assert self._vectors is not None, "forward comes first"
         gradient = self._vectors.grad
         parts, states, inputs, lengths = self._parts, self._states, self._inputs, self._lengths
-        self._parts, self._states, self._inputs, self._lengths, self._vectors = [], [], (), [], None
+        self._parts, self._states, self._inputs, self._lengths, self._vectors = [], RandomStates(0), (), [], None
         if gradient is None:
             return
         ends = list(accumulate(lengths))
         # Kept activations are the last ones, and the first to be given back.
         for number in reversed(range(len(parts))):
             share = gradient[ends[number] - lengths[number] : ends[number]]
-            part, state = parts.pop(), states.pop()
+            part = parts.pop()
             if part is None:
-                assert state is not None
-                with state.replayed():
+                with states.replayed(number):
                     part = self._encode(inputs[number])
             if part.requires_grad:
                 part.backward(share)  # type: ignore[no-untyped-call]
             del part
-            if state is not None and number % TRIM_EVERY == TRIM_EVERY - 1:
-                give_back_memory()
 
     def _first_kept(self, inputs: Sequence[Input]) -> int:
         """Number of the first mini-batch whose activations are kept."""
@@ -138,19 +132,37 @@ class _Rows:
         return self._rows[: self._count].clone()
 
 
-class RandomState:
-    """The state of torch's random generators, on the processor and on the accelerators in use."""
+class RandomStates:
+    """States of torch's random generators before mini-batches, on the processor and on the accelerator in use.
 
-    def __init__(self) -> None:
-        self._processor = torch.get_rng_state()
-        self._accelerator = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
+    They are in one tensor from the beginning, for the same reason as :class:`_Rows`.
+
+    Args:
+        count: number of mini-batches.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._processor = torch.get_rng_state().new_empty(count, len(torch.get_rng_state())) if count else None
+        has_accelerator = count and torch.cuda.is_available()
+        self._accelerator = (
+            torch.cuda.get_rng_state().new_empty(count, len(torch.cuda.get_rng_state())) if has_accelerator else None
+        )
+
+    def note(self, number: int) -> None:
+        """Remember the state now as that before a mini-batch."""
+        assert self._processor is not None
+        self._processor[number] = torch.get_rng_state()
+        if self._accelerator is not None:
+            self._accelerator[number] = torch.cuda.get_rng_state()
 
     @contextmanager
-    def replayed(self) -> Iterator[None]:
-        """A context in which random numbers are drawn as they were from this state on; after it, as if nothing was."""
+    def replayed(self, number: int) -> Iterator[None]:
+        """A context in which random numbers are drawn as they were for a mini-batch; after it, as if nothing was."""
+        assert self._processor is not None
         devices = [torch.cuda.current_device()] if self._accelerator is not None else []
         with torch.random.fork_rng(devices=devices):
-            torch.set_rng_state(self._processor)
+            # Copies, since torch reads a state from the beginning of the memory that it is a part of.
+            torch.set_rng_state(self._processor[number].clone())
             if self._accelerator is not None:
-                torch.cuda.set_rng_state(self._accelerator)
+                torch.cuda.set_rng_state(self._accelerator[number].clone())
             yield
