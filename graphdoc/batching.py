@@ -122,9 +122,15 @@ class GraphBatch:
     def from_documents(
         cls, documents: Sequence[SegmentedDocument], graph_kind: str, window: int = 2, *, split: bool = False
     ) -> GraphBatch:
-        """Build the graphs of segmented documents and put them into one batch, split into their sections or not."""
+        """Build the graphs of segmented documents and put them into one batch, split into their sections or not.
+
+        Passage vectors go along where all of the documents have them.
+        """
         graphs = [build_graph(document, graph_kind, window=window) for document in documents]
         batch = cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
+        vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
+        if len(vectors) == len(documents):
+            batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
         if not split:
             return batch
         ids = [section_ids([passage.section for passage in document.passages]) for document in documents]

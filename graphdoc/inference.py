@@ -149,10 +149,14 @@ def run_model(
         The batch; pooled passage vectors ``(passages, encoder hidden)``; the output.
 
     Raises:
-        ModelError: a number in the output is infinite or none.
+        ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
     """
     config = model.config
     batch = GraphBatch.from_documents(window, config.graph_kind, config.window, split=split).to(model.device)
+    if batch.passage_vectors is not None:
+        _require_own_vectors(model, batch.passage_vectors)
+        if bar is not None:
+            bar.update(len(window))
     total, done, shown = len(batch.token_ids), 0, 0
 
     def advance(passages: int) -> None:
@@ -172,6 +176,22 @@ def run_model(
                 "the model gives vectors that are no numbers; fetch its weights again, or do without float16"
             )
     return batch, vectors, output
+
+
+def _require_own_vectors(model: DocumentModel, vectors: Tensor) -> None:
+    """Refuse passage vectors that this model's passage encoder cannot have made.
+
+    Raises:
+        ModelError: it cannot.
+    """
+    width = model.config.encoder_config.hidden_size
+    reason = None
+    if vectors.shape[1] != width:
+        reason = f"their vectors have {vectors.shape[1]} numbers, this one's {width}"
+    elif model.structural_embeddings is not None:
+        reason = "this one has structural embeddings, so that vectors of passages depend on how documents are split"
+    if reason is not None:
+        raise ModelError(f"these passages were encoded for another model ({reason}); segment them anew")
 
 
 def encode_sentences(

@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from .documents import Document
 
 
@@ -72,12 +75,15 @@ class SegmentedDocument:
         passages: the passages to encode, in reading order.
         token_ids: token ids of every passage, special tokens included.
         coverage: the account of what was left out.
+        passage_vectors: ``(passages, encoder hidden)``, pooled vectors of the passages, for models above the passage
+            encoder that made them; None where they are still to be made.
     """
 
     document: Document
     passages: tuple[Span, ...]
     token_ids: tuple[tuple[int, ...], ...]
     coverage: Coverage
+    passage_vectors: npt.NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
     def text(self, span: Span) -> str:
         """The text of a passage as the document has it."""

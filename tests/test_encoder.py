@@ -374,6 +374,43 @@ def test_graph_is_what_the_model_sees(tiny_encoder: EncoderFactory, structured: 
     assert graph.num_nodes == 1 + graph.num_passages + 3
 
 
+class TestPassageVectorsMadeBefore:
+    @pytest.mark.parametrize("readout", [*READOUTS, "sections"])
+    def test_the_transformer_does_not_run_again(
+        self, tiny_encoder: EncoderFactory, structured: list[Document], readout: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoder = tiny_encoder(graph_kind="section", readout=readout)
+        expected = {level: encoder.encode(structured, level=level) for level in ("document", "section", "passage")}
+        ready = list(encoder.with_passage_vectors(structured))
+        assert ready == [encoder.segment(document) for document in structured]
+        monkeypatch.setattr(encoder.model.passage_encoder, "forward", None)
+        for level, vectors in expected.items():
+            found = [part.numpy() for _, part in encoder.stream(ready, level=level)]  # type: ignore[arg-type]
+            for ours, theirs in zip(found, vectors, strict=True):
+                np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-5)
+        with pytest.raises(TypeError):
+            encoder.encode(structured)
+
+    def test_a_window_of_both_is_encoded_anew(self, tiny: DocumentEncoder, structured: list[Document]) -> None:
+        ready = [*tiny.with_passage_vectors(structured[:1]), tiny.segment(structured[1])]
+        found = np.concatenate([vectors.numpy() for _, vectors in tiny.stream(ready)])
+        np.testing.assert_allclose(found, tiny.encode(structured[:2]), atol=1e-5)
+
+    def test_those_of_another_model_are_refused(
+        self, tiny_encoder: EncoderFactory, structured: list[Document]
+    ) -> None:
+        encoder = tiny_encoder()
+        ready = list(encoder.with_passage_vectors(structured))
+        wider = [replace(one, passage_vectors=np.zeros((len(one.passages), 32), np.float32)) for one in ready]
+        with pytest.raises(ModelError, match=r"for another model \(their vectors have 32 numbers, this one's 24\)"):
+            list(encoder.stream(wider))
+        told = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0)
+        with pytest.raises(ModelError, match=r"for another model \(this one has structural embeddings"):
+            list(told.stream(ready))
+        with pytest.raises(ModelError, match="has structural embeddings, with which"):
+            list(told.with_passage_vectors(structured))
+
+
 def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
     api = MagicMock()
     uploaded: list[str] = []

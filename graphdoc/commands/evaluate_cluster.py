@@ -15,7 +15,14 @@ from .arguments import (
     write_json,
 )
 from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
-from .measured_models import Candidate, add_baseline_arguments, check_baselines, load_candidates, with_passages
+from .measured_models import (
+    Candidate,
+    add_baseline_arguments,
+    check_baselines,
+    load_candidates,
+    with_passages,
+    with_shared_passages,
+)
 from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
@@ -135,15 +142,16 @@ def _measure(evaluation: ClusterEvaluation, candidates: list[Candidate], *, plot
     from ..coverage_totals import CoverageTotals
 
     rows: list[Row] = []
-    for candidate in candidates:
-        if candidate.same_as is not None:
+    for candidate, measuring in with_shared_passages(evaluation, candidates):
+        if measuring is None:
+            assert candidate.same_as is not None
             twin = rows[candidate.same_as]
             rows.append(
                 replace(twin, encoder=candidate.encoder, name=candidate.name, role=candidate.role, same_as=twin.name)
             )
             continue
         totals = CoverageTotals()
-        vectors = evaluation.encode(candidate.encoder, totals=totals)
+        vectors = measuring.encode(candidate.encoder, totals=totals)
         points = project(vectors.test[sample_rows(len(vectors.test))]) if plot else None
         rows.append(
             Row(

@@ -18,7 +18,14 @@ from .arguments import (
     write_json,
 )
 from .comparison_tables import Measured, Row, print_tables, to_csv, to_json, to_markdown, to_scored_pairs
-from .measured_models import Candidate, add_baseline_arguments, check_baselines, load_candidates, with_passages
+from .measured_models import (
+    Candidate,
+    add_baseline_arguments,
+    check_baselines,
+    load_candidates,
+    with_passages,
+    with_shared_passages,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,14 +184,15 @@ def _measure(comparison: PairComparison, candidates: list[Candidate]) -> list[Ro
     words = comparison.tfidf()
     rows = [Row(tfidf.NAME, "words", words, comparison.score(words))]
     first = len(rows)
-    for candidate in candidates:
-        if candidate.same_as is not None:
+    for candidate, measuring in with_shared_passages(comparison, candidates):
+        if measuring is None:
+            assert candidate.same_as is not None
             twin = rows[first + candidate.same_as]
             model = candidate.encoder.describe()
             rows.append(replace(twin, name=candidate.name, role=candidate.role, model=model, same_as=twin.name))
             continue
         totals = CoverageTotals()
-        found = comparison.similarities(candidate.encoder, totals=totals)
+        found = measuring.similarities(candidate.encoder, totals=totals)
         scores = comparison.score(found)
         model = candidate.encoder.describe()
         rows.append(Row(candidate.name, candidate.role, found, scores, totals.to_dict(), model))

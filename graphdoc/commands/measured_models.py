@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..errors import EvaluationError, ModelError
 from .arguments import load_encoder
@@ -12,7 +13,10 @@ from .arguments import load_encoder
 if TYPE_CHECKING:
     from ..documents import Document
     from ..encoder import DocumentEncoder
+    from ..evaluation import ClusterEvaluation, PairComparison
     from ..readers import ReadingReport
+
+Measuring = TypeVar("Measuring", "ClusterEvaluation", "PairComparison")
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,34 @@ def load_candidates(options: argparse.Namespace, skipped: list[dict[str, str]]) 
         same = next((place for place, other in enumerate(result) if is_same_model(model, other.encoder)), None)
         result.append(Candidate(model, name, "model", same))
     return result
+
+
+def with_shared_passages(
+    evaluation: Measuring, candidates: Sequence[Candidate]
+) -> Iterator[tuple[Candidate, Measuring | None]]:
+    """Every candidate with what measures it; passages that several of them encode alike are encoded once.
+
+    Args:
+        evaluation: what measures encoders.
+        candidates: the encoders.
+
+    Yields:
+        The candidates in their order; None for one that gives the same vectors as another.
+    """
+    from ..evaluation.baselines import has_same_passage_vectors
+
+    ready: list[tuple[DocumentEncoder, Measuring]] = []
+    for number, candidate in enumerate(candidates):
+        encoder = candidate.encoder
+        if candidate.same_as is not None:
+            yield candidate, None
+            continue
+        found = next((made for leader, made in ready if has_same_passage_vectors(leader, encoder)), None)
+        later = (one for one in candidates[number + 1 :] if one.same_as is None)
+        if found is None and any(has_same_passage_vectors(encoder, one.encoder) for one in later):
+            found = evaluation.segmented(encoder, encoded=True, show_progress=None)
+            ready.append((encoder, found))
+        yield candidate, found or evaluation
 
 
 def with_passages(documents: list[Document], encoder: DocumentEncoder, report: ReadingReport) -> list[Document]:

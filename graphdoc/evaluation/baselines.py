@@ -86,6 +86,18 @@ def is_same_model(a: DocumentEncoder, b: DocumentEncoder) -> bool:
     return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
 
 
+def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
+    """Whether the passage encoders of two encoders give the same vectors for the same passages of a document."""
+    if any(one.model.structural_embeddings is not None for one in (a, b)):
+        return False
+    if type(a.segmenter) is not type(b.segmenter) or a.segmenter.config != b.segmenter.config:
+        return False
+    if a.model.config.pooling != b.model.config.pooling or a.tokenizer.get_vocab() != b.tokenizer.get_vocab():
+        return False
+    left, right = (one.model.passage_encoder.state_dict() for one in (a, b))
+    return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
+
+
 def _is_mean(encoder: DocumentEncoder) -> bool:
     """Whether document vectors are the mean of passages that no graph has seen."""
     config = encoder.model.config

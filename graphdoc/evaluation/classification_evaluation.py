@@ -25,7 +25,8 @@ from .classification import (
     confident_mistakes,
     require_shared_classes,
 )
-from .labels import LabelledDocuments, ReadyDocument, plain_document
+from .labels import LabelledDocuments, ReadyDocument
+from .ready_documents import ready_documents
 
 
 @dataclass(frozen=True)
@@ -132,14 +133,26 @@ class ClassificationEvaluation:
         loss = self._loss(predictions, classes_of(encoder))
         return {**self.score(predictions).metrics(), **({} if loss is None else {"loss": loss})}
 
-    def segmented(self, encoder: DocumentEncoder) -> ClassificationEvaluation:
-        """The same evaluation with documents cut and tokenised once, for an encoder that is measured many times.
+    def segmented(
+        self,
+        encoder: DocumentEncoder,
+        *,
+        encoded: bool = False,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = False,
+    ) -> ClassificationEvaluation:
+        """The same evaluation with documents made ready once, for encoders that are measured many times.
 
         Args:
             encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
+            encoded: also encode the passages, where all of those have this passage encoder.
+            totals: where coverage is added up.
+            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
         """
         result = copy.copy(self)
-        result._documents = list(encoder.segmenter.segment_many([plain_document(one) for one in self._documents]))
+        result._documents = ready_documents(
+            encoder, self._documents, encoded=encoded, dtype=self.dtype, totals=totals, show_progress=show_progress
+        )
         return result
 
     def predict(

@@ -20,6 +20,7 @@ from .clustering import ClusteringScores, cluster, require_labels
 from .labels import ReadyDocument, label_of, plain_document, require_known
 from .linear_probe import ProbeScores, linear_probe
 from .pairs import pair_auc, require_ids
+from .ready_documents import ready_documents
 
 Vectors = npt.NDArray[np.float32]
 
@@ -154,15 +155,26 @@ class ClusterEvaluation:
         """
         return self.score(self.encode(encoder, show_progress=False)).metrics()
 
-    def segmented(self, encoder: DocumentEncoder) -> ClusterEvaluation:
-        """The same evaluation with documents cut and tokenised once, for an encoder that is measured many times.
+    def segmented(
+        self,
+        encoder: DocumentEncoder,
+        *,
+        encoded: bool = False,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = False,
+    ) -> ClusterEvaluation:
+        """The same evaluation with documents made ready once, for encoders that are measured many times.
 
         Args:
             encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
+            encoded: also encode the passages, where all of those have this passage encoder.
+            totals: where coverage is added up.
+            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
         """
         result = copy.copy(self)
-        done = encoder.segmenter.segment_many([plain_document(document) for document in self._documents])
-        result._documents = list(done)
+        result._documents = ready_documents(
+            encoder, self._documents, encoded=encoded, dtype=self.dtype, totals=totals, show_progress=show_progress
+        )
         return result
 
     def normalizes(self, encoder: DocumentEncoder) -> bool:

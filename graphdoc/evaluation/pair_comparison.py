@@ -20,6 +20,7 @@ from ..similarity.cosine import row_cosines
 from .labels import ReadyDocument, plain_document
 from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, score_pairs
 from .pairs import require_both_labels
+from .ready_documents import ready_documents
 from .tfidf import tfidf_similarities
 
 Floats = npt.NDArray[np.float64]
@@ -196,14 +197,26 @@ class PairComparison:
         plain.resamples = 0
         return plain.score(self.similarities(encoder, show_progress=False)).metrics()
 
-    def segmented(self, encoder: DocumentEncoder) -> PairComparison:
-        """The same comparison with documents cut and tokenised once, for an encoder that is measured many times.
+    def segmented(
+        self,
+        encoder: DocumentEncoder,
+        *,
+        encoded: bool = False,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = False,
+    ) -> PairComparison:
+        """The same evaluation with documents made ready once, for encoders that are measured many times.
 
         Args:
             encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
+            encoded: also encode the passages, where all of those have this passage encoder.
+            totals: where coverage is added up.
+            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
         """
         result = copy.copy(self)
-        result.documents = list(encoder.segmenter.segment_many([plain_document(one) for one in self.documents]))
+        result.documents = ready_documents(
+            encoder, self.documents, encoded=encoded, dtype=self.dtype, totals=totals, show_progress=show_progress
+        )
         return result
 
     def similarities(

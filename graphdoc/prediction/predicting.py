@@ -244,7 +244,7 @@ def _predictions(
                 Decision(classes[place], float(probabilities[row, place]), float(own[place]), part)
                 for place, part in zip(places, parts.T, strict=True)
             ]
-        kept = replace(segmented, document=segmented.document.without_surrogates(), token_ids=())
+        kept = replace(segmented, document=segmented.document.without_surrogates(), token_ids=(), passage_vectors=None)
         yield Prediction(kept, classes, own, probabilities[row], labels, tuple(decisions), multi_label)
 
 

@@ -70,9 +70,14 @@ class PairValidation:
         return corpus if source is None else replace(corpus, source=source, dataset=None)
 
     def evaluation(self) -> RunEvaluation:
-        """How a run measures its model."""
+        """How a run measures its model; where the passage encoder stands still, passages are encoded once."""
+        is_encoded = self._settings.model.tune != "frozen"
 
         def measure() -> Mapping[str, float]:
+            nonlocal is_encoded
+            if not is_encoded:
+                self.comparison = self.comparison.segmented(self._encoder, encoded=True)
+                is_encoded = True
             return self.comparison(self._encoder)
 
         validation = self._settings.validation

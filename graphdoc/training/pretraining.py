@@ -90,10 +90,12 @@ def _evaluation(
     if not evaluation.measures:
         return None
     clustering: ClusterEvaluation | None = None
+    is_ready = False
+    precision = None if settings.training.precision == "float32" else settings.training.precision
 
     def read() -> None:
         nonlocal clustering
-        clustering = cluster_evaluation(evaluation)
+        clustering = cluster_evaluation(evaluation, precision)
 
     processes.run_first(read)
     held_out = None
@@ -101,6 +103,10 @@ def _evaluation(
         held_out = HeldOutEvaluation(encoder.model, objective, data.held_out, settings.training.token_budget)
 
     def measure() -> Mapping[str, float]:
+        nonlocal clustering, is_ready
+        if clustering is not None and not is_ready:
+            clustering = clustering.segmented(encoder, encoded=settings.model.tune == "frozen")
+            is_ready = True
         scores = held_out() if held_out is not None else {}
         scores |= score_of(encoder, clustering) if clustering is not None else {}
         if best not in scores:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from ..devices import Precision
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..evaluation import ClusterEvaluation, read_pairs
@@ -52,8 +53,12 @@ class HeldOutEvaluation:
         return {name: value / documents for name, value in sums.items()}
 
 
-def cluster_evaluation(settings: EvaluationSettings) -> ClusterEvaluation | None:
+def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = None) -> ClusterEvaluation | None:
     """The labelled documents that a run is measured on, None if there are none.
+
+    Args:
+        settings: where they are and what is measured.
+        dtype: precision that the transformer computes in; None is that of its weights.
 
     Raises:
         DocumentError: they cannot be read, or have no split.
@@ -76,7 +81,8 @@ def cluster_evaluation(settings: EvaluationSettings) -> ClusterEvaluation | None
     else:
         train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
     pairs = read_pairs(settings.pairs) if settings.pairs is not None else ()
-    return ClusterEvaluation(train, test, pairs=pairs, seeds=range(settings.seeds))  # type: ignore[arg-type]
+    seeds = range(settings.seeds)
+    return ClusterEvaluation(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
 
 
 def score_of(encoder: DocumentEncoder, evaluation: ClusterEvaluation) -> dict[str, float]:

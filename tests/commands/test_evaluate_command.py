@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from graphdoc.batching import MiniBatch
 from graphdoc.documents import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClusterEvaluation, LabelledPair
+from graphdoc.modeling import DocumentModel
 
 Command = Callable[..., Any]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
@@ -52,6 +55,37 @@ def pairs(tmp_path: Path) -> Path:
     path = tmp_path / "pairs.tsv"
     path.write_text("id_a\tid_b\tlabel\ntest0\ttest2\t1\ntest0\tdev1\t0\ntest1\ttrain3\t1\ntest1\ttest4\t0\n")
     return path
+
+
+def test_passages_are_encoded_once_for_all_models_on_one_backbone(
+    graphdoc: Command, corpus: Path, backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"projection_size": 8, "passage_words": 20, "device": "cpu"}
+    for name, seed in (("a", 0), ("b", 1)):
+        DocumentEncoder.from_backbone(backbone, seed=seed, **settings).save_pretrained(name)
+    encoded: list[int] = []
+    plain = DocumentModel.encode_mini_batch
+
+    def counting(self: DocumentModel, mini_batch: MiniBatch) -> torch.Tensor:
+        encoded.append(len(mini_batch.passage_order))
+        return plain(self, mini_batch)
+
+    monkeypatch.setattr(DocumentModel, "encode_mini_batch", counting)
+
+    def rows(*models: str) -> tuple[list[dict[str, str]], int]:
+        encoded.clear()
+        chosen = [part for name in models for part in ("--model", name)]
+        command = ("evaluate", "cluster", "--data", corpus, "--baseline", backbone, "--csv", "scores.csv")
+        assert graphdoc(*command, *chosen)[0] == 0
+        with (tmp_path / "scores.csv").open(encoding="utf-8") as file:
+            return list(csv.DictReader(file)), sum(encoded)
+
+    together, passages = rows("a", "b")
+    assert len(together) == 3
+    alone = [rows(name) for name in ("a", "b")]
+    assert [count for _, count in alone] == [passages, passages]
+    assert together == [*alone[0][0], alone[1][0][1]]
+    assert {row["nmi"] for row in together} != {""}
 
 
 def test_everything(graphdoc: Command, corpus: Path, backbone: Path, pairs: Path, model: str, tmp_path: Path) -> None:

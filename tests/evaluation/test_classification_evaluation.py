@@ -98,8 +98,14 @@ def test_documents_can_be_cut_once(classifier: EncoderFactory, monkeypatch: pyte
     evaluation = ClassificationEvaluation(documents([*"abcabcabc", None]))
     expected = evaluation(encoder)
     ready = evaluation.segmented(encoder)
+    encoded = evaluation.segmented(encoder, encoded=True)
     monkeypatch.setattr(type(encoder.segmenter), "segment", None)
     assert ready(encoder) == pytest.approx(expected)
+    monkeypatch.setattr(encoder.model.passage_encoder, "forward", None)
+    assert encoded(encoder) == pytest.approx(expected)
+    assert encoded.mistakes(encoder, encoded.predict(encoder))
+    with pytest.raises(TypeError):
+        ready(encoder)
 
 
 class TestMistakes:

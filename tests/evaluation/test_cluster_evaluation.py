@@ -90,7 +90,7 @@ def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatc
     ready = evaluation.segmented(encoder)
     mixed = ClusterEvaluation(train, [encoder.segment(document) for document in test], pairs=evaluation.pairs)
     expected = evaluation.encode(encoder)
-    for other in (ready, mixed):
+    for other in (ready, mixed, evaluation.segmented(encoder, encoded=True)):
         vectors = other.encode(encoder)
         np.testing.assert_allclose(vectors.train, expected.train, atol=1e-5)
         np.testing.assert_allclose(vectors.test, expected.test, atol=1e-5)

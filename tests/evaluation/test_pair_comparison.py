@@ -159,6 +159,7 @@ def test_a_model_in_training_is_measured_and_left_as_it_was(
     encoder.model.train()
     state = torch.get_rng_state()
     assert comparison.segmented(encoder)(encoder) == pytest.approx(expected)
+    assert comparison.segmented(encoder, encoded=True)(encoder) == pytest.approx(expected)
     assert encoder.model.training
     assert torch.equal(torch.get_rng_state(), state)
 
