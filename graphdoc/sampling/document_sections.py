@@ -47,6 +47,20 @@ class SectionSplit:
         ids = self.section_ids[rows]
         return SectionSplit(self.order[rows], ids if positions == "natural" else new_place[ids], self.chunk_ids[rows])
 
+    def limited(self, tokens: Rows, most: int) -> SectionSplit:
+        """The beginnings of all sections (CoLDE, section 4.4.2).
+
+        Args:
+            tokens: ``(all passages,)``, tokens of every passage of the document.
+            most: most tokens of a section; its first passage is kept however long it is.
+        """
+        lengths = tokens[self.order]
+        starts = np.flatnonzero(np.diff(self.section_ids, prepend=-1))
+        before = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        run = np.cumsum(np.diff(self.section_ids, prepend=-1) != 0) - 1
+        kept = (before - before[starts][run] + lengths <= most) | (self.chunk_ids == 0)
+        return SectionSplit(self.order[kept], self.section_ids[kept], self.chunk_ids[kept])
+
     def whole(self) -> SectionSplit:
         """The document as one section, its chunks counted through all sections in the order of their ids."""
         by_ids = np.lexsort((self.chunk_ids, self.section_ids))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from ..wording import counted
 from .comparison_settings import ComparisonSettings
 from .corpus import TrainingCorpus
 from .corpus_data import CorpusData
-from .labelled_batch import LabelledCollator
+from .labelled_batch import WHOLE, LabelledCollator, token_counts
 from .training_batch import TrainingBatch, TrainingExample
 
 Rows = npt.NDArray[np.int64]
@@ -38,10 +38,27 @@ Rows = npt.NDArray[np.int64]
 class _SectionData(CorpusData):
     """Documents that are split into sections where the model reads them."""
 
+    _beyond = 0
+
     def _collator(self, settings: ComparisonSettings, targets: Rows) -> LabelledCollator:
-        config = self._config
+        config, most = self._config, settings.sections.most_tokens
         sections = settings.sections.sections(settings.training.seed) if config.readout == "sections" else None
-        return LabelledCollator(targets, config.graph_kind, config.window, self._vectors, sections)
+        return LabelledCollator(targets, config.graph_kind, config.window, self._vectors, sections, most)
+
+    def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
+        """Passages of documents that are not trained on, since their sections are longer than the limit."""
+        if (most := settings.sections.most_tokens) is None:
+            return 0
+        is_split = self._config.readout == "sections"
+        sections = settings.sections.sections(settings.training.seed) if is_split else WHOLE
+        examples = (self._corpus[row] for row in rows)
+        return sum(
+            len(example.sections) - len(sections.split(example.sections).limited(token_counts(example), most).order)
+            for example in examples
+        )
+
+    def _told_beyond(self) -> list[str]:
+        return [f"{self._beyond:,} of their passages lie beyond sections.most_tokens"] if self._beyond else []
 
 
 class GroupedData(_SectionData):
@@ -95,6 +112,7 @@ class GroupedData(_SectionData):
         ids = self._corpus.ids
         self.ids = frozenset(ids[row] for row in np.flatnonzero(trained).tolist())
         self.documents = int(trained.sum())
+        self._beyond = self._beyond_limit(settings, np.flatnonzero(trained).tolist())
         self._left_out = {
             "without one label": int((labels < 0).sum()),
             "alone in their group (groups.smallest=1 trains on them)": int(((labels >= 0) & ~trained).sum()),
@@ -128,6 +146,7 @@ class GroupedData(_SectionData):
             "groups": self.groups.report.to_dict(),
             "train": self.documents,
             "left_out": {reason: count for reason, count in self._left_out.items() if count},
+            "passages_beyond_most_tokens": self._beyond,
         }
 
     def describe(self) -> list[str]:
@@ -137,6 +156,7 @@ class GroupedData(_SectionData):
         lines += [f"left out: {count:,} documents {reason}" for reason, count in self._left_out.items() if count]
         if self._single:
             lines.append(f"{self._single:,} of them have one passage and are one section each")
+        lines += self._told_beyond()
         return lines
 
 
@@ -176,6 +196,7 @@ class PairedData(_SectionData):
         require_both_labels(self.pairs)
         self.ids = frozenset(id for pair in self.pairs for id in (pair.a, pair.b))
         self.documents = len(self.ids)
+        self._beyond = self._beyond_limit(settings, sorted(row_of[id] for id in self.ids))
         self._left_out = {
             "of unknown documents": len(given) - len(known),
             "repeated": known.repeated,
@@ -209,6 +230,7 @@ class PairedData(_SectionData):
             "similar": self._similar,
             "train": self.documents,
             "left_out": {reason: count for reason, count in self._left_out.items() if count},
+            "passages_beyond_most_tokens": self._beyond,
         }
 
     def describe(self) -> list[str]:
@@ -218,7 +240,7 @@ class PairedData(_SectionData):
             "them similar"
         )
         told = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)
-        return [self.report.summary(), line + (f"; left out: {told}" if told else "")]
+        return [self.report.summary(), line + (f"; left out: {told}" if told else ""), *self._told_beyond()]
 
     @property
     def _similar(self) -> int:

@@ -79,6 +79,8 @@ class SectionSettings:
         number: most sections of a document; the paper's is 2, and it tries 2 to 5. 1 leaves documents whole.
         by: ``headings``, or ``length`` to cut all documents into sections of equal length.
         section_positions: ``natural``, or ``shuffled`` to shuffle the sections of a document in every epoch.
+        most_tokens: tokens of a section that are trained on, its first ones; the rest is counted. None for no limit.
+            The paper tries 1,000, 4,000 and 8,000, and measures on whole documents.
 
     Raises:
         ValueError: a value is out of range.
@@ -87,10 +89,13 @@ class SectionSettings:
     number: int = 2
     by: SplitRule = "headings"
     section_positions: SectionPositions = "natural"
+    most_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.number < 1:
             raise ValueError(f"sections.number={self.number} must be at least 1 (2 is usual)")
+        if self.most_tokens is not None and self.most_tokens < 1:
+            raise ValueError(f"sections.most_tokens={self.most_tokens} must be at least 1, or null for no limit")
 
     def sections(self, seed: int) -> DocumentSections:
         """What splits documents.

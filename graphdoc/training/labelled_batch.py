@@ -30,6 +30,7 @@ class LabelledCollator:
         window: reach of the ``window`` kind.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
         sections: how documents are split into sections; None leaves them whole.
+        most_tokens: most tokens of a section; None for no limit.
     """
 
     targets: npt.NDArray[Any]
@@ -37,6 +38,7 @@ class LabelledCollator:
     window: int
     passage_vectors: PassageVectors | None = None
     sections: DocumentSections | None = None
+    most_tokens: int | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
@@ -52,7 +54,13 @@ class LabelledCollator:
             graph_kind=self.graph_kind,
             window=self.window,
             passage_vectors=vectors,
+            most_tokens=self.most_tokens,
         )
+
+
+def token_counts(example: TrainingExample) -> npt.NDArray[np.int64]:
+    """Tokens of every passage of a document, special tokens included, ``(passages,)``."""
+    return np.array([len(ids) for ids in example.token_ids], np.int64)
 
 
 def section_batch(
@@ -64,6 +72,7 @@ def section_batch(
     graph_kind: str = "full",
     window: int = 2,
     passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+    most_tokens: int | None = None,
 ) -> TrainingBatch:
     """Build the graphs of documents, whole or split into sections.
 
@@ -79,12 +88,17 @@ def section_batch(
         window: reach of the ``window`` kind.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
             go along instead of token ids.
+        most_tokens: most tokens of a section, special tokens included; None for no limit.
 
     Returns:
-        The batch; every passage of every document is in it exactly once.
+        The batch; every passage of every document is in it exactly once, but for those beyond ``most_tokens``.
     """
     how = WHOLE if sections is None else sections
     splits = [how.draw(example.id, epoch, example.sections) for example in examples]
+    if most_tokens is not None:
+        splits = [
+            split.limited(token_counts(example), most_tokens) for example, split in zip(examples, splits, strict=True)
+        ]
     graphs, token_ids, vectors = [], list[TokenIds](), []
     for number, (example, split) in enumerate(zip(examples, splits, strict=True)):
         graphs.append(graph_of_sections(example.sections[split.order].tolist(), graph_kind, window=window))

@@ -312,6 +312,19 @@ class TestBadInput:
         assert {entry["loss"] for entry in without} == {0.0}
         assert {entry["grad_norm"] for entry in without} == {0.0}
 
+    @pytest.mark.parametrize("loss", ["contrastive", "cosine"])
+    def test_passages_beyond_the_limit_of_a_section_are_counted(
+        self, compare: Callable[..., Any], write: Callable[..., Path], tmp_path: Path, loss: str
+    ) -> None:
+        options = [f"loss.kind={loss}", "sections.most_tokens=12", "training.max_steps=1"]
+        if loss == "cosine":
+            options += ["groups.by=pairs", f"groups.file={write('train.tsv', pairs(12))}"]
+        result = compare(f"corpus.source={write('rows.jsonl', rows())}", *options)
+        assert result.status == 0, result.err
+        beyond = json.loads((tmp_path / "run" / "record.json").read_text())["corpus"]["passages_beyond_most_tokens"]
+        assert beyond > 0
+        assert f"{beyond:,} of their passages lie beyond sections.most_tokens" in result.out + result.err
+
     def test_splits_and_sections_are_left_out(
         self, compare: Callable[..., Any], write: Callable[..., Path], tmp_path: Path
     ) -> None:

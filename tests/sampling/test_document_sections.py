@@ -127,3 +127,29 @@ def test_wrong_settings_are_named(settings: dict[str, object], message: str) -> 
 def test_a_document_without_passages_is_refused() -> None:
     with pytest.raises(ValueError, match="without passages cannot be split"):
         DocumentSections().split(np.zeros(0, np.int64))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(1, 300)), min_size=1, max_size=30),
+    st.integers(1, 4),
+    st.integers(1, 900),
+    st.booleans(),
+)
+def test_sections_are_limited_to_their_beginnings(
+    passages: list[tuple[int, int]], count: int, most: int, shuffled: bool
+) -> None:
+    own = np.sort(np.array([section for section, _ in passages]))
+    tokens = np.array([length for _, length in passages])
+    split = DocumentSections(count, section_positions="shuffled" if shuffled else "natural").draw("id", 0, own)
+    limited = split.limited(tokens, most)
+    assert len(limited) == len(split)
+    for section in range(len(split)):
+        whole, kept = (part.order[part.section_ids == section].tolist() for part in (split, limited))
+        expected, used = whole[:1], tokens[whole[0]]
+        for row in whole[1:]:
+            used += tokens[row]
+            if used > most:
+                break
+            expected.append(row)
+        assert kept == expected
+        assert limited.chunk_ids[limited.section_ids == section].tolist() == list(range(len(kept)))

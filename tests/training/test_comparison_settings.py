@@ -44,7 +44,7 @@ def test_the_paper_is_a_recipe() -> None:
         ("sections.number=1", "groups.smallest=2"),
         ("model.settings.section_aggregation=mean", "model.settings.chunk_attention_heads=0"),
         ("loss.kind=cosine", "groups.by=pairs", "groups.file=pairs_train.tsv"),
-        ("sections.number=5", "training.batch_size=200", "corpus.max_passages=6"),
+        ("sections.number=5", "training.batch_size=200", "sections.most_tokens=1000"),
         ("sections.section_positions=shuffled",),
     ],
 )

@@ -4,12 +4,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from graphdoc.modeling import DocumentModel
 from graphdoc.sampling import DocumentSections
-from graphdoc.training.labelled_batch import section_batch
+from graphdoc.training.labelled_batch import section_batch, token_counts
 
 ModelFactory = Callable[..., DocumentModel]
 
@@ -50,6 +51,21 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
             assert batch.graphs.token_ids[first + place] is example.token_ids[passage]
         first += len(split.order)
     assert first == len(batch.graphs.token_ids)
+
+
+def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
+    sections, most = DocumentSections(2), 15
+    batch = section_batch(examples, sections, 0, torch.arange(6), graph_kind="section", most_tokens=most)
+    expected = []
+    for example in examples:
+        split = sections.split(example.sections).limited(token_counts(example), most)
+        expected += [example.token_ids[row] for row in split.order.tolist()]
+    assert list(batch.graphs.token_ids) == expected
+    assert 0 < len(expected) < sum(len(example.token_ids) for example in examples)
+    vectors = [np.arange(len(example.sections) * 2, dtype=np.float32).reshape(-1, 2) for example in examples]
+    frozen = section_batch(examples, sections, 0, torch.arange(6), passage_vectors=vectors, most_tokens=most).graphs
+    assert frozen.passage_vectors is not None
+    assert len(frozen.passage_vectors) == int(frozen.is_passage.sum()) == len(expected)
 
 
 @torch.no_grad()
