@@ -30,11 +30,13 @@ class ModelSettings:
         compile: compile the transformer, which pays off in runs of hours.
         store: ``whole`` checkpoints, or only the ``updates``: what was trained on top of the backbone, which is then
             loaded by its name; not for ``tune: full``.
+        begin: how layers begin that start untrained: ``random``, or so that document vectors are nearly the ``mean``
+            of the passage vectors (see :func:`~graphdoc.modeling.mean_start.start_at_mean`).
         result_readout: readout of the trained model, where it is another than the one it is trained with:
             ``document_node``, ``mean`` or ``initial_mean``, which have no weights of their own.
 
     Raises:
-        ValueError: ``store`` does not go with ``tune``.
+        ValueError: ``store`` does not go with ``tune``, or ``begin`` is unknown.
     """
 
     start: str = "roberta-base"
@@ -44,12 +46,15 @@ class ModelSettings:
     gradient_checkpointing: bool = False
     compile: bool = False
     store: Literal["whole", "updates"] = "whole"
+    begin: Literal["random", "mean"] = "random"
     result_readout: Literal["document_node", "mean", "initial_mean"] | None = None
 
     def __post_init__(self) -> None:
         if self.store == "updates" and self.tune == "full":
             raise ValueError("store='updates' needs a passage encoder that is not trained whole; set tune to lora or "
                              "frozen, or store to whole")  # fmt: skip
+        if self.begin not in ("random", "mean"):
+            raise ValueError(f"begin={self.begin!r} is unknown; use random or mean")
 
 
 @dataclass(frozen=True)

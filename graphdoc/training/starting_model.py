@@ -10,7 +10,9 @@ import torch
 
 from ..checkpoints import CONFIG_FILE, SHIPPED
 from ..encoder import DocumentEncoder
+from ..errors import SettingsError
 from ..modeling import DocumentConfig
+from ..modeling.mean_start import start_at_mean
 from .settings import ModelSettings
 from .tuning import prepare_tuning
 
@@ -28,11 +30,21 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
 
     Raises:
         ModelError: there is no such model.
+        SettingsError: its layers cannot begin as they should.
     """
     values: dict[str, Any] = dict(settings.settings)
     values.setdefault("similarity", similarity)
-    load = DocumentEncoder.from_pretrained if _is_checkpoint(settings.start) else DocumentEncoder.from_backbone
-    return load(settings.start, device=device, **values)
+    if _is_checkpoint(settings.start):
+        if settings.begin != "random":
+            raise SettingsError(
+                f"model.begin={settings.begin} is for layers that start untrained, and {settings.start} has trained "
+                "ones; leave it out"
+            )
+        return DocumentEncoder.from_pretrained(settings.start, device=device, **values)
+    encoder = DocumentEncoder.from_backbone(settings.start, device=device, **values)
+    if settings.begin == "mean":
+        start_at_mean(encoder.model)
+    return encoder
 
 
 def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:

@@ -1,0 +1,297 @@
+"""Training one recipe of comparison in several ways, with several seeds, and measuring all of them on the same pairs.
+
+What is shared by the studies of this folder. A study is a file of ``configs/studies``; settings are changed as
+``key=value`` behind the file, so that the same study runs at full size: ``base=configs/finetune/colde.yaml
+settings=[corpus.max_passages=60]``. Every run lies in the working folder; one that is finished is not run again, and
+one that was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
+
+from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.evaluation import PairComparison, read_pair_file
+from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
+from graphdoc.evaluation.pair_scores import PairScores
+from graphdoc.files import write_text
+from graphdoc.readers.left_out_sections import LeftOutSections
+from graphdoc.segmentation import SegmentedDocument
+from graphdoc.training.comparison import train_comparison
+from graphdoc.training.comparison_settings import ComparisonSettings
+from graphdoc.training.configuration import load_settings
+
+METRICS = ("auc", "average_precision", "f1", "accuracy")
+TFIDF, UNTRAINED = "TF-IDF cosine", "untrained mean"
+
+
+@dataclass(frozen=True)
+class StudySettings:
+    """What a study compares.
+
+    Args:
+        title: what it asks.
+        base: the recipe, from the root of the project.
+        folder: folder of the documents and pairs, in the folder of all data.
+        documents: file of the documents.
+        test: pairs that are measured.
+        validation: pairs that the threshold is chosen on.
+        settings: settings of the recipe that are the same for all rows; ``{data}`` is the folder.
+        rows: what is different in every row.
+        seeds: number of seeds.
+        precision: what the transformer computes in when documents are measured.
+    """
+
+    title: str
+    base: str = "configs/finetune/graph_compare.yaml"
+    folder: str = "scisumm_acl"
+    documents: str = "papers.jsonl.gz"
+    test: str = "pairs_test.tsv"
+    validation: str = "pairs_dev.tsv"
+    settings: list[str] = field(default_factory=list)
+    rows: dict[str, list[str]] = field(default_factory=dict)
+    seeds: int = 3
+    precision: str = "bfloat16"
+
+
+class Study:
+    """A study on this machine.
+
+    Args:
+        settings: what is compared.
+        work: folder of its runs.
+        data: folder of all data sets.
+    """
+
+    def __init__(self, settings: StudySettings, work: Path, data: Path) -> None:
+        self.settings, self.work, self.folder = settings, work, data / settings.folder
+        self._ready: list[tuple[DocumentEncoder, PairComparison]] = []
+        first = self.recipe(next(iter(settings.rows)), 0)
+        left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
+        documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
+        self.comparison = PairComparison(
+            left_out.without(documents) if left_out.headings else documents,
+            read_pair_file(self.folder / settings.test),
+            read_pair_file(self.folder / settings.validation),
+            unknown="leave_out",
+            lengths=(),
+            resamples=0,
+            dtype=settings.precision,  # type: ignore[arg-type]
+        )
+
+    def recipe(self, row: str, seed: int) -> ComparisonSettings:
+        """The settings of one run."""
+        settings = self.settings
+        changes = [
+            f"corpus.source={self.folder / settings.documents}",
+            *(change.replace("{data}", str(self.folder)) for change in (*settings.settings, *settings.rows[row])),
+            # What is measured after training chooses nothing: the last model is the result.
+            "validation.pairs=null",
+            f"training.seed={seed}",
+            f"output={self.work / row.replace(' ', '_') / str(seed)}",
+        ]
+        return load_settings(ComparisonSettings, ROOT / settings.base, changes)
+
+    def trained(self, row: str, seed: int) -> DocumentEncoder:
+        """The model of a run, trained unless it is there."""
+        recipe = self.recipe(row, seed)
+        folder = recipe.folder / "model"
+        if not (recipe.folder / "results.json").is_file():
+            folder = train_comparison(recipe, resume=(recipe.folder / "config.yaml").is_file(), show_progress=False)
+        return DocumentEncoder.from_pretrained(folder)
+
+    def untrained(self) -> DocumentEncoder:
+        """The backbone of the recipe with a mean over its passages."""
+        return untrained_mean(self.trained(next(iter(self.settings.rows)), 0))
+
+    def ready(self, encoder: DocumentEncoder) -> PairComparison:
+        """The pairs with their documents cut and, where the passage encoder is that of others, encoded once."""
+        for leader, comparison in self._ready:
+            if has_same_passage_vectors(leader, encoder):
+                return comparison
+        frozen = self.recipe(next(iter(self.settings.rows)), 0).model.tune == "frozen"
+        if not frozen:
+            return self.comparison
+        ready = self._encoded(encoder)
+        self._ready.append((encoder, ready))
+        return ready
+
+    def _encoded(self, encoder: DocumentEncoder) -> PairComparison:
+        """The pairs with the vectors of their passages, made or read again."""
+        path = self.work / f"passages_{encoder.model.config.max_passages}.npz"
+        segmented = self.comparison.segmented(encoder)
+        if not path.is_file():
+            segmented = segmented.segmented(encoder, encoded=True, show_progress=True)
+            kept = {number: one.passage_vectors for number, one in enumerate(documents_of(segmented))}
+            self.work.mkdir(parents=True, exist_ok=True)
+            np.savez(path, vectors=np.concatenate([kept[number] for number in range(len(kept))]))
+            return segmented
+        with np.load(path) as stored:
+            vectors = stored["vectors"]
+        ends = np.cumsum([len(one.passages) for one in documents_of(segmented)])
+        parts = np.split(vectors, ends[:-1])
+        segmented.documents = [
+            replace(one, passage_vectors=part) for one, part in zip(documents_of(segmented), parts, strict=True)
+        ]
+        return segmented
+
+    def scores(self, row: str, seed: int) -> PairScores:
+        """What a run measures."""
+        encoder = self.trained(row, seed)
+        comparison = self.ready(encoder)
+        return comparison.score(comparison.similarities(encoder)).test
+
+    def table(self) -> dict[str, list[dict[str, float]]]:
+        """The scores of all rows and seeds, with those that every table carries; kept in the working folder."""
+        found: dict[str, list[dict[str, float]]] = {
+            TFIDF: [numbers(self.comparison.score(self.comparison.tfidf()).test)]
+        }
+        print(TFIDF, found[TFIDF], flush=True)
+        for row in self.settings.rows:
+            for seed in range(self.settings.seeds):
+                path = self.work / row.replace(" ", "_") / str(seed) / "scores.json"
+                if not path.is_file():
+                    write_text(path, json.dumps(numbers(self.scores(row, seed))))
+                found.setdefault(row, []).append(json.loads(path.read_text()))
+                print(row, seed, found[row][-1], flush=True)
+        mean = self.untrained()
+        comparison = self.ready(mean)
+        found[UNTRAINED] = [numbers(comparison.score(comparison.similarities(mean)).test)]
+        print(UNTRAINED, found[UNTRAINED], flush=True)
+        return {row: found[row] for row in (TFIDF, UNTRAINED, *self.settings.rows)}
+
+
+def numbers(scores: PairScores) -> dict[str, float]:
+    """The metrics of a row."""
+    return {name: float(scores.values[name] or 0.0) for name in METRICS}
+
+
+def documents_of(comparison: PairComparison) -> Iterator[SegmentedDocument]:
+    """The documents of a comparison that was made ready."""
+    for one in comparison.documents:
+        assert isinstance(one, SegmentedDocument)
+        yield one
+
+
+def spread(values: Sequence[float]) -> str:
+    """A mean with its standard deviation, where there are several values."""
+    mean = float(np.mean(values))
+    return f"{mean:.3f} ± {float(np.std(values, ddof=1)):.3f}" if len(values) > 1 else f"{mean:.3f}"
+
+
+def as_markdown(table: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
+    """The rows of a table."""
+    lines = [
+        "| | " + " | ".join(("AUC", "average precision", "F1", "accuracy")) + " |",
+        "|---|" + "---|" * len(METRICS),
+    ]
+    for row, scores in table.items():
+        cells = [spread([one[name] for one in scores]) for name in METRICS]
+        lines.append(f"| {row} | {' | '.join(cells)} |")
+    return lines
+
+
+def run_study(
+    name: str,
+    description: str | None,
+    plot: Callable[[Mapping[str, Sequence[Mapping[str, float]]], Path], None],
+    more: Callable[[Study], Sequence[str]] = lambda _: (),
+) -> None:
+    """Run a study from the command line: train, measure, draw and write.
+
+    Args:
+        name: name of the study, of its configuration and of its results.
+        description: what ``--help`` says.
+        plot: draws the table.
+        more: further lines of the results.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--config", type=Path, default=ROOT / "configs" / "studies" / f"{name}.yaml")
+    parser.add_argument("--work", type=Path, default=Path("runs") / name)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
+    parser.add_argument("changes", nargs="*", metavar="key=value", help="settings to change")
+    options = parser.parse_args()
+    settings = load_settings(StudySettings, options.config, options.changes)
+    study = Study(settings, options.work, options.data)
+    table = study.table()
+    figure = RESULTS / f"{name}.png"
+    plot(table, figure)
+    changes = " ".join(f"'{change}'" for change in options.changes)
+    comparison = study.comparison
+    lines = [
+        f"# {settings.title}",
+        "",
+        f"`python benchmarks/{name}.py{' ' + changes if changes else ''}`",
+        "",
+        describe_machine(),
+        "",
+        f"Recipe `{settings.base}`, {settings.seeds} seeds (mean ± standard deviation), on {settings.folder}: "
+        f"{len(comparison.pairs):,} test pairs, threshold from {len(comparison.validation):,} validation pairs. "
+        f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.",
+        "",
+        *as_markdown(table),
+        "",
+        f"![{settings.title}]({figure.name})",
+        "",
+        *(
+            f"- {row}: {', '.join(f'`{one}`' for one in changed) or 'the recipe'}"
+            for row, changed in settings.rows.items()
+        ),
+        *more(study),
+        "",
+    ]
+    print("\n".join(lines))
+    write_result(name, "\n".join(lines))
+
+
+def course(table: Mapping[str, Sequence[Mapping[str, float]]], label: str, path: Path) -> None:
+    """Draw AUC, F1 and accuracy over what the rows are named after, with the range of their seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = [row for row in table if row not in (TFIDF, UNTRAINED)]
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for metric, color in zip(("auc", "f1", "accuracy"), ("#1f4e8c", "#c4622d", "#3a8a5c"), strict=True):
+        values = [[one[metric] for one in table[row]] for row in rows]
+        axes.plot(range(len(rows)), [np.mean(one) for one in values], "o-", color=color, label=metric)
+        lowest, highest = ([pick(one) for one in values] for pick in (min, max))
+        axes.fill_between(range(len(rows)), lowest, highest, color=color, alpha=0.15)
+    axes.axhline(table[UNTRAINED][0]["auc"], color="#1f4e8c", linestyle=":", label=f"auc, {UNTRAINED}")
+    axes.set_xticks(range(len(rows)), rows)
+    axes.set_xlabel(label)
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def error_bars(table: Mapping[str, Sequence[Mapping[str, float]]], metric: str, title: str, path: Path) -> Any:
+    """Draw one metric of all rows as points with the range of their seeds."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    rows = list(table)
+    figure, axes = plt.subplots(figsize=(7, 0.45 * len(rows) + 1.4), layout="constrained")
+    for place, row in enumerate(rows):
+        values = [one[metric] for one in table[row]]
+        axes.plot(values, [place] * len(values), "o", color="#9db8d9", markersize=5)
+        axes.plot(np.mean(values), place, "|", color="#1f4e8c", markersize=16, markeredgewidth=2.5)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel(metric.replace("_", " "))
+    axes.set_title(title)
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
