@@ -11,16 +11,18 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from frozen_passages import passages_of
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import PairComparison, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
+from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import PairScores
 from graphdoc.files import write_text
 from graphdoc.readers.left_out_sections import LeftOutSections
@@ -77,15 +79,7 @@ class Study:
         first = self.recipe(next(iter(settings.rows)), 0)
         left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
         documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
-        self.comparison = PairComparison(
-            left_out.without(documents) if left_out.headings else documents,
-            read_pair_file(self.folder / settings.test),
-            read_pair_file(self.folder / settings.validation),
-            unknown="leave_out",
-            lengths=(),
-            resamples=0,
-            dtype=settings.precision,  # type: ignore[arg-type]
-        )
+        self.comparison = self._compare(left_out.without(documents) if left_out.headings else documents)
 
     def recipe(self, row: str, seed: int) -> ComparisonSettings:
         """The settings of one run."""
@@ -126,22 +120,21 @@ class Study:
 
     def _encoded(self, encoder: DocumentEncoder) -> PairComparison:
         """The pairs with the vectors of their passages, made or read again."""
-        path = self.work / f"passages_{encoder.model.config.max_passages}.npz"
-        segmented = self.comparison.segmented(encoder)
-        if not path.is_file():
-            segmented = segmented.segmented(encoder, encoded=True, show_progress=True)
-            kept = {number: one.passage_vectors for number, one in enumerate(documents_of(segmented))}
-            self.work.mkdir(parents=True, exist_ok=True)
-            np.savez(path, vectors=np.concatenate([kept[number] for number in range(len(kept))]))
-            return segmented
-        with np.load(path) as stored:
-            vectors = stored["vectors"]
-        ends = np.cumsum([len(one.passages) for one in documents_of(segmented)])
-        parts = np.split(vectors, ends[:-1])
-        segmented.documents = [
-            replace(one, passage_vectors=part) for one, part in zip(documents_of(segmented), parts, strict=True)
-        ]
-        return segmented
+        limit = encoder.model.config.max_passages
+        plain = [plain_document(one) for one in self.comparison.documents]
+        return self._compare(passages_of(self.work / f"passages_{limit}.npz", encoder, plain))
+
+    def _compare(self, documents: Iterable[Document | SegmentedDocument]) -> PairComparison:
+        settings = self.settings
+        return PairComparison(
+            documents,
+            read_pair_file(self.folder / settings.test),
+            read_pair_file(self.folder / settings.validation),
+            unknown="leave_out",
+            lengths=(),
+            resamples=0,
+            dtype=settings.precision,  # type: ignore[arg-type]
+        )
 
     def scores(self, row: str, seed: int) -> PairScores:
         """What a run measures."""

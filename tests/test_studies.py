@@ -1,0 +1,114 @@
+"""The studies of benchmarks/: their configurations are read, and one of them runs in small."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STUDIES = sorted((ROOT / "configs" / "studies").glob("**/*.yaml"))
+WORDS = ("rice steam koji mould grain bran", "tide wave marsh wall flood sand")
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Imports a file of benchmarks/."""
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+    def load(name: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(name, ROOT / "benchmarks" / f"{name}.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A folder of data with papers of two subjects in several sections, and pairs of them."""
+    folder = tmp_path / "data" / "scisumm_acl"
+    folder.mkdir(parents=True)
+    draw = np.random.default_rng(0)
+    papers = []
+    for number in range(24):
+        words = WORDS[number % 2].split()
+        sections = [
+            {"heading": heading, "text": " ".join(f"{' '.join(draw.choice(words, 12))}." for _ in range(6))}
+            for heading in ("Abstract", "Introduction", "Work", "Results")
+        ]
+        papers.append({"id": f"p{number}", "sections": sections})
+    (folder / "papers.jsonl").write_text("".join(json.dumps(paper) + "\n" for paper in papers))
+    parts = {"train": range(12), "dev": range(12, 18), "test": range(18, 24)}
+    for name, part in parts.items():
+        rows = [f"p{a}\tp{b}\t{int(a % 2 == b % 2)}" for a in part for b in part if a < b]
+        (folder / f"pairs_{name}.tsv").write_text("\n".join(rows) + "\n")
+    return folder.parent
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_row_is_a_recipe(path: Path, benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path) -> None:
+    studies = benchmark("studies")
+    settings = studies.load_settings(studies.StudySettings, path, ["documents=papers.jsonl"])
+    study = studies.Study(settings, tmp_path / "work", data)
+    recipes = {row: study.recipe(row, 1) for row in settings.rows}
+    assert len(recipes) >= 2
+    assert len({str(recipe).replace(str(recipe.folder), "") for recipe in recipes.values()}) == len(recipes)
+    assert len({recipe.folder for recipe in recipes.values()}) == len(recipes)
+    for recipe in recipes.values():
+        assert recipe.training.seed == 1
+        assert recipe.validation.pairs is None
+    assert (ROOT / "benchmarks" / f"{path.stem}.py").is_file()
+    assert f"benchmarks/{path.stem}.py" in path.read_text(encoding="utf-8")
+
+
+def test_there_are_studies_of_both_sizes() -> None:
+    small, full = ({path.stem for path in STUDIES if (path.parent.name == "full") == is_full} for is_full in (0, 1))
+    assert small == full == {"ablation", "batch_size", "document_length", "section_shuffling"}
+
+
+def test_a_study_is_run_once_and_written(
+    benchmark: Callable[[str], ModuleType],
+    data: Path,
+    backbone_folder: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    studies = benchmark("studies")
+    module = benchmark("section_shuffling")
+    monkeypatch.setattr(studies, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(studies, "write_result", lambda name, text: (tmp_path / f"{name}.md").write_text(text))
+    (tmp_path / "results").mkdir()
+    monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
+    own = [
+        "groups.by=pairs", "groups.file={data}/pairs_train.tsv", f"model.start={backbone_folder('bert')}",
+        "model.settings.projection_size=16", "model.settings.passage_words=20", "model.settings.section_lstm_size=8",
+        "model.settings.section_projection_size=8", "groups.unknown=leave_out", "training.batch_size=8",
+        "training.epochs=2", "training.loading_processes=0",
+    ]  # fmt: skip
+    command = [
+        "section_shuffling.py", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
+        "seeds=1", "precision=float32", f"settings={json.dumps(own)}",
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", command)
+    untrained = studies.untrained_mean
+    monkeypatch.setattr(studies, "untrained_mean", lambda encoder: untrained(encoder, backbone_folder("bert")))
+    module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
+    first = (tmp_path / "section_shuffling.md").read_text()
+    assert first.count("\n| ") == 9
+    assert (tmp_path / "results" / "section_shuffling.png").stat().st_size > 1000
+    changes = [float(line.split("|")[-2].split()[0]) for line in first.split("shuffled:")[1].splitlines()[4:7]]
+    # The order of sections is nothing to a mean.
+    assert changes[0] < 1e-3
+    monkeypatch.setattr(studies, "train_comparison", None)
+    module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
+    assert (tmp_path / "section_shuffling.md").read_text() == first
