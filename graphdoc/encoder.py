@@ -27,7 +27,6 @@ from .inference import (
     AnyDocument,
     Level,
     as_document,
-    as_numpy,
     as_output,
     encode_at_all_levels,
     encode_sentences,
@@ -291,50 +290,15 @@ class DocumentEncoder:
                 yield segmented, vectors_at(level, segmented, output, position, rows)
 
     def with_passage_vectors(
-        self,
-        documents: Iterable[AnyDocument | SegmentedDocument],
-        *,
-        dtype: Precision | None = None,
-        token_budget: int | None = None,
-        show_progress: bool | None = None,
-        totals: CoverageTotals | None = None,
+        self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Any
     ) -> Iterator[SegmentedDocument]:
         """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 
-        What this gives can be encoded, compared, predicted and measured like any document, by this model and by
-        others whose passage encoder is the same, and the transformer does not run again.
-
-        Args:
-            documents: any number of documents.
-            dtype: compute the transformer in this precision.
-            token_budget: most tokens (with padding) that go through the transformer at once.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
-            totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
-
-        Yields:
-            Every document, cut, tokenised and with the vectors of its passages, in the order given.
-
-        Raises:
-            DocumentError: a document has no text, or something is no document.
-            ModelError: the model has structural embeddings, with which these vectors depend on the split.
+        See :func:`graphdoc.encoded_passages.with_passage_vectors` for the options.
         """
-        if self.model.structural_embeddings is not None:
-            raise ModelError(
-                f"{self.name} has structural embeddings, with which the vectors of passages depend on how documents "
-                "are split; encode the documents themselves"
-            )
-        windows = stream_windows(
-            self.model,
-            self.segmenter,
-            documents,
-            partial(self._precision, dtype),
-            token_budget=token_budget,
-            show_progress=show_progress,
-            totals=totals,
-        )
-        for window, vectors, _ in windows:
-            for segmented, rows in zip(window, rows_of(window), strict=True):
-                yield replace(segmented, passage_vectors=as_numpy(vectors[rows]))
+        from .encoded_passages import with_passage_vectors
+
+        return with_passage_vectors(self, documents, **options)
 
     def predict(self, documents: Any, **options: Any) -> Predictions:
         """Tell which classes documents belong to, how likely each is, and which passages speak for them.

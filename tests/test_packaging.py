@@ -40,7 +40,10 @@ LAYERS = [
     {"similarity"},
     {"inference"},
     {"encoder"},
-    {"analysis", "bulk_encoding", "evaluation", "prediction", "vector_folder", "vector_manifest", "vector_shards"},
+    {
+        *("analysis", "bulk_encoding", "encoded_passages", "evaluation", "prediction"),
+        *("vector_folder", "vector_manifest", "vector_shards"),
+    },
     {"training"},
     {"commands"},
     {"cli"},
@@ -52,6 +55,7 @@ RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
 REACHES_UP = {
     ("encoder", "analysis"),
     ("encoder", "bulk_encoding"),
+    ("encoder", "encoded_passages"),
     ("encoder", "prediction"),
     ("similarity", "analysis"),
 }
