@@ -192,6 +192,14 @@ def as_markdown(table: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]
     return lines
 
 
+def made_with(settings: StudySettings) -> list[str]:
+    """What every row is made with, as a list."""
+    return [
+        f"- {row}: {', '.join(f'`{one}`' for one in changed) or f'`{settings.base}` as it is'}"
+        for row, changed in settings.rows.items()
+    ]
+
+
 def run_study(
     name: str,
     description: str | None,
@@ -234,10 +242,7 @@ def run_study(
         "",
         f"![{settings.title}]({figure.name})",
         "",
-        *(
-            f"- {row}: {', '.join(f'`{one}`' for one in changed) or 'the recipe'}"
-            for row, changed in settings.rows.items()
-        ),
+        *made_with(settings),
         *more(study),
         "",
     ]

@@ -58,7 +58,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_row_is_a_recipe(path: Path, benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path) -> None:
     studies = benchmark("studies")
-    settings = studies.load_settings(studies.StudySettings, path, ["documents=papers.jsonl"])
+    settings = studies.load_settings(studies.StudySettings, path, ["documents=papers.jsonl", "folder=scisumm_acl"])
     study = studies.Study(settings, tmp_path / "work", data)
     recipes = {row: study.recipe(row, 1) for row in settings.rows}
     assert len(recipes) >= 2
@@ -67,13 +67,15 @@ def test_every_row_is_a_recipe(path: Path, benchmark: Callable[[str], ModuleType
     for recipe in recipes.values():
         assert recipe.training.seed == 1
         assert recipe.validation.pairs is None
-    assert (ROOT / "benchmarks" / f"{path.stem}.py").is_file()
-    assert f"benchmarks/{path.stem}.py" in path.read_text(encoding="utf-8")
+    script = "comparison" if path.stem.endswith("_pairs") else path.stem
+    assert (ROOT / "benchmarks" / f"{script}.py").is_file()
+    assert f"benchmarks/{script}.py" in path.read_text(encoding="utf-8")
 
 
 def test_there_are_studies_of_both_sizes() -> None:
     small, full = ({path.stem for path in STUDIES if (path.parent.name == "full") == is_full} for is_full in (0, 1))
-    assert small == full == {"ablation", "batch_size", "document_length", "section_shuffling"}
+    assert full == {"ablation", "batch_size", "document_length", "section_shuffling"}
+    assert small == full | {"wikispeedia_pairs", "scisumm_pairs"}
 
 
 def test_a_study_is_run_once_and_written(
