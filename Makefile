@@ -44,13 +44,13 @@ demo: $(DEMO_READY) ## compare two example documents, encode all of them, and dr
 	@$(BIN)/graphdoc compare "$(A)" "$(B)" --model mini --html $(DEMO)/report.html --json $(DEMO)/comparison.json
 	@echo; echo "2. Encoding every document of $(DOCUMENTS) ..."
 	@$(BIN)/graphdoc encode $(DOCUMENTS) --model mini --output $(DEMO)/vectors --overwrite
-	@echo; echo "3. Drawing how much each passage of one document weighs in its vector ..."
+	@echo; echo "3. Drawing which passages of one document its graph looks at ..."
 	@$(BIN)/graphdoc attention "$(A)" --model mini --plot $(DEMO)/attention.png
 	@echo; echo "Done. Where to look:"
 	@echo "  $(DEMO)/report.html      open it in a browser: both texts side by side, every passage pair to click"
 	@echo "  $(DEMO)/comparison.json  the same as data: scores, matrices, passages with their places in the text"
 	@echo "  $(DEMO)/vectors/         one vector per document in Parquet (id, vector), and manifest.json"
-	@echo "  $(DEMO)/attention.png    the weight of each passage in the document vector, by section"
+	@echo "  $(DEMO)/attention.png    which passages the graph looks at, by section"
 	@echo "Your own documents: $(BIN)/graphdoc compare YOURS.md THEIRS.html --html report.html"
 
 # All three run, so that one run tells everything that is wrong; the tests come last.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..analysis.attention import AttentionTable
 
 NAME = "attention"
-HELP = "show which passages a document's vector attends to"
+HELP = "show which passages the graph of a document looks at"
 DESCRIPTION = """Show the graph attention of a document: what every node attends to, in every layer and head.
 
 Prints the weights of the document node by section and the passages with the highest weights. Node 0 is the document
@@ -42,8 +42,8 @@ EPILOG = """examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("document", metavar="DOCUMENT", help="a file, - or corpus.jsonl#ID")
-    parser.add_argument("--layer", type=int, default=-1, help="layer to draw (default: the last)")
-    parser.add_argument("--head", type=int, help="head to draw (default: the mean over heads)")
+    parser.add_argument("--layer", type=int, default=-1, help="layer to draw, counted from 0 (default: the last)")
+    parser.add_argument("--head", type=int, help="head to draw, counted from 0 (default: the mean over heads)")
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="passages to print (default: 5)")
     output = parser.add_argument_group("output")
     output.add_argument(
