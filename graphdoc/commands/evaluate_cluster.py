@@ -41,7 +41,7 @@ The backbone of every model is measured too as it was before training, with a me
 adds to that is what its training is worth."""
 EPILOG = """examples:
   graphdoc evaluate cluster --train train.jsonl.gz --test test.jsonl.gz --model mini --probe
-  graphdoc evaluate cluster --data corpus.jsonl --model runs/a --model runs/b --plot tsne.png --json scores.json
+  graphdoc evaluate cluster --data corpus.jsonl --model mini --model runs/a/model --plot tsne.png --json scores.json
   graphdoc evaluate cluster --data corpus.jsonl --pairs pairs.tsv --cls-baseline roberta-base
 """
 

@@ -45,7 +45,7 @@ themselves, so that these four are upper bounds. All with 95 % bootstrap interva
 TF-IDF cosine, which goes by words alone, is measured on the same pairs, and so is the backbone of every model as it
 was before training. A file of pairs has two ids and 1 (similar) or 0 in a line, with tabs between."""
 EPILOG = """examples:
-  graphdoc evaluate compare --data corpus.jsonl --pairs test.tsv --validation-pairs dev.tsv --model runs/a
+  graphdoc evaluate compare --data corpus.jsonl --pairs test.tsv --validation-pairs dev.tsv --model runs/a/model
   graphdoc evaluate compare --data papers.jsonl.gz --pairs test.tsv --leave-out-section Abstract --output scores/
   graphdoc evaluate compare --data papers/ --pairs test.tsv --threshold-by accuracy --json scores.json
 """

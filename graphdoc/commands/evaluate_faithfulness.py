@@ -37,7 +37,7 @@ under the curves, and by how much each is better than random, with 95 % bootstra
 EPILOG = """examples:
   graphdoc evaluate faithfulness --data papers/ --pairs pairs.tsv --model mini --output curves/
   graphdoc evaluate faithfulness --data test.jsonl.gz --model runs/topics/model --sample 200 --plot curves.png
-  graphdoc evaluate faithfulness --data corpus.jsonl --pairs test.tsv --similar-only --model mini --model runs/a
+  graphdoc evaluate faithfulness --data corpus.jsonl --pairs test.tsv --similar-only --model mini --model runs/a/model
 """
 
 

@@ -11,9 +11,9 @@ HELP = "train a classifier on documents with labels"
 DESCRIPTION = """Train a model with a head that tells the classes of documents, one class each or any number.
 
 Documents are a CSV, JSON Lines or Parquet file with a column of labels (label, or corpus.columns.label), or a folder
-with one folder of files per class. Documents whose field split is dev or validation are measured while the model is
-trained and tell the best checkpoint, those with test are left for graphdoc evaluate classify; without such a field a
-tenth of every class is measured. Documents without a label are left out and counted.
+with one folder of files per class (corpus.label_from=folder). Documents whose field split is dev or validation are
+measured while the model is trained and tell the best checkpoint, those with test are left for graphdoc evaluate
+classify; without such a field a tenth of every class is measured. Documents without a label are left out and counted.
 
 All settings are in a YAML file; configs/finetune/ holds recipes to start from. What follows the options as key=value
 replaces what the file says. The run's folder (output) gets checkpoints, the log, the settings and, in its folder
@@ -21,7 +21,7 @@ model, the trained model. A run that was interrupted goes on from its last check
 EPILOG = """examples:
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv output=runs/letters
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv --resume
-  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=classes/ model.tune=lora
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=classes/ corpus.label_from=folder
   torchrun --nproc-per-node 8 finetune/classify.py --config configs/finetune/newsgroups20.yaml
 """
 
