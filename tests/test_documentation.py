@@ -15,17 +15,21 @@ decimal numbers may differ in their last digit.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from graphdoc.cli import main, parse
+from graphdoc.training.classification_settings import ClassificationSettings
+from graphdoc.training.comparison_settings import ComparisonSettings
+from graphdoc.training.pretraining_settings import PretrainingSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -267,3 +271,25 @@ def test_output_may_be_left_out_only_where_it_says_so() -> None:
     assert missing_line(["a", "c"], printed) == "c"
     assert missing_line(["a", "b"], printed) is not None
     assert missing_line(["...", "d"], printed) == "d"
+
+
+def test_every_setting_of_training_is_explained() -> None:
+    pages = [ROOT / "docs" / name for name in ("training-settings.md", "classification.md", "comparison.md")]
+    codes = (code.strip("`") for page in pages for code in _INLINE_CODE.findall(blocks_of(page)[1]))
+    explained = {code.partition("=")[0] for code in codes}
+    kinds = (PretrainingSettings, ClassificationSettings, ComparisonSettings)
+    keys = {key for kind in kinds for key in keys_of(kind)}
+    assert len(keys) > 80
+    # Behind the first of them these are written without their part, as `.alpha`.
+    for part in ("model.lora.", "corpus.columns."):
+        explained |= {key for key in keys if key.startswith(part) and key.removeprefix(part[:-1]) in explained}
+    assert keys - explained == set()
+
+
+def keys_of(kind: Any, path: str = "") -> Iterator[str]:
+    """The keys of a configuration file, with the parts that they are in."""
+    for name, hint in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            yield from keys_of(hint, f"{path}{name}.")
+        else:
+            yield f"{path}{name}"
