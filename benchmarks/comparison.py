@@ -43,7 +43,8 @@ def main() -> None:
             "",
             f"{len(comparison.pairs):,} test pairs of {settings.folder}, threshold from "
             f"{len(comparison.validation):,} validation pairs; {settings.seeds} seeds, mean ± standard deviation. "
-            f"Goal: AUC {STUDIES[name]:.2f}. TF-IDF sees whole texts, models the first passages of 100 words (`corpus.max_passages`).",
+            f"Goal: AUC {STUDIES[name]:.2f}. TF-IDF sees whole texts, models "
+            "the first passages of 100 words (`corpus.max_passages`).",
             "",
             *as_markdown(table),
             "",
