@@ -2,8 +2,8 @@
 
 `configs/pretrain/own_corpus.yaml` as it is, and the same with the mean of passages in place of the graph; beside them
 the untrained backbone. K-means is fitted on train and applied to test, as in table 1 of the Graph-RoBERTa paper.
-Headers of messages are kept. Passages of both parts are encoded once and kept in the working folder; the seconds are those of
-training once passages are encoded.
+Headers of messages are kept. Passages of both parts are encoded once and kept in the working folder; the seconds are
+those of training once passages are encoded.
 
     python benchmarks/own_corpus.py [--work FOLDER] [--seeds 3]
 """
