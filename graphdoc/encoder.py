@@ -15,7 +15,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from .checkpoints import backbone_config, load_backbone, load_checkpoint, save_checkpoint
+from .checkpoints import backbone_config, load_backbone, load_checkpoint, name_of, save_checkpoint
 from .checkpoints.hub import upload
 from .coverage_totals import CoverageTotals
 from .devices import PRECISIONS, Precision, computed_in, place
@@ -111,7 +111,7 @@ class DocumentEncoder:
             ModelError: no such model, an incomplete one, or an unknown setting.
         """
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
-        return cls(model, tokenizer, name=Path(name).name or str(name), device=device, dtype=dtype)
+        return cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
 
     @classmethod
     def from_backbone(

