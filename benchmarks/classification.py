@@ -40,8 +40,8 @@ from graphdoc.training.pretraining_settings import PretrainingSettings
 PASSAGES = 24
 GRAPH, PRETRAINED = "graph", "graph, pretrained by contrast"
 ARCHITECTURE = [
-    "model.settings.projection_size=512", "model.settings.normalize_passages=false", "model.settings.graph_kind=section",
-    "model.settings.graph_layers=1",
+    "model.settings.projection_size=512", "model.settings.normalize_passages=false",
+    "model.settings.graph_kind=section", "model.settings.graph_layers=1",
 ]  # fmt: skip
 HEAD = ["training.learning_rate=1e-3", "labels.dropout=0.3", "labels.label_smoothing=0.1"]
 ROWS: dict[str, list[str]] = {
