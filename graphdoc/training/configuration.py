@@ -80,6 +80,9 @@ def _read(path: Path) -> dict[str, Any]:
     return values
 
 
+_GIVEN = "Given value: "
+
+
 class _Loader(yaml.SafeLoader):
     """Reads YAML, with numbers such as 1e-3 as numbers and without keys that are given twice."""
 
@@ -178,10 +181,14 @@ def _as_arguments(built: Any) -> dict[str, Any]:
 def _reason(error: Exception) -> str:
     """What jsonargparse or a dataclass says is wrong, on one line and without the parser's own words."""
     lines = [line.strip(" -") for line in str(error).splitlines() if line.strip(" -")]
-    text = one_line(" ".join(lines) if len(lines) < 3 else " ".join(lines[:3]))
+    # Where several types would do, the value comes last, after pages on every one of them.
+    given = [f". Got value: {line.removeprefix(_GIVEN)}" for line in lines if line.startswith(_GIVEN)]
+    text = one_line("".join([" ".join(lines[:3]), *given[:1]]))
     text = re.sub(r"<class '(\w+)'>", r"\1", text).replace("NoneType", "null").replace("Parser key ", "")
     text = re.sub(
-        r"Does not validate against any of the Union subtypes Subtypes: \[(.*)\]", r"expected one of \1", text
+        r"Does not validate against any of the Union subtypes Subtypes: \[(.*?)\](?=$|\. Got value)",
+        r"expected one of \1",
+        text,
     )
     text = re.sub(r"Expected an? (?:typing\.Literal)?", "expected ", text).replace("expected [", "expected one of [")
     return text.replace(". Got value:", ", not")[:500]
