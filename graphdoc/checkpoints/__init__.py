@@ -27,7 +27,7 @@ from transformers import (
 from ..errors import ModelError, OutputError, install_hint
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
-from .messages import first_line, shortened
+from .messages import first_line, model_of_run, shortened
 from .model_card import model_card
 from .quiet import quiet_hub, quiet_transformers
 from .sizes import excessive_size, impossible_size
@@ -247,7 +247,8 @@ def _find_folder(name: str, revision: str | None) -> Path:
     folder = _existing(name)
     if folder is not None and folder.is_dir():
         if not (folder / CONFIG_FILE).is_file():
-            raise ModelError(f"folder {name} has no {CONFIG_FILE}; give a folder written by save_pretrained")
+            reason = model_of_run(name) or f"has no {CONFIG_FILE}; give a folder written by save_pretrained"
+            raise ModelError(f"folder {name} {reason}")
         return folder
     if folder is not None and folder.is_file():
         raise ModelError(f"model {name} is a file; give the folder it lies in")
@@ -289,7 +290,8 @@ def _model_type(folder: Path) -> Any:
 def _not_found(name: str, error: Exception) -> ModelError:
     folder = _existing(name)
     if folder is not None and folder.is_dir():
-        return ModelError(f"folder {name} holds no usable model: {first_line(error)}; fetch it again")
+        reason = model_of_run(name) or f"holds no usable model: {first_line(error)}; fetch it again"
+        return ModelError(f"folder {name} {reason}")
     if _is_path(name):
         return ModelError(f"there is no model folder {name}; check the path")
     if name in PACKAGED_BACKBONES:

@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -181,6 +182,13 @@ class TestFolder:
         monkeypatch.undo()
         assert not list(checkpoint.glob(".partial*"))
         assert "has no config.json" in refusal(checkpoint)
+
+    def test_the_folder_of_a_run(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+        tiny_encoder().save_pretrained(tmp_path / "model")
+        expected = f"folder {tmp_path} is that of a run; give its model, {tmp_path / 'model'}"
+        assert refusal(tmp_path) == expected
+        with pytest.raises(ModelError, match=re.escape(expected)):
+            DocumentEncoder.from_backbone(str(tmp_path))
 
     def test_a_target_that_is_a_file(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")
