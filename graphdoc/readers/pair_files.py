@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from ..documents import clean_text
 from ..errors import DocumentError
 from ..parsing.formats import open_bytes
 
@@ -181,9 +182,11 @@ def _read(path: str | Path, columns: int, expected: str) -> Pairs:
         cells = tuple(line.removesuffix("\r").split("\t"))
         if not line.strip() or (number == 1 and _is_heading(cells)):
             continue
-        if len(cells) != columns or not all(cells[:2]) or cells[2:] not in ((), ("0",), ("1",)):
+        # As ids of documents are read.
+        ids = [clean_text(cell).strip() for cell in cells[:2]]
+        if len(cells) != columns or not all(ids) or cells[2:] not in ((), ("0",), ("1",)):
             raise DocumentError(f"{path}:{number}: {expected}; mend the line")
-        pairs.append(LabelledPair(cells[0], cells[1], int(cells[2]) if cells[2:] else 1))
+        pairs.append(LabelledPair(ids[0], ids[1], int(cells[2]) if cells[2:] else 1))
         lines.append(number)
     if not pairs:
         raise DocumentError(f"{path}: there is no pair in it; {expected}, one in a line")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from graphdoc.documents import Document
 from graphdoc.errors import DocumentError
 from graphdoc.readers.pair_files import LabelledPair, Pairs, read_link_file, read_pair_file
 
@@ -17,11 +18,21 @@ def written(path: Path, text: str) -> Path:
 
 @pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz"])
 def test_pairs(tmp_path: Path, name: str) -> None:
-    path = written(tmp_path / name, "\ufeffa\tb\t1\r\n\nc d\té\t0\n<b>\t\u2028[red]\t1")
+    path = written(tmp_path / name, "\ufeffa\tb\t1\r\n\nc d\té\t0\n<b>\t [red]\u2028x \t1")
     pairs = read_pair_file(path)
-    assert list(pairs) == [("a", "b", 1), ("c d", "é", 0), ("<b>", "\u2028[red]", 1)]
+    assert list(pairs) == [("a", "b", 1), ("c d", "é", 0), ("<b>", "[red]\u2028x", 1)]
     assert [pairs.place(number) for number in range(3)] == [f"{path}:{line}" for line in (1, 3, 4)]
     assert (len(pairs), pairs.name) == (3, str(path))
+
+
+def test_ids_are_those_of_documents(tmp_path: Path) -> None:
+    """What stands around an id, or can be in no text, is left out of both."""
+    given = (" doc 0 ", "a\u00a0", "b\0c")
+    documents = [Document.from_mapping({"id": id, "text": "Rice."}).id for id in given]
+    assert list(read_pair_file(written(tmp_path / "pairs.tsv", "\t".join((*given[:2], "1"))))) == [(*documents[:2], 1)]
+    assert list(read_link_file(written(tmp_path / "links.tsv", "\t".join(given[1:])))) == [(*documents[1:], 1)]
+    with pytest.raises(DocumentError, match="links.tsv:1: a link is expected as two ids"):
+        read_link_file(written(tmp_path / "links.tsv", "a\t \n"))
 
 
 @pytest.mark.parametrize("heading", ["id_a\tid_b\tlabel", "citing_id\tcited_id\tlabel", "x\ty\tLabel"])
