@@ -19,7 +19,7 @@ from ..readers.pair_files import LabelledPair, Pairs, Unknown
 from ..similarity.cosine import row_cosines
 from .labels import ReadyDocument, plain_document
 from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, score_pairs
-from .pairs import require_both_labels
+from .pairs import documents_of_pairs, require_both_labels
 from .ready_documents import ready_documents
 from .tfidf import tfidf_similarities
 
@@ -124,7 +124,7 @@ class PairComparison:
         validation_words: ``(validation pairs,)``, the same.
 
     Raises:
-        DocumentError: a document of a pair is not there, or pairs contradict each other.
+        DocumentError: a document of a pair is not there or there twice, or pairs contradict each other.
         EvaluationError: test or validation pairs do not have both labels.
         SettingsError: a setting is unknown or out of range.
     """
@@ -147,8 +147,7 @@ class PairComparison:
         self.by, self.resamples, self.seed, self.dtype = by, resamples, seed, dtype
         self._lengths = tuple(lengths)
         given = [Pairs.of(pairs), Pairs.of(validation)]
-        wanted = {id for part in given for pair in part for id in (pair.a, pair.b)}
-        known = {id: one for one in documents if (id := plain_document(one).id) in wanted}
+        known = documents_of_pairs(documents, *given)
         self.left_out = {"unknown": 0, "with_themselves": 0}
         self.pairs, self.validation = (self._measured(part, known, unknown) for part in given)
         require_both_labels(self.pairs)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from ..errors import EvaluationError
+from ..errors import DocumentError, EvaluationError
 from ..readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..similarity.cosine import row_cosines
+from .labels import ReadyDocument, plain_document
+
+AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
 
 
 def read_pairs(path: str | Path) -> list[LabelledPair]:
@@ -24,6 +28,30 @@ def read_pairs(path: str | Path) -> list[LabelledPair]:
     pairs = read_pair_file(path)
     require_both_labels(pairs)
     return list(pairs)
+
+
+def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
+    """The documents that pairs name, by id.
+
+    Args:
+        documents: these and others, segmented or not.
+        *pairs: the pairs.
+
+    Raises:
+        DocumentError: two of them have one id.
+    """
+    wanted = {id for part in pairs for pair in part for id in (pair.a, pair.b)}
+    found: dict[str, AnyDocument] = {}
+    for document in documents:
+        id = plain_document(document).id
+        if id in found:
+            raise DocumentError(
+                f"several documents have the id {id!r}, so that pairs do not say which is meant; give every document "
+                "an id of its own"
+            )
+        if id in wanted:
+            found[id] = document
+    return found
 
 
 def require_both_labels(pairs: Pairs) -> None:

@@ -9,6 +9,7 @@ from ..documents import Document
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..evaluation import PairComparison
+from ..evaluation.pairs import documents_of_pairs
 from ..processes import Processes
 from ..readers.pair_files import read_pair_file
 from .comparison_data import among
@@ -31,7 +32,7 @@ class PairValidation:
         comparison: measures the model; there in the first process.
 
     Raises:
-        DocumentError: a document of a pair is not there or has no text.
+        DocumentError: a document of a pair is not there, is there twice or has no text.
         EvaluationError: pairs do not have both labels.
     """
 
@@ -45,7 +46,8 @@ class PairValidation:
         validation, training = self._settings.validation, self._settings.training
         pairs = read_pair_file(validation.pairs or "")
         wanted = {id for pair in pairs for id in (pair.a, pair.b)}
-        found = self._encoder.segmenter.segment_many(documents_named(self._corpus(), wanted))
+        named = documents_of_pairs(documents_named(self._corpus(), wanted), pairs)
+        found = self._encoder.segmenter.segment_many(named.values())
         documents = {one.document.id: one for one in found}
         among(pairs, documents, validation.unknown, "validation.unknown")
         for id in [id for id, document in documents.items() if not document.passages]:

@@ -254,6 +254,8 @@ class TestBadInput:
         path = write("pairs.tsv", pairs(8))
         line = refused(f"corpus.source={twice}", "groups.by=pairs", f"groups.file={path}")
         assert "several documents have the id 'd0'" in line
+        line = refused(f"corpus.source={twice}", f"validation.pairs={path}")
+        assert "several documents have the id 'd0'" in line
         empty = write("empty.jsonl", [*rows(8), {"id": "d8", "text": "", "label": "g0"}])
         dev = write("dev.tsv", [*pairs(8), ("d8", "d0", 1)])
         line = refused(f"corpus.source={empty}", "corpus.on_error=skip", f"validation.pairs={dev}")

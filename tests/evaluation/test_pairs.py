@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphdoc.documents import Document
 from graphdoc.errors import DocumentError, EvaluationError
 from graphdoc.evaluation import LabelledPair, pair_auc, read_pairs
+from graphdoc.evaluation.pairs import documents_of_pairs
+from graphdoc.readers.pair_files import Pairs
 
 
 def angle(degrees: float, length: float = 1.0) -> np.ndarray:
@@ -50,3 +53,11 @@ def test_refusals(tmp_path: Path) -> None:
         pair_auc(vectors, [LabelledPair("a", "b", 1)])
     with pytest.raises(EvaluationError, match="2 documents of the pairs are not among those read, such as 'x'"):
         pair_auc(vectors, [LabelledPair("a", "y", 1), LabelledPair("x", "y", 0)])
+
+
+def test_the_documents_of_pairs() -> None:
+    documents = [Document.from_mapping({"id": id, "text": id}) for id in ("a", "b", "c", "c")]
+    pairs = Pairs.of([LabelledPair("a", "b", 1), LabelledPair("b", "gone", 0)])
+    assert documents_of_pairs(documents, pairs) == {"a": documents[0], "b": documents[1]}
+    with pytest.raises(DocumentError, match="several documents have the id 'c', so that pairs do not say which"):
+        documents_of_pairs(documents, pairs, Pairs.of([LabelledPair("a", "c", 1)]))
