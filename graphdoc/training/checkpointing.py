@@ -153,6 +153,24 @@ class RunCheckpoints:
         with self.moving_average.applied():
             yield
 
+    @staticmethod
+    def require_state(checkpoint: Path) -> None:
+        """Refuse a checkpoint that does not say where its run was, before anything is made of it.
+
+        Raises:
+            ModelError: the trainer's state is missing or damaged.
+        """
+        path = checkpoint / STATE_FILE
+        try:
+            step = json.loads(path.read_text(encoding="utf-8"))["global_step"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ModelError(
+                f"{path} cannot be used ({type(error).__name__}); remove {checkpoint} to resume from the one before, "
+                "or start anew"
+            ) from error
+        if not isinstance(step, int):
+            raise ModelError(f"{path} names no step; remove {checkpoint} to resume from the one before, or start anew")
+
     def load_weights(self, checkpoint: Path) -> None:
         """Give the model the weights of a checkpoint as they were in training, and the average its own.
 

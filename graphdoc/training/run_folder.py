@@ -35,6 +35,10 @@ _FREE = {
 }
 
 
+# What may differ of the account of the data: how it is stored, and what was passed over.
+_NO_DATA = {"fingerprint", "ignored", "errors", "first_errors"}
+
+
 def git_revision() -> str | None:
     """Commit of the source tree, with ``-dirty`` if it was changed; None outside of a repository."""
     folder = Path(__file__).parent
@@ -73,7 +77,7 @@ def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any],
         resume: whether a run that was begun in the folder is to go on.
 
     Raises:
-        OutputError: the folder holds another run, or cannot be written.
+        OutputError: the folder holds another run or one on other data, or cannot be written.
     """
     path = folder / CONFIG_FILE
     if path.exists():
@@ -82,6 +86,7 @@ def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any],
                 f"{folder} holds a run already; go on with it by --resume, remove it, or choose another output"
             )
         _check_same(path, config)
+        _check_same_data(folder, record)
     elif folder.exists() and (not folder.is_dir() or any(entry.name != "log.jsonl" for entry in folder.iterdir())):
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
     write_text(path, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
@@ -101,6 +106,26 @@ def _check_same(path: Path, config: Mapping[str, Any]) -> None:
             raise OutputError(
                 f"{path.parent} holds a run with {name}={old.get(key)!r}, not {new.get(key)!r}; resume it with the "
                 "settings it has, or choose another output"
+            )
+
+
+def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
+    """Refuse documents, labels or pairs that have changed under their names since the run began."""
+    try:
+        before = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))["corpus"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return  # the run was stopped before anything was written down
+    now = json.loads(json.dumps(record.get("corpus")))
+    if not isinstance(before, dict) or not isinstance(now, dict):
+        return
+    # A version of the package may count what another one does not.
+    shared = [key for key in before if key in now and key not in _NO_DATA]
+    old, new = (dict(_leaves({key: values[key] for key in shared})) for values in (before, now))
+    for key in [*old, *new]:
+        if old.get(key) != new.get(key):
+            raise OutputError(
+                f"{folder} holds a run on other data: {'.'.join(key)} was {old.get(key)!r} and is {new.get(key)!r}; "
+                "put documents, labels and pairs back as they were, or choose another output"
             )
 
 
