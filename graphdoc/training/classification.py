@@ -108,11 +108,14 @@ def _evaluation(
             logits.append(model(moved.graphs, budget).logits.cpu())
             targets.append(batch.targets)
         rows, known = torch.cat(logits), torch.from_numpy(data.is_known)
-        with alone():
-            loss = float(plain_loss(rows[known], torch.cat(targets)[known]).loss)
         probabilities = probabilities_of(rows, multi_label)
         given = [given_labels(row, data.classes, threshold) for row in probabilities]
         scores: Any = classification_scores(data.truth, given, data.classes, probabilities, multi_label=multi_label)
+        if not known.any():
+            # Nothing has a loss where no label is a class.
+            return dict(scores.metrics())
+        with alone():
+            loss = float(plain_loss(rows[known], torch.cat(targets)[known]).loss)
         return {**scores.metrics(), "loss": loss}
 
     best = settings.validation.best

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..encoder import DocumentEncoder
-from ..errors import DocumentError
+from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
 from ..processes import Processes
 from ..sampling import EpochBatches
@@ -24,7 +24,9 @@ from .training_batch import TrainingBatch
 logger = logging.getLogger(__name__)
 
 Rows = npt.NDArray[np.int64]
+# What documents may say, in capitals or not, of the part that they are of.
 VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
+TRAIN_SPLITS = (None, "", "train", "training")
 # Documents that are measured at once.
 MEASURED_AT_ONCE = 64
 
@@ -46,7 +48,9 @@ class LabelledData(CorpusData):
         is_known: whether all of them are among the classes.
 
     Raises:
-        DocumentError: there are too few documents with labels, or too few classes.
+        DocumentError: there are too few documents with labels, or too few classes; none to measure has a label that
+            one to train on has.
+        SettingsError: settings need documents to measure, and there are none.
     """
 
     def __init__(
@@ -73,8 +77,35 @@ class LabelledData(CorpusData):
         self.documents = len(self._train)
         self.truth = [self._names_of(row) for row in self._validation]
         self.is_known = np.array([set(names) <= known for names in self.truth], np.bool_)
+        self._require_measurable()
         self._unseen = Counter(name for names in self.truth for name in names if name not in known)
         self._targets = self._numbered()
+
+    def _require_measurable(self) -> None:
+        """Refuse what no measuring would tell anything of.
+
+        Raises:
+            DocumentError: no document to measure has a label that the model will know.
+            SettingsError: settings need documents to measure, or such all of whose labels it will know.
+        """
+        settings, training = self._settings, self._training
+        found = [name for names in self.truth for name in names]
+        if found and not set(found) & set(self.classes):
+            raise DocumentError(
+                f"{settings.corpus.name}: no document to measure has a label that one to train on has: to train on "
+                f"are {named(self.classes)}, to measure {named(ordered_classes(found))}; check labels and the field "
+                "split"
+            )
+        fix = "raise validation.share, or give documents with split dev"
+        if training.patience is not None and not self.has_validation:
+            raise SettingsError(
+                f"training.patience={training.patience} needs documents to measure, and there are none; {fix}"
+            )
+        if settings.validation.best == "loss" and self.has_validation and not self.is_known.any():
+            raise SettingsError(
+                "validation.best=loss needs documents to measure that have no label unseen in training, and there are "
+                "none; use macro_f1"
+            )
 
     def load(self) -> None:
         """Make the loader, once the model has its head.
@@ -125,7 +156,14 @@ class LabelledData(CorpusData):
             f"{self.documents:,} documents of {len(self.classes)} classes to train on ({self._sizes()}), "
             f"{len(self._validation):,} to measure",
         ]
+        if not self.has_validation:
+            lines.append("no documents to measure (validation.share, or split dev): the last model is the result")
         lines += [f"left out: {count:,} documents {reason}" for reason, count in self._left_out.items()]
+        if self._other_splits:
+            lines.append(
+                f"{self._other_splits.total():,} documents to train on have a split that is none of train, dev and "
+                f"test: {named(map(str, self._other_splits))}"
+            )
         single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
         if single:
             lines.append(f"{len(single):,} of the classes have one document to train on: {named(single)}")
@@ -162,18 +200,12 @@ class LabelledData(CorpusData):
     def _parts(self) -> tuple[Rows, Rows]:
         """Rows that are trained on, and rows that are measured."""
         settings = self._settings
-        splits = self._corpus.splits
+        splits = [split and split.strip().lower() for split in self._corpus.splits]
         usable = [row for row, names in enumerate(self._names) if names is not None]
         if not usable:
             raise DocumentError(
                 f"{settings.corpus.name}: none of the {len(self._names):,} documents has "
-                f"{'labels' if settings.labels.multi_label else 'one label'}; name the column that holds them "
-                f"(corpus.columns.label is {settings.corpus.columns.label!r})"
-                + (
-                    ""
-                    if settings.corpus.label_from == "folder"
-                    else ", or, where every class has a folder of its own, set corpus.label_from=folder"
-                )
+                f"{'labels' if settings.labels.multi_label else 'one label'}; {self._where_labels_are()}"
             )
         test = [row for row in usable if splits[row] in TEST_SPLITS]
         validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
@@ -181,6 +213,7 @@ class LabelledData(CorpusData):
             if test:
                 self._left_out["whose split is test"] += len(test)
             train = np.setdiff1d(usable, [*test, *validation])
+            self._other_splits = Counter(split for row in train if (split := splits[row]) not in TRAIN_SPLITS)
         else:
             raise DocumentError(
                 f"{settings.corpus.name}: the split of all {len(usable):,} documents is test or validation; give "
@@ -191,6 +224,18 @@ class LabelledData(CorpusData):
             held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
             train, validation = train[~held_out], train[held_out].tolist()
         return train.astype(np.int64), np.array(validation, np.int64)
+
+    def _where_labels_are(self) -> str:
+        corpus = self._settings.corpus
+        if corpus.label_from == "folder":
+            return (
+                "put the files of every class into a folder directly below the source, or take labels from a column "
+                "(corpus.label_from=column)"
+            )
+        return (
+            f"name the column that holds them (corpus.columns.label is {corpus.columns.label!r}), or, where every "
+            "class has a folder of its own, set corpus.label_from=folder"
+        )
 
     def _numbered(self) -> npt.NDArray[Any]:
         """Targets of every row of the corpus; those of rows that are not trained on mean nothing."""

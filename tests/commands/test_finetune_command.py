@@ -189,3 +189,68 @@ class TestBadInput:
         result = classify(corpus(made), "training.epochs=1")
         assert result.status == 0, result.err
         assert "1 of the classes have one document to train on" in result.out + result.err
+
+    def test_labels_to_measure_that_training_does_not_have(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        made = [{**row, "split": "dev", "label": "moss"} if n < 4 else row for n, row in enumerate(rows(12))]
+        line = self.refused(classify(corpus(made)))
+        assert "to train on are rice, tide, to measure moss; check labels and the field split" in line
+        several = [{**row, "label": [row["label"]]} for row in rows(12)]
+        for row in several[:4]:
+            row |= {"split": "dev", "label": [*row["label"], "moss"]}
+        options = ("labels.multi_label=true", "training.max_steps=1")
+        line = self.refused(classify(corpus(several), *options, "validation.best=loss"))
+        assert "validation.best=loss needs documents to measure that have no label unseen in training" in line
+        assert classify(corpus(several), *options).status == 0
+        after = json.loads((tmp_path / "run" / "results.json").read_text())["after"]
+        assert "macro_f1" in after
+        assert "loss" not in after
+
+    def test_nothing_to_measure(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        source = corpus(rows(6))
+        line = self.refused(classify(source, "training.patience=2"))
+        assert "training.patience=2 needs documents to measure, and there are none; raise validation.share" in line
+        told = classify(source, "training.max_steps=1").out
+        assert "no documents to measure (validation.share, or split dev): the last model is the result" in told
+
+    def test_splits_in_capitals_and_unknown_ones(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path]
+    ) -> None:
+        splits = ["Train", "training", "", " TEST", "Dev", "testing"] * 4
+        made = [{**row, "split": split} for row, split in zip(rows(24), splits, strict=True)]
+        told = " ".join(classify(corpus(made), "training.max_steps=1").out.split())
+        assert "16 documents of 2 classes to train on (8 to 8 each), 4 to measure" in told
+        assert "left out: 4 documents whose split is test" in told
+        assert "4 documents to train on have a split that is none of train, dev and test: testing" in told
+
+    def test_no_folders_of_classes(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        line = self.refused(classify(corpus(rows(6)), "corpus.label_from=folder"))
+        assert "put the files of every class into a folder directly below the source" in line
+
+    def test_going_on_with_other_documents(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        options = ("training.max_steps=1", "validation.share=0")
+        source = corpus(rows(12))
+        assert classify(source, *options).status == 0
+        # The same documents once more, written later: stored anew, and the same.
+        corpus([{**row} for row in rows(12)])
+        assert classify(source, *options, "--resume").status == 0
+        corpus([{**row, "label": "moss"} if row["id"] == "d0" else row for row in rows(12)])
+        line = self.refused(classify(source, *options, "--resume"))
+        assert f"{tmp_path / 'run'} holds a run on other data: classes.rice was 6 and is 5; put documents" in line
+        corpus(rows(10))
+        assert "holds a run on other data: documents was 12 and is 10" in self.refused(
+            classify(source, *options, "--resume")
+        )
+        corpus(rows(12))
+        state = tmp_path / "run" / "checkpoint-1" / "trainer_state.json"
+        for content in ("{", "[]", '{"global_step": null}'):
+            state.write_text(content)
+            line = self.refused(classify(source, *options, "--resume"))
+            assert f"remove {state.parent} to resume from the one before" in line
+        state.unlink()
+        assert "trainer_state.json cannot be used (FileNotFoundError)" in self.refused(
+            classify(source, *options, "--resume")
+        )
