@@ -82,6 +82,13 @@ def positive(value: str) -> int:
     return int(value)
 
 
+def whole(value: str) -> int:
+    """A whole number of at least 0."""
+    if len(value) > _MOST_DIGITS or not value.isdecimal():
+        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 0")
+    return int(value)
+
+
 def probability(value: str) -> float:
     """A number between 0 and 1."""
     try:

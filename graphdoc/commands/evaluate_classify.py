@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from ..errors import SettingsError
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
     check_image,
     fill_outputs,
     load_encoder,
+    no_documents,
     positive,
     probability,
     write_json,
@@ -107,8 +109,15 @@ def run(options: argparse.Namespace) -> None:
     encoder = load_encoder(options)
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
     threshold = threshold_of(encoder, options.threshold)
-    if options.on_error == "skip":
-        parts = Parts(parts.train, with_passages(parts.test, encoder, report), [])
+    if options.label_separator is not None and not multi_label:
+        raise SettingsError(
+            f"--label-separator={options.label_separator!r} is for models with several labels, and {options.model} "
+            "gives every document one; leave it out"
+        )
+    if options.on_error == "skip" and not (test := with_passages(parts.test, encoder, report)):
+        raise no_documents(sources, report)
+    elif options.on_error == "skip":
+        parts = Parts(parts.train, test, [])
     labels = {"multi_label": multi_label, "separator": options.label_separator}
     evaluation = ClassificationEvaluation(parts.test, **labels, threshold=options.threshold)
     train = None if options.no_baseline or not parts.train else LabelledDocuments.of(parts.train, **labels)

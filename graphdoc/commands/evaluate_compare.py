@@ -15,6 +15,7 @@ from .arguments import (
     fill_outputs,
     positive,
     read_many,
+    whole,
     write_json,
 )
 from .comparison_tables import Measured, Row, print_tables, to_csv, to_json, to_markdown, to_scored_pairs
@@ -83,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures.add_argument(
         "--resamples", type=positive, default=1000, metavar="N", help="bootstrap resamples (default: 1000)"
     )
-    measures.add_argument("--seed", type=int, default=0, metavar="N", help="draws the resamples (default: 0)")
+    measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws the resamples (default: 0)")
     add_baseline_arguments(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")

@@ -21,6 +21,7 @@ from .arguments import (
     no_documents,
     probability,
     read_many,
+    whole,
     write_json,
 )
 from .summaries import (
@@ -82,13 +83,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
     add_model_arguments(parser, classifier=True)
     add_reading_arguments(parser)
-
-
-def whole(value: str) -> int:
-    """A whole number of at least 0."""
-    if not value.isdecimal() or len(value) > 18:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 0")
-    return int(value)
 
 
 def run(options: argparse.Namespace) -> None:

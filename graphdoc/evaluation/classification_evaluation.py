@@ -116,7 +116,8 @@ class ClassificationEvaluation:
             without, several = len(self.labelled.without_label), len(self.labelled.with_several)
             raise EvaluationError(
                 f"no document to be measured has {'labels' if multi_label else 'one label'} ({without:,} have none, "
-                f"{several:,} several); name the column that holds it (--label-column)"
+                f"{several:,} several); name the column that holds it (--label-column), or take folders for labels "
+                "(--label-from folder)"
             )
 
     def __call__(self, encoder: DocumentEncoder) -> dict[str, float]:

@@ -230,6 +230,8 @@ def test_help(graphdoc: Command) -> None:
             "has a column 'x'; name it with --split-column, or give --t",
         ),
         (("--data", "corpus.jsonl", "--test-split", "x"), "has 'x' in column 'split', only 'dev', 'test', 'train'"),
+        (("--data", "corpus.jsonl", "--label-separator", ";"), "--label-separator=';' is for models with several"),
+        (("--test", "blank.jsonl", "--on-error", "skip"), "there are no documents in blank.jsonl; zero: it has no"),
         (("--data", "corpus.jsonl", "--label-column", "x"), "has one label (9 have none, 0 several); name the column"),
         (
             ("--data", "corpus.jsonl", "--label-column", "id"),
@@ -253,6 +255,7 @@ def test_refusals(
     refused: Command, tmp_path: Path, model: str, classifiers: Classifiers, options: tuple[str, ...], message: str
 ) -> None:
     write_rows(tmp_path / "corpus.jsonl", [row | {"same": "rice"} for part in SIZES for row in rows_of(part)])
+    write_rows(tmp_path / "blank.jsonl", [{"id": "zero", "text": "\u200b", "label": "rice"}])
     words = [model if option == "MODEL" else option for option in options]
     line = refused("evaluate", "classify", "--model", classifiers(), *words)
     assert line.startswith("graphdoc evaluate classify: ")

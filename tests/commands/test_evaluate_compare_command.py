@@ -275,6 +275,7 @@ def test_help(graphdoc: Command) -> None:
             "'9,5' does not rise from number to number",
         ),
         (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--resamples", "0"), "'0' is not a whole number of at"),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--seed", "-1"), "'-1' is not a whole number of at"),
         (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--scored", "test.tsv"), "test.tsv is read, and would be"),
         (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--markdown", "-"), "--markdown cannot go to standard"),
         (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--plot", "a.gif"), "a.gif has no image suffix"),
