@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from .errors import SettingsError
+from .errors import DocumentError, SettingsError
 from .graph_kinds import EdgeKind, NodeKind
 from .graphs import DocumentGraph, build_graph
 from .segmentation import SegmentedDocument
@@ -125,11 +125,15 @@ class GraphBatch:
         """Build the graphs of segmented documents and put them into one batch, split into their sections or not.
 
         Passage vectors go along where all of the documents have them.
+
+        Raises:
+            DocumentError: a document has other passage vectors than one for each of its passages, or of another width.
         """
         graphs = [build_graph(document, graph_kind, window=window) for document in documents]
         batch = cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         if len(vectors) == len(documents):
+            _require_vectors_of_passages(documents)
             batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
         if not split:
             return batch
@@ -303,3 +307,15 @@ def section_ids(sections: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[
     """
     order: dict[int, int] = {}
     return np.array([order.setdefault(int(section), len(order)) for section in sections], dtype=np.int64)
+
+
+def _require_vectors_of_passages(documents: Sequence[SegmentedDocument]) -> None:
+    width = None
+    for document in documents:
+        found = np.asarray(document.passage_vectors).shape
+        width = found[-1] if width is None and found else width
+        if found != (len(document.passages), width):
+            raise DocumentError(
+                f"document {document.document.id!r} has {len(document.passages)} passages, and its passage vectors "
+                f"are of shape {found} beside others of {width} numbers; segment it anew"
+            )

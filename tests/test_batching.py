@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.batching import GraphBatch, pack_by_tokens, section_ids
+from graphdoc.errors import DocumentError
 from graphdoc.graph_kinds import GRAPH_KINDS, EdgeKind
 from graphdoc.graphs import DocumentGraph, graph_of_sections, query_graph
+from graphdoc.segmentation import SegmentedDocument
 
 lengths = st.lists(st.integers(1, 400), max_size=300)
 budgets = st.integers(1, 5_000)
@@ -199,3 +202,23 @@ def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st
 def test_sections_are_counted_as_they_come() -> None:
     assert section_ids([5, 5, 2, 9, 2]).tolist() == [0, 0, 1, 2, 1]
     assert section_ids(np.array([3])).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((3, 5), (1, 5)), r"document 'document 2' has 2 passages, and its passage vectors are of shape \(1, 5\)"),
+        (((3, 5), (2, 4)), r"'document 2' has 2 passages, .* of shape \(2, 4\) beside others of 5 numbers"),
+        (((15,), (2, 5)), r"'document 1' has 3 passages, and its passage vectors are of shape \(15,\)"),
+    ],
+)
+def test_passage_vectors_that_are_not_those_of_the_passages(
+    random_document: Callable[..., SegmentedDocument], shapes: Sequence[tuple[int, ...]], message: str
+) -> None:
+    documents = [random_document([0] * count, seed=seed) for count, seed in ((3, 1), (2, 2))]
+    given = [
+        replace(document, passage_vectors=np.zeros(shape, np.float32))
+        for document, shape in zip(documents, shapes, strict=True)
+    ]
+    with pytest.raises(DocumentError, match=message):
+        GraphBatch.from_documents(given, "full")
