@@ -10,6 +10,7 @@ import numpy as np
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.devices import Precision
+from graphdoc.errors import OutputError
 from graphdoc.segmentation import SegmentedDocument
 
 
@@ -23,6 +24,9 @@ def passages_of(
         encoder: an encoder with the backbone and the segmentation.
         documents: the documents.
         dtype: precision that the transformer computes in.
+
+    Raises:
+        OutputError: the file was made for other documents.
     """
     segmented = [one for one in encoder.segmenter.segment_many(documents) if one.passages]
     if not path.is_file():
@@ -40,8 +44,8 @@ def passages_of(
     place = dict(zip(ids, zip(np.cumsum(counts) - counts, counts, strict=True), strict=True))
     found = []
     for one in segmented:
-        start, count = place[one.document.id]
+        start, count = place.get(one.document.id, (0, 0))
         if count != len(one.passages):
-            raise ValueError(f"{path} holds other passages of {one.document.id!r}; remove it")
+            raise OutputError(f"{path} holds other passages of {one.document.id!r}, or none; remove it")
         found.append(replace(one, passage_vectors=rows[start : start + count].astype(np.float32)))
     return found

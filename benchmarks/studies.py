@@ -20,16 +20,20 @@ from frozen_passages import passages_of
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.devices import PRECISIONS
+from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.evaluation import PairComparison, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import PairScores
 from graphdoc.files import write_text
+from graphdoc.plain_text import one_line
 from graphdoc.readers.left_out_sections import LeftOutSections
 from graphdoc.segmentation import SegmentedDocument
 from graphdoc.training.comparison import train_comparison
 from graphdoc.training.comparison_settings import ComparisonSettings
-from graphdoc.training.configuration import load_settings
+from graphdoc.training.configuration import as_values, load_settings
+from graphdoc.training.run_folder import CONFIG_FILE, check_same_settings
 
 METRICS = ("auc", "average_precision", "f1", "accuracy")
 TFIDF, UNTRAINED = "TF-IDF cosine", "untrained mean"
@@ -50,6 +54,9 @@ class StudySettings:
         rows: what is different in every row.
         seeds: number of seeds.
         precision: what the transformer computes in when documents are measured.
+
+    Raises:
+        ValueError: there is nothing to compare, or two rows would share a folder.
     """
 
     title: str
@@ -62,6 +69,21 @@ class StudySettings:
     rows: dict[str, list[str]] = field(default_factory=dict)
     seeds: int = 3
     precision: str = "bfloat16"
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise ValueError("rows holds no row; name one at least, with the settings that are different in it")
+        if self.seeds < 1:
+            raise ValueError(f"seeds={self.seeds} must be at least 1")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision={self.precision!r} is unknown; use one of {', '.join(PRECISIONS)}")
+        folders: dict[str, str] = {}
+        for row in self.rows:
+            name = folder_name(row)
+            if not name or name != Path(name).name or name in (TFIDF, UNTRAINED, "..", "."):
+                raise ValueError(f"row {row!r} cannot name the folder of its runs; give it another name")
+            if (other := folders.setdefault(name, row)) != row:
+                raise ValueError(f"rows {other!r} and {row!r} would share a folder; give one another name")
 
 
 class Study:
@@ -76,6 +98,10 @@ class Study:
     def __init__(self, settings: StudySettings, work: Path, data: Path) -> None:
         self.settings, self.work, self.folder = settings, work, data / settings.folder
         self._ready: list[tuple[DocumentEncoder, PairComparison]] = []
+        if not (path := self.folder / settings.documents).exists():
+            raise DocumentError(f"{path}: there is no such file; check --data, folder and documents")
+        # Before documents are read, which takes longer than finding a mistake.
+        self.require_own_runs()
         first = self.recipe(next(iter(settings.rows)), 0)
         left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
         documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
@@ -90,16 +116,36 @@ class Study:
             # What is measured after training chooses nothing: the last model is the result.
             "validation.pairs=null",
             f"training.seed={seed}",
-            f"output={self.work / row.replace(' ', '_') / str(seed)}",
+            f"output={self.work / folder_name(row) / str(seed)}",
         ]
         return load_settings(ComparisonSettings, ROOT / settings.base, changes)
+
+    @property
+    def measured(self) -> dict[str, str]:
+        """What scores are of."""
+        settings = self.settings
+        names = ("folder", "documents", "test", "validation", "precision")
+        return {name: str(getattr(settings, name)) for name in names}
+
+    def require_own_runs(self) -> None:
+        """Refuse settings that cannot be, and runs of the working folder that were made with others.
+
+        Raises:
+            OutputError: a run has other settings.
+            SettingsError: a setting is not valid.
+        """
+        for row in self.settings.rows:
+            for seed in range(self.settings.seeds):
+                recipe = self.recipe(row, seed)
+                if (path := recipe.folder / CONFIG_FILE).is_file():
+                    check_same_settings(path, as_values(recipe))
 
     def trained(self, row: str, seed: int) -> DocumentEncoder:
         """The model of a run, trained unless it is there."""
         recipe = self.recipe(row, seed)
         folder = recipe.folder / "model"
         if not (recipe.folder / "results.json").is_file():
-            folder = train_comparison(recipe, resume=(recipe.folder / "config.yaml").is_file(), show_progress=False)
+            folder = train_comparison(recipe, resume=(recipe.folder / CONFIG_FILE).is_file(), show_progress=False)
         return DocumentEncoder.from_pretrained(folder)
 
     def untrained(self) -> DocumentEncoder:
@@ -150,16 +196,24 @@ class Study:
         print(TFIDF, found[TFIDF], flush=True)
         for row in self.settings.rows:
             for seed in range(self.settings.seeds):
-                path = self.work / row.replace(" ", "_") / str(seed) / "scores.json"
-                if not path.is_file():
-                    write_text(path, json.dumps(numbers(self.scores(row, seed))))
-                found.setdefault(row, []).append(json.loads(path.read_text()))
+                path = self.work / folder_name(row) / str(seed) / "scores.json"
+                kept = json.loads(path.read_text()) if path.is_file() else {}
+                # Other pairs, or documents read in another precision, are measured again.
+                if not kept or kept.pop("measured", self.measured) != self.measured:
+                    kept = numbers(self.scores(row, seed))
+                    write_text(path, json.dumps({**kept, "measured": self.measured}))
+                found.setdefault(row, []).append(kept)
                 print(row, seed, found[row][-1], flush=True)
         mean = self.untrained()
         comparison = self.ready(mean)
         found[UNTRAINED] = [numbers(comparison.score(comparison.similarities(mean)).test)]
         print(UNTRAINED, found[UNTRAINED], flush=True)
         return {row: found[row] for row in (TFIDF, UNTRAINED, *self.settings.rows)}
+
+
+def folder_name(row: str) -> str:
+    """The folder of a row's runs."""
+    return row.replace(" ", "_")
 
 
 def numbers(scores: PairScores) -> dict[str, float]:
@@ -220,9 +274,12 @@ def run_study(
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
     parser.add_argument("changes", nargs="*", metavar="key=value", help="settings to change")
     options = parser.parse_args()
-    settings = load_settings(StudySettings, options.config, options.changes)
-    study = Study(settings, options.work, options.data)
-    table = study.table()
+    try:
+        settings = load_settings(StudySettings, options.config, options.changes)
+        study = Study(settings, options.work, options.data)
+        table = study.table()
+    except GraphdocError as error:
+        parser.exit(2, f"{parser.prog}: {one_line(str(error))}\n")
     figure = RESULTS / f"{name}.png"
     plot(table, figure)
     changes = " ".join(f"'{change}'" for change in options.changes)

@@ -84,6 +84,7 @@ def test_a_study_is_run_once_and_written(
     backbone_folder: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     studies = benchmark("studies")
     module = benchmark("section_shuffling")
@@ -112,5 +113,51 @@ def test_a_study_is_run_once_and_written(
     # The order of sections is nothing to a mean.
     assert changes[0] < 1e-3
     monkeypatch.setattr(studies, "train_comparison", None)
+    # Other settings of the recipe are another study, and other pairs are measured anew.
+    monkeypatch.setattr(sys, "argv", [*command[:-1], f"settings={json.dumps([*own, 'loss.temperature=0.3'])}"])
+    with pytest.raises(SystemExit, match="2"):
+        module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
+    line = capsys.readouterr().err
+    assert "holds a run with loss.temperature=0.1, not 0.3; resume it with the settings it has, or choose" in line
+    monkeypatch.setattr(sys, "argv", [*command, "test=pairs_dev.tsv"])
+    module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
+    kept = tmp_path / "work" / "natural_positions" / "0" / "scores.json"
+    assert json.loads(kept.read_text())["measured"]["test"] == "pairs_dev.tsv"
+    monkeypatch.setattr(sys, "argv", command)
     module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
     assert (tmp_path / "section_shuffling.md").read_text() == first
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("seed=2", "seed is unknown; did you mean seeds?"),
+        ("seeds=0", "seeds=0 must be at least 1"),
+        ("rows={}", "rows holds no row; name one at least"),
+        ("rows={a b: [], a_b: []}", "rows 'a b' and 'a_b' would share a folder"),
+        ("rows={../a: []}", "row '../a' cannot name the folder of its runs"),
+        ("rows={a: [], b: [sections.nmber=1]}", "sections.nmber is unknown; did you mean sections.number?"),
+        ("precision=int8", "precision='int8' is unknown; use one of float32"),
+        ("documents=none.jsonl", "none.jsonl: there is no such file; check --data, folder and documents"),
+        ("base=none.yaml", "none.yaml cannot be read"),
+    ],
+)
+def test_mistakes_are_told_in_a_line_before_the_long_work(
+    benchmark: Callable[[str], ModuleType],
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    change: str,
+    message: str,
+) -> None:
+    module = benchmark("ablation")
+    words = ["--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl", change]
+    monkeypatch.setattr(sys, "argv", ["ablation.py", *words])
+    monkeypatch.setattr(benchmark("studies"), "train_comparison", None)
+    with pytest.raises(SystemExit, match="2"):
+        module.run_study("ablation", module.__doc__, module.plot)
+    out, err = capsys.readouterr()
+    assert (out, len(err.splitlines())) == ("", 1)
+    assert message in err
+    assert not (tmp_path / "work").exists()

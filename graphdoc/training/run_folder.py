@@ -85,7 +85,7 @@ def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any],
             raise OutputError(
                 f"{folder} holds a run already; go on with it by --resume, remove it, or choose another output"
             )
-        _check_same(path, config)
+        check_same_settings(path, config)
         _check_same_data(folder, record)
     elif folder.exists() and (not folder.is_dir() or any(entry.name != "log.jsonl" for entry in folder.iterdir())):
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
@@ -93,7 +93,16 @@ def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any],
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 
 
-def _check_same(path: Path, config: Mapping[str, Any]) -> None:
+def check_same_settings(path: Path, config: Mapping[str, Any]) -> None:
+    """Refuse the settings of another run.
+
+    Args:
+        path: the settings that a run was begun with.
+        config: all settings of the run that is to go on, or to be there already.
+
+    Raises:
+        OutputError: they differ in what decides about the model, or cannot be read.
+    """
     try:
         before = yaml.safe_load(path.read_text(encoding="utf-8"))
         assert isinstance(before, dict)
