@@ -31,7 +31,7 @@ def test_ids_are_those_of_documents(tmp_path: Path) -> None:
     documents = [Document.from_mapping({"id": id, "text": "Rice."}).id for id in given]
     assert list(read_pair_file(written(tmp_path / "pairs.tsv", "\t".join((*given[:2], "1"))))) == [(*documents[:2], 1)]
     assert list(read_link_file(written(tmp_path / "links.tsv", "\t".join(given[1:])))) == [(*documents[1:], 1)]
-    with pytest.raises(DocumentError, match="links.tsv:1: a link is expected as two ids"):
+    with pytest.raises(DocumentError, match=r"links.tsv:1: a link is expected as two ids"):
         read_link_file(written(tmp_path / "links.tsv", "a\t \n"))
 
 
