@@ -32,7 +32,7 @@ from graphdoc.readers.left_out_sections import LeftOutSections
 from graphdoc.segmentation import SegmentedDocument
 from graphdoc.training.comparison import train_comparison
 from graphdoc.training.comparison_settings import ComparisonSettings
-from graphdoc.training.configuration import as_values, load_settings
+from graphdoc.training.configuration import load_settings
 from graphdoc.training.run_folder import CONFIG_FILE, check_same_settings
 
 METRICS = ("auc", "average_precision", "f1", "accuracy")
@@ -138,7 +138,7 @@ class Study:
             for seed in range(self.settings.seeds):
                 recipe = self.recipe(row, seed)
                 if (path := recipe.folder / CONFIG_FILE).is_file():
-                    check_same_settings(path, as_values(recipe))
+                    check_same_settings(path, recipe)
 
     def trained(self, row: str, seed: int) -> DocumentEncoder:
         """The model of a run, trained unless it is there."""

@@ -65,6 +65,22 @@ def as_values(settings: Any) -> dict[str, Any]:
     return values
 
 
+def default_values(settings: Any) -> dict[str, Any]:
+    """What settings of this kind are where nothing is given, as plain values; those that must be given are left out."""
+    values: dict[str, Any] = {}
+    for entry in dataclasses.fields(settings):
+        given = getattr(settings, entry.name)
+        if entry.default is not dataclasses.MISSING:
+            values[entry.name] = entry.default
+        elif entry.default_factory is not dataclasses.MISSING:
+            values[entry.name] = entry.default_factory()
+        elif dataclasses.is_dataclass(given):
+            values[entry.name] = default_values(given)
+    return {
+        name: as_values(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()
+    }
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         values = yaml.load(path.read_text(encoding="utf-8"), _Loader)

@@ -16,7 +16,6 @@ from ..encoder import DocumentEncoder
 from ..processes import Processes
 from .cached_step import CachedStep
 from .checkpointing import RunCheckpoints
-from .configuration import as_values
 from .moving_average import MovingAverage
 from .objectives import Objective
 from .run_folder import CURVE_FILE, MODEL_FOLDER, git_revision, open_run, read_results, versions, write_results
@@ -130,7 +129,7 @@ class TrainingRun:
         settings, training, model = self.settings, self.settings.training, self.encoder.model
         folder, record = settings.folder, self._record()
         results: dict[str, Any] = {}
-        self.processes.run_first(lambda: open_run(folder, as_values(settings), record, resume=resume))
+        self.processes.run_first(lambda: open_run(folder, settings, record, resume=resume))
         checkpoints = RunCheckpoints(
             folder,
             model,

@@ -15,6 +15,7 @@ import yaml
 from ..errors import OutputError
 from ..files import write_text
 from ..version import __version__
+from .configuration import as_values, default_values
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
 MODEL_FOLDER, CURVE_FILE = "model", "curve.png"
@@ -67,12 +68,12 @@ def versions() -> dict[str, str]:
     return found
 
 
-def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any], *, resume: bool) -> None:
+def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: bool) -> None:
     """Make the folder of a run, or check that a run can go on in it.
 
     Args:
         folder: the folder.
-        config: all settings of the run.
+        settings: the settings of the run.
         record: with what it is made: versions, seed, processes.
         resume: whether a run that was begun in the folder is to go on.
 
@@ -85,20 +86,22 @@ def open_run(folder: Path, config: Mapping[str, Any], record: Mapping[str, Any],
             raise OutputError(
                 f"{folder} holds a run already; go on with it by --resume, remove it, or choose another output"
             )
-        check_same_settings(path, config)
+        check_same_settings(path, settings)
         _check_same_data(folder, record)
     elif folder.exists() and (not folder.is_dir() or any(entry.name != "log.jsonl" for entry in folder.iterdir())):
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
-    write_text(path, yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True))
+    write_text(path, yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True))
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 
 
-def check_same_settings(path: Path, config: Mapping[str, Any]) -> None:
+def check_same_settings(path: Path, settings: Any) -> None:
     """Refuse the settings of another run.
+
+    A setting that the version of the package did not have yet with which the run was begun was at its default.
 
     Args:
         path: the settings that a run was begun with.
-        config: all settings of the run that is to go on, or to be there already.
+        settings: the settings of the run that is to go on, or to be there already.
 
     Raises:
         OutputError: they differ in what decides about the model, or cannot be read.
@@ -108,7 +111,8 @@ def check_same_settings(path: Path, config: Mapping[str, Any]) -> None:
         assert isinstance(before, dict)
     except (OSError, ValueError, yaml.YAMLError, AssertionError) as error:
         raise OutputError(f"{path} cannot be read, so the run cannot go on; choose another output") from error
-    old, new = dict(_leaves(before)), dict(_leaves(config))
+    old, new = dict(_leaves(before)), dict(_leaves(as_values(settings)))
+    old = {key: value for key, value in _leaves(default_values(settings)) if key in new} | old
     for key in sorted({*old, *new}):
         if key not in _FREE and old.get(key) != new.get(key):
             name = ".".join(key)

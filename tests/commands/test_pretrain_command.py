@@ -313,6 +313,21 @@ class TestResuming:
         assert pretrain("training.max_steps=1").status == 0
         assert message in refused("training.max_steps=1", change, "--resume")
 
+    def test_a_run_of_an_older_version_goes_on(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        """A setting that was not there yet was at its default."""
+        assert pretrain("training.max_steps=1").status == 0
+        path = tmp_path / "run" / "config.yaml"
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        del config["model"]["begin"], config["training"]["clip"], config["corpus"]["leave_out_splits"]
+        path.write_text(yaml.safe_dump(config), encoding="utf-8")
+        assert "run holds a run with training.clip=1.0, not 2.0" in refused(
+            "training.max_steps=1", "training.clip=2.0", "--resume"
+        )
+        assert pretrain("training.max_steps=1", "--resume").status == 0
+        assert yaml.safe_load(path.read_text(encoding="utf-8"))["training"]["clip"] == 1.0
+
     def test_a_run_goes_on_where_it_was(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
         options = ("evaluation.held_out=0.3", "training.save_steps=1", "training.keep_checkpoints=9")
         assert pretrain(*options).status == 0
