@@ -76,9 +76,7 @@ def default_values(settings: Any) -> dict[str, Any]:
             values[entry.name] = entry.default_factory()
         elif dataclasses.is_dataclass(given):
             values[entry.name] = default_values(given)
-    return {
-        name: as_values(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()
-    }
+    return {name: as_values(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:
