@@ -45,7 +45,9 @@ def passages_of(
     found = []
     for one in segmented:
         start, count = place.get(one.document.id, (0, 0))
-        if count != len(one.passages):
+        # What was made with a higher limit serves lower ones.
+        wanted = len(one.passages)
+        if count < wanted or (count > wanted and wanted != encoder.model.config.max_passages):
             raise OutputError(f"{path} holds other passages of {one.document.id!r}, or none; remove it")
-        found.append(replace(one, passage_vectors=rows[start : start + count].astype(np.float32)))
+        found.append(replace(one, passage_vectors=rows[start : start + wanted].astype(np.float32)))
     return found

@@ -66,7 +66,7 @@ def as_values(settings: Any) -> dict[str, Any]:
 
 
 def default_values(settings: Any) -> dict[str, Any]:
-    """What settings of this kind are where nothing is given, as plain values; those that must be given are left out."""
+    """What settings of this kind are where nothing is given, as plain values, without those that must be given."""
     values: dict[str, Any] = {}
     for entry in dataclasses.fields(settings):
         given = getattr(settings, entry.name)
