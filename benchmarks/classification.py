@@ -41,7 +41,7 @@ PASSAGES = 24
 GRAPH, PRETRAINED = "graph", "graph, pretrained by contrast"
 ARCHITECTURE = [
     "model.settings.projection_size=512", "model.settings.normalize_passages=false",
-    "model.settings.graph_kind=section", "model.settings.graph_layers=1",
+    "model.settings.graph_kind=section", "model.settings.graph_layers=1", "model.settings.readout=document_node",
 ]  # fmt: skip
 HEAD = ["training.learning_rate=1e-3", "labels.dropout=0.3", "labels.label_smoothing=0.1"]
 ROWS: dict[str, list[str]] = {
