@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from .classification import (
     require_shared_classes,
 )
 from .labels import LabelledDocuments, ReadyDocument
-from .ready_documents import ready_documents
+from .ready_documents import MadeReady
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class ExplainedMistake:
         }
 
 
-class ClassificationEvaluation:
+class ClassificationEvaluation(MadeReady):
     """Labelled documents that models with a head are measured on, always in the same way.
 
     A trainer calls it with the encoder every so many steps and logs what it gives: ``evaluation(encoder)``. The model
@@ -111,8 +110,8 @@ class ClassificationEvaluation:
     ) -> None:
         self.labelled = LabelledDocuments.of(documents, multi_label=multi_label, separator=separator)
         self.multi_label, self.threshold, self.dtype = multi_label, threshold, dtype
-        self._documents: Sequence[ReadyDocument] = self.labelled.documents
-        if not self._documents:
+        self.documents: Sequence[ReadyDocument] = self.labelled.documents
+        if not self.documents:
             without, several = len(self.labelled.without_label), len(self.labelled.with_several)
             raise EvaluationError(
                 f"no document to be measured has {'labels' if multi_label else 'one label'} ({without:,} have none, "
@@ -133,28 +132,6 @@ class ClassificationEvaluation:
         predictions = self.predict(encoder, show_progress=False)
         loss = self._loss(predictions, classes_of(encoder))
         return {**self.score(predictions).metrics(), **({} if loss is None else {"loss": loss})}
-
-    def segmented(
-        self,
-        encoder: DocumentEncoder,
-        *,
-        encoded: bool = False,
-        totals: CoverageTotals | None = None,
-        show_progress: bool | None = False,
-    ) -> ClassificationEvaluation:
-        """The same evaluation with documents made ready once, for encoders that are measured many times.
-
-        Args:
-            encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
-            encoded: also encode the passages, where all of those have this passage encoder.
-            totals: where coverage is added up.
-            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
-        """
-        result = copy.copy(self)
-        result._documents = ready_documents(
-            encoder, self._documents, encoded=encoded, dtype=self.dtype, totals=totals, show_progress=show_progress
-        )
-        return result
 
     def predict(
         self,
@@ -185,7 +162,7 @@ class ClassificationEvaluation:
         return list(
             stream_predictions(
                 encoder,
-                self._documents,
+                self.documents,
                 threshold=self.threshold,
                 explain=False,
                 dtype=self.dtype,
@@ -233,7 +210,7 @@ class ClassificationEvaluation:
                 labels[mistake.row],
                 explain(
                     encoder,
-                    self._documents[mistake.row],
+                    self.documents[mistake.row],
                     list(dict.fromkeys([mistake.label, *(name for name in labels[mistake.row] if name in known)])),
                     threshold=self.threshold,
                     dtype=self.dtype,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,7 @@ from .clustering import ClusteringScores, cluster, require_labels
 from .labels import ReadyDocument, label_of, plain_document, require_known
 from .linear_probe import ProbeScores, linear_probe
 from .pairs import pair_auc, require_ids
-from .ready_documents import ready_documents
+from .ready_documents import MadeReady
 
 Vectors = npt.NDArray[np.float32]
 
@@ -81,7 +80,7 @@ class EvaluationScores:
         return result
 
 
-class ClusterEvaluation:
+class ClusterEvaluation(MadeReady):
     """Labelled documents that encoders are measured on, always in the same way.
 
     A trainer calls it with the encoder every so many steps and logs what it gives: ``evaluation(encoder)``. The model
@@ -133,15 +132,15 @@ class ClusterEvaluation:
         if probe:
             require_known(self.test_labels, self.train_labels)
         self.seeds, self.probe, self.pairs, self.normalize, self.dtype = tuple(seeds), probe, pairs, normalize, dtype
-        self._documents = [document for part in labelled for document, _ in part]
+        self.documents = [document for part in labelled for document, _ in part]
         known = {plain_document(document).id: document for document in (*others, *train, *test)}
         require_ids(pairs, known)
         # Labelled documents are encoded anyway; of the rest only those that pairs ask for.
-        self._rows = {plain_document(document).id: row for row, document in enumerate(self._documents)}
+        self._rows = {plain_document(document).id: row for row, document in enumerate(self.documents)}
         for id in dict.fromkeys(id for pair in pairs for id in (pair.a, pair.b)):
             if id not in self._rows:
-                self._rows[id] = len(self._documents)
-                self._documents.append(known[id])
+                self._rows[id] = len(self.documents)
+                self.documents.append(known[id])
 
     def __call__(self, encoder: DocumentEncoder) -> dict[str, float]:
         """Measure an encoder.
@@ -154,28 +153,6 @@ class ClusterEvaluation:
             with pairs ``pair_auc``.
         """
         return self.score(self.encode(encoder, show_progress=False)).metrics()
-
-    def segmented(
-        self,
-        encoder: DocumentEncoder,
-        *,
-        encoded: bool = False,
-        totals: CoverageTotals | None = None,
-        show_progress: bool | None = False,
-    ) -> ClusterEvaluation:
-        """The same evaluation with documents made ready once, for encoders that are measured many times.
-
-        Args:
-            encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
-            encoded: also encode the passages, where all of those have this passage encoder.
-            totals: where coverage is added up.
-            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
-        """
-        result = copy.copy(self)
-        result._documents = ready_documents(
-            encoder, self._documents, encoded=encoded, dtype=self.dtype, totals=totals, show_progress=show_progress
-        )
-        return result
 
     def normalizes(self, encoder: DocumentEncoder) -> bool:
         """Whether the vectors of an encoder are brought to unit length."""
@@ -196,7 +173,7 @@ class ClusterEvaluation:
         """
         # While a model is trained, what its documents leave out would be told again with every evaluation.
         totals = CoverageTotals() if totals is None else totals
-        stream = encoder.stream(self._documents, dtype=self.dtype, totals=totals, show_progress=show_progress)
+        stream = encoder.stream(self.documents, dtype=self.dtype, totals=totals, show_progress=show_progress)
         vectors = np.concatenate([vector.numpy() for _, vector in stream])
         if self.normalizes(encoder):
             vectors = unit_length(vectors)

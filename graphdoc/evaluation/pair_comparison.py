@@ -20,7 +20,7 @@ from ..similarity.cosine import row_cosines
 from .labels import ReadyDocument, plain_document
 from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, score_pairs
 from .pairs import documents_of_pairs, require_both_labels
-from .ready_documents import ready_documents
+from .ready_documents import MadeReady
 from .tfidf import tfidf_similarities
 
 Floats = npt.NDArray[np.float64]
@@ -95,7 +95,7 @@ class ComparisonScores:
         return {f"pair_{name}": value for name, value in self.test.values.items() if value is not None}
 
 
-class PairComparison:
+class PairComparison(MadeReady):
     """Pairs of documents that encoders are measured on, always in the same way; every document is encoded once.
 
     Pairs are compared by cosine. Those whose similarity reaches a threshold are taken for similar. The threshold is
@@ -195,28 +195,6 @@ class PairComparison:
         plain = copy.copy(self)
         plain.resamples = 0
         return plain.score(self.similarities(encoder, show_progress=False)).metrics()
-
-    def segmented(
-        self,
-        encoder: DocumentEncoder,
-        *,
-        encoded: bool = False,
-        totals: CoverageTotals | None = None,
-        show_progress: bool | None = False,
-    ) -> PairComparison:
-        """The same evaluation with documents made ready once, for encoders that are measured many times.
-
-        Args:
-            encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
-            encoded: also encode the passages, where all of those have this passage encoder.
-            totals: where coverage is added up.
-            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
-        """
-        result = copy.copy(self)
-        result.documents = ready_documents(
-            encoder, self.documents, encoded=encoded, dtype=self.dtype, totals=totals, show_progress=show_progress
-        )
-        return result
 
     def similarities(
         self, encoder: DocumentEncoder, *, totals: CoverageTotals | None = None, show_progress: bool | None = None
