@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+import yaml
 
 from graphdoc.cli import main, parse
 from graphdoc.training.classification_settings import ClassificationSettings
@@ -163,6 +164,8 @@ def test_pages_use_known_kinds_of_blocks() -> None:
     for page in PAGES:
         for block in blocks_of(page)[0]:
             assert block.language in LANGUAGES, f"{page.name}:{block.line}: unknown kind of block {block.language!r}"
+            if block.language == "yaml":
+                assert yaml.safe_load(block.text)
 
 
 @each_page
