@@ -230,10 +230,12 @@ def main() -> None:
     )  # fmt: skip
     options = parser.parse_args()
     benches = [Bench(name, options.work, options.data) for name in options.data_sets]
+    all_sets = options.data_sets == list(DATA_SETS)
+    chosen = "" if all_sets else f" --data-sets {' '.join(options.data_sets)}"
     lines = [
         "# Classification of whole documents",
         "",
-        "`python benchmarks/classification.py`",
+        f"`python benchmarks/classification.py{chosen}`",
         "",
         describe_machine(),
         "",

@@ -34,7 +34,7 @@ from graphdoc.training.pretraining_settings import PretrainingSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-LANGUAGES = {"python", "console", "sh", "text", "json", ""}
+LANGUAGES = {"python", "console", "sh", "text", "json", "yaml", ""}
 LEFT_OUT = "..."
 
 _DECIMAL = re.compile(r"(\d+\.\d+)")
