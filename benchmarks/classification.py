@@ -41,17 +41,20 @@ PASSAGES = 24
 GRAPH, PRETRAINED = "graph", "graph, pretrained by contrast"
 ARCHITECTURE = [
     "model.settings.projection_size=512", "model.settings.normalize_passages=false",
-    "model.settings.graph_kind=section", "model.settings.graph_layers=1", "model.settings.readout=document_node",
+    "model.settings.graph_kind=section", "model.settings.graph_layers=1", "model.settings.graph_heads=2",
+    "model.settings.readout=document_node",
 ]  # fmt: skip
 HEAD = ["training.learning_rate=1e-3", "labels.dropout=0.3", "labels.label_smoothing=0.1"]
 ROWS: dict[str, list[str]] = {
     "mean of passages": [
         "model.settings.graph_layers=0", "model.settings.readout=mean", "model.settings.projection_size=null",
+        "model.settings.normalize_passages=true", "model.settings.graph_kind=section", "model.settings.graph_heads=2",
         "training.learning_rate=2e-2",
     ],
     "attention readout": [
         "model.settings.graph_layers=0", "model.settings.readout=attention", "model.settings.projection_size=512",
-        "model.settings.normalize_passages=false", "training.learning_rate=2e-3",
+        "model.settings.normalize_passages=false", "model.settings.graph_kind=section", "model.settings.graph_heads=2",
+        "training.learning_rate=2e-3",
     ],
     GRAPH: [*ARCHITECTURE, *HEAD],
     PRETRAINED: ["model.settings={}", *HEAD],
