@@ -153,3 +153,12 @@ def test_sections_are_limited_to_their_beginnings(
             expected.append(row)
         assert kept == expected
         assert limited.chunk_ids[limited.section_ids == section].tolist() == list(range(len(kept)))
+
+
+def test_a_section_may_have_just_as_many_tokens_as_the_limit() -> None:
+    tokens = np.array([10, 10, 10, 40, 5])
+    split = DocumentSections(2).split(np.array([0, 0, 0, 1, 1]))
+    assert split.limited(tokens, 20).order.tolist() == [0, 1, 3]
+    assert split.limited(tokens, 19).order.tolist() == [0, 3]
+    assert split.limited(tokens, 45).order.tolist() == [0, 1, 2, 3, 4]
+    assert split.limited(tokens, 44).order.tolist() == [0, 1, 2, 3]
