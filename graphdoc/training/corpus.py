@@ -37,7 +37,7 @@ __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "graphdoc corpus"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 # What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
 # machines share, there is no telling whether another one is still at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60

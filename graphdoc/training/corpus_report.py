@@ -24,7 +24,7 @@ class CorpusReport:
         documents: documents read.
         kept: documents to train on.
         too_short: documents skipped because they have fewer passages than ``least_passages``.
-        of_other_splits: documents left out by their field ``split`` (``leave_out_splits``).
+        splits_left_out: number of documents left out by their field ``split`` (``leave_out_splits``), by split.
         duplicates: documents left out because an earlier one has exactly their text.
         sections_left_out: number of sections left out by heading (``leave_out_sections``).
         errors: documents, rows and files that could not be read.
@@ -37,7 +37,7 @@ class CorpusReport:
     documents: int = 0
     kept: int = 0
     too_short: int = 0
-    of_other_splits: int = 0
+    splits_left_out: dict[str, int] = field(default_factory=dict)
     duplicates: int = 0
     sections_left_out: dict[str, int] = field(default_factory=dict)
     errors: int = 0
@@ -98,8 +98,10 @@ class CorpusReport:
         ]
         if self.too_short:
             parts.append(f"skipped {self.too_short:,} that have too few passages")
-        if self.of_other_splits:
-            parts.append(f"left out {self.of_other_splits:,} by their split")
+        if self.splits_left_out:
+            # Parts that do not occur are named too: a misspelt one would be trained on unnoticed.
+            counts = ", ".join(f"{count:,} {split}" for split, count in self.splits_left_out.items())
+            parts.append(f"left out {sum(self.splits_left_out.values()):,} by their split ({counts})")
         if self.duplicates:
             parts.append(f"left out {self.duplicates:,} exact copies")
         if self.sections_left_out:

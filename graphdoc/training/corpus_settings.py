@@ -31,7 +31,8 @@ class CorpusSettings:
         on_error: whether what cannot be read stops the preparation, or is skipped, counted and named.
         max_passages: passages of one document that are kept, the first in reading order; the rest is counted.
         least_passages: documents of fewer passages are skipped and counted; sub-documents need 2.
-        leave_out_splits: documents are left out whose field ``split`` is one of these, such as ``test``.
+        leave_out_splits: documents are left out whose field ``split`` is one of these, such as ``test``; capitals
+            do not matter.
         leave_out_sections: headings of sections that are taken out of all documents, such as ``Abstract``.
         deduplicate: leave out documents whose text is exactly that of an earlier one.
         streaming: read the documents anew in every epoch instead of storing their tokens.

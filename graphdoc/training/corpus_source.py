@@ -53,6 +53,8 @@ class CorpusSource:
         settings, reading, seen = self._settings, ReadingReport(), SeenIds()
         sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
         report.sections_left_out = sections.counts
+        unwanted = {split.casefold(): split for split in settings.leave_out_splits}
+        report.splits_left_out = dict.fromkeys(unwanted.values(), 0)
         found = read_documents(
             settings.sources if self._rows is None else _watched(self._rows, settings.name),
             columns=settings.columns,
@@ -67,8 +69,8 @@ class CorpusSource:
                 report.documents += 1
                 if reading.skipped or reading.ignored:
                     report.take_errors(reading)
-                if split_of(document) in settings.leave_out_splits:
-                    report.of_other_splits += 1
+                if (split := unwanted.get((split_of(document) or "").casefold())) is not None:
+                    report.splits_left_out[split] += 1
                     continue
                 if settings.label_from == "folder":
                     document = labelled_by_folder(document)

@@ -129,10 +129,10 @@ class TestContent:
         source = tmp_path / "parts.jsonl"
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
         settings = CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1)
-        corpus = prepare_corpus(replace(settings, leave_out_splits=["dev", "test"]), segmenter)
+        corpus = prepare_corpus(replace(settings, leave_out_splits=["Dev", "tset", "test"]), segmenter)
         assert ids_of(corpus) == ["0", "3", "6"]
-        assert corpus.report.of_other_splits == 6
-        assert "left out 6 by their split" in corpus.report.summary()
+        assert corpus.report.splits_left_out == {"Dev": 3, "tset": 0, "test": 3}
+        assert "left out 6 by their split (3 Dev, 0 tset, 3 test)" in corpus.report.summary()
         assert prepare_corpus(settings, segmenter).fingerprint != corpus.fingerprint
 
     def test_sections_are_left_out_by_their_headings(self, segmenter: Segmenter, tmp_path: Path) -> None:
