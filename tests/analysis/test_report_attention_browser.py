@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,9 @@ def test_the_switch_shows_attention_and_says_what_it_is(report: Report, payload:
     assert "of 480 pairs of passages" in report.text("#count")
     assert report.text("#scale-meaning").startswith("Attention of A to B, mean of 3 heads:")
     assert "every row adds up to 1" in report.text("#scale-meaning")
+    assert re.search(
+        rf"Spread evenly, every weight would be {1 / matrix.shape[1]:.2f}\d*\.$", report.text("#scale-meaning")
+    )
     assert "attention of A to B, mean of 3 heads" in report.page.get_attribute("#map", "aria-label")
     choose(report, "measure", "similarity")
     assert pixels(report) == before
@@ -91,6 +95,23 @@ def test_heads_and_directions_differ(report: Report, payload: dict[str, Any]) ->
     assert len(seen) == 7
     meaning = report.text("#scale-meaning")
     assert meaning.startswith("Attention of B to A, head 3:") and "every column adds up to 1" in meaning
+
+
+def test_weights_that_hardly_differ_are_called_so(browser: Any, tmp_path: Path, payload: dict[str, Any]) -> None:
+    attention = {**payload["attention"]}
+    for direction in ("a_to_b", "b_to_a"):
+        drawn = np.random.default_rng(1).uniform(1, 1.05, np.shape(attention[direction]))
+        attention[direction] = (drawn / drawn.sum(-1, keepdims=True)).tolist()
+    report = Report(browser, write_report({**payload, "attention": attention}, tmp_path / "even.html"))
+    try:
+        report.show_passages()
+        choose(report, "measure", "attention")
+        for value, even in (("to_b", 1 / 20), ("to_a", 1 / 24)):
+            choose(report, "direction", value)
+            told = re.search(r"every weight would be ([\d.]+): these are nearly even", report.text("#scale-meaning"))
+            assert told and float(told[1]) == pytest.approx(even, abs=6e-5)
+    finally:
+        report.close()
 
 
 def test_what_was_chosen_survives_other_levels(report: Report, payload: dict[str, Any]) -> None:
