@@ -27,14 +27,19 @@ class ChunkAttention(nn.Module):
     itself. Heads are those of Vaswani et al. 2017: each has its own share of the width, they are concatenated and
     mapped by an output matrix; d is the width of a head.
 
+    The paper's chunks are outputs of BERT, which have mean 0 and variance 1. On vectors of unit length, which encoders
+    of sentences give, scores stay near 0 and attention even; ``norm`` brings chunks to mean 0 and variance 1 first.
+
     Args:
         hidden_size: width of a chunk.
         heads: number of heads.
         dropout: dropout on attention weights in training.
+        norm: normalise every chunk before queries, keys and values are computed.
     """
 
-    def __init__(self, hidden_size: int, heads: int, dropout: float = 0.0) -> None:
+    def __init__(self, hidden_size: int, heads: int, dropout: float = 0.0, norm: bool = False) -> None:
         super().__init__()
+        self.norm = nn.LayerNorm(hidden_size, elementwise_affine=False) if norm else None
         self.heads = heads
         self.dropout = dropout
         self.scale = (hidden_size // heads) ** -0.5
@@ -45,6 +50,7 @@ class ChunkAttention(nn.Module):
 
     def queries_and_keys(self, chunks: Tensor) -> tuple[Tensor, Tensor]:
         """What chunks look for and what they are found by, each ``(chunks, heads, width)``."""
+        chunks = chunks if self.norm is None else self.norm(chunks)
         return self.by_head(self.query(chunks)), self.by_head(self.key(chunks))
 
     def by_head(self, vectors: Tensor) -> Tensor:
@@ -67,7 +73,7 @@ class ChunkAttention(nn.Module):
             ``(pairs, heads)``, which sum to 1 over the pairs of one that looks.
         """
         queries, keys = self.queries_and_keys(chunks)
-        values = self.by_head(self.value(chunks))
+        values = self.by_head(self.value(chunks if self.norm is None else self.norm(chunks)))
         rows, messages, pairs, weights = [], [], [], []
         for block in _blocks(layout):
             scores = torch.einsum("sqhw,skhw->shqk", queries[block.asking], keys[block.asked]) * self.scale

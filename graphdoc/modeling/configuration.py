@@ -40,7 +40,7 @@ _LEAST = {
     "max_passages": 1,
 }
 _MAY_BE_NONE = ("projection_size", "section_projection_size", "max_passages")
-_FLAGS = ("structural_embeddings", "normalize_passages", "trained", "multi_label")
+_FLAGS = ("structural_embeddings", "normalize_passages", "chunk_attention_norm", "trained", "multi_label")
 _DROPOUTS = ("attention_dropout", "classifier_dropout")
 
 
@@ -70,6 +70,8 @@ class DocumentConfig(PreTrainedConfig):
             ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
             ``sections`` (see :class:`~graphdoc.modeling.section_readout.SectionReadout`).
         chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
+        chunk_attention_norm: bring chunks to mean 0 and variance 1 before it (see
+            :class:`~graphdoc.modeling.chunk_attention.ChunkAttention`).
         section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
             or their ``mean``.
         section_lstm_size: width of each direction of the LSTM.
@@ -108,6 +110,7 @@ class DocumentConfig(PreTrainedConfig):
     attention_dropout: float = 0.0
     readout: ReadoutKind = "document_node"
     chunk_attention_heads: int = 4
+    chunk_attention_norm: bool = False
     section_aggregation: SectionAggregation = "lstm"
     section_lstm_size: int = 256
     section_projection_size: int | None = 256
@@ -177,6 +180,8 @@ class DocumentConfig(PreTrainedConfig):
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.readout == "sections":
             keys += ["chunk_attention_heads", "section_aggregation", "section_lstm_size", "section_projection_size"]
+        if self.readout == "sections" and self.chunk_attention_norm:
+            keys.append("chunk_attention_norm")
         return {key: getattr(self, key) for key in keys}
 
     @property

@@ -14,8 +14,9 @@ from .section_readout import SectionReadout
 def section_terms(readout: SectionReadout, states: Tensor, output: DocumentOutput) -> Tensor:
     """Carry sums over passages through the readout of a document that is not split.
 
-    What multiplies a part is held at the value it has for the whole: the weights of chunkwise attention, the gates of
-    the LSTM, the ratios tanh(x) / x of its cells, and the length that the vector is divided by. Biases are shared
+    What multiplies a part is held at the value it has for the whole: the weights of chunkwise attention, the spread
+    that chunks are divided by before it, the gates of the LSTM, the ratios tanh(x) / x of its cells, and the length
+    that the vector is divided by. Biases are shared
     equally. With these held still the readout is linear, so that the terms add up to the document vector.
 
     Args:
@@ -34,8 +35,10 @@ def section_terms(readout: SectionReadout, states: Tensor, output: DocumentOutpu
         raise ValueError(f"terms are computed for a document that is one section, not {len(output.sections)}")
     whole, share = output.passages, 1.0 / len(output.passages)
     if readout.attention is not None:
-        whole = whole + _attend(readout.attention, whole[None], output, 1.0)[0]
-        states = states + _attend(readout.attention, states, output, share)
+        added = [
+            _attend(readout.attention, parts, whole, output, one) for parts, one in ((whole[None], 1), (states, share))
+        ]
+        whole, states = whole + added[0][0], states + added[1]
     if readout.lstm is None:
         whole, parts = whole.mean(dim=0), states.mean(dim=1)
     else:
@@ -52,8 +55,11 @@ def _linear(layer: nn.Linear, parts: Tensor, share: float) -> Tensor:
     return parts @ layer.weight.T + layer.bias * share
 
 
-def _attend(attention: ChunkAttention, states: Tensor, output: DocumentOutput, share: float) -> Tensor:
+def _attend(attention: ChunkAttention, states: Tensor, whole: Tensor, output: DocumentOutput, share: float) -> Tensor:
     """Chunkwise attention with its weights held still, a linear map of ``(origins, passages, node size)``."""
+    if attention.norm is not None:
+        spread = torch.sqrt(whole.var(dim=-1, correction=0) + attention.norm.eps)
+        states = (states - states.mean(dim=-1, keepdim=True)) / spread[:, None]
     assert output.chunk_pairs is not None and output.chunk_attention is not None
     count = states.shape[1]
     source, target = output.chunk_pairs

@@ -48,14 +48,15 @@ class SectionReadout(nn.Module):
     vector of its only section.
 
     Args:
-        config: ``chunk_attention_heads`` (0 for none), ``section_aggregation`` (``lstm``, or the ``mean`` of the
-            chunks), ``section_lstm_size`` and ``section_projection_size`` (None for none).
+        config: ``chunk_attention_heads`` (0 for none), ``chunk_attention_norm``, ``section_aggregation`` (``lstm``, or
+            the ``mean`` of the chunks), ``section_lstm_size`` and ``section_projection_size`` (None for none).
     """
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__()
         heads, size = config.chunk_attention_heads, config.node_size
-        self.attention = ChunkAttention(size, heads, config.attention_dropout) if heads else None
+        dropout, norm = config.attention_dropout, config.chunk_attention_norm
+        self.attention = ChunkAttention(size, heads, dropout, norm) if heads else None
         self.lstm = None
         if config.section_aggregation == "lstm":
             self.lstm = nn.LSTM(size, config.section_lstm_size, bidirectional=True)

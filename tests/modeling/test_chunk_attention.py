@@ -17,9 +17,9 @@ from graphdoc.modeling.section_layout import SectionLayout
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
 
 
-def made(heads: int = 4, width: int = 16, dropout: float = 0.0) -> ChunkAttention:
+def made(heads: int = 4, width: int = 16, dropout: float = 0.0, norm: bool = False) -> ChunkAttention:
     """A layer with uneven weights."""
-    layer = ChunkAttention(width, heads, dropout)
+    layer = ChunkAttention(width, heads, dropout, norm)
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 0.6)
@@ -51,6 +51,20 @@ def test_the_equation_is_the_papers(heads: int) -> None:
         first, seen = first + len(ids), seen + len(by_pair)
     assert seen == len(found)
     assert float(weights.detach().std()) > 0.1
+
+
+def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
+    layer, plain = made(norm=True).double(), made().double()
+    assert layer.state_dict().keys() == plain.state_dict().keys()
+    ids, layout = [0, 0, 0, 1, 1, 2, 2], SectionLayout.of(batch_of([[0, 0, 0, 1, 1, 2, 2]]))
+    chunks = torch.nn.functional.normalize(torch.randn(7, 16, dtype=torch.float64), dim=-1)
+    rows = chunks.numpy()
+    normal = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    added, _, weights = run(layer, chunks, layout)
+    expected, _ = attention_by_hand(plain, normal, sections_of(ids))
+    np.testing.assert_allclose(added.detach().numpy(), expected, atol=1e-12)
+    # On vectors of unit length attention is nearly even without it.
+    assert float(weights.detach().std()) > 2 * float(run(plain, chunks, layout)[2].detach().std())
 
 
 def test_it_is_the_attention_of_torch() -> None:

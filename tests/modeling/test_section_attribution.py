@@ -18,6 +18,8 @@ VARIANTS: list[dict[str, Any]] = [
     {},
     {"chunk_attention_heads": 0},
     {"section_aggregation": "mean"},
+    {"chunk_attention_norm": True},
+    {"chunk_attention_norm": True, "section_aggregation": "mean"},
     {"chunk_attention_heads": 0, "section_aggregation": "mean", "section_projection_size": None},
     {"section_projection_size": None},
 ]
