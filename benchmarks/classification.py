@@ -229,7 +229,7 @@ def main() -> None:
     parser.add_argument("--data-sets", nargs="+", choices=list(DATA_SETS), default=list(DATA_SETS))
     parser.add_argument(
         "--trained", nargs=3, action="append", default=[], metavar=("DATA", "NAME", "FOLDER"),
-        help="also measure a model that was trained elsewhere",
+        help="also measure a model that was trained elsewhere; several of one name are seeds",
     )  # fmt: skip
     options = parser.parse_args()
     benches = [Bench(name, options.work, options.data) for name in options.data_sets]
@@ -254,7 +254,7 @@ def main() -> None:
                 print(bench.name, row, seed, table[row][-1], flush=True)
         for data, name, folder in options.trained:
             if data == bench.name:
-                table[name] = [bench.measured_elsewhere(Path(folder))]
+                table.setdefault(name, []).append(bench.measured_elsewhere(Path(folder)))
         lines += ["", f"## {bench.name}", ""]
         lines += [
             f"{len(bench.train):,} documents to train on, {len(bench.test):,} test documents, {bench.kind.seeds} "

@@ -99,7 +99,6 @@ class CorpusReport:
         if self.too_short:
             parts.append(f"skipped {self.too_short:,} that have too few passages")
         if self.splits_left_out:
-            # Parts that do not occur are named too: a misspelt one would be trained on unnoticed.
             counts = ", ".join(f"{count:,} {split}" for split, count in self.splits_left_out.items())
             parts.append(f"left out {sum(self.splits_left_out.values()):,} by their split ({counts})")
         if self.duplicates:

@@ -14,7 +14,7 @@ from ..readers.identities import SeenIds
 from ..readers.left_out_sections import LeftOutSections
 from .corpus_report import CorpusReport
 from .corpus_settings import CorpusSettings
-from .training_document import split_of, text_hash
+from .training_document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, split_of, text_hash
 
 
 class CorpusSource:
@@ -53,8 +53,7 @@ class CorpusSource:
         settings, reading, seen = self._settings, ReadingReport(), SeenIds()
         sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
         report.sections_left_out = sections.counts
-        unwanted = {split.casefold(): split for split in settings.leave_out_splits}
-        report.splits_left_out = dict.fromkeys(unwanted.values(), 0)
+        unwanted = {plain_split(split): split for split in settings.leave_out_splits}
         found = read_documents(
             settings.sources if self._rows is None else _watched(self._rows, settings.name),
             columns=settings.columns,
@@ -69,8 +68,8 @@ class CorpusSource:
                 report.documents += 1
                 if reading.skipped or reading.ignored:
                     report.take_errors(reading)
-                if (split := unwanted.get((split_of(document) or "").casefold())) is not None:
-                    report.splits_left_out[split] += 1
+                if (split := unwanted.get(plain_split(split_of(document) or ""))) is not None:
+                    report.splits_left_out[split] = report.splits_left_out.get(split, 0) + 1
                     continue
                 if settings.label_from == "folder":
                     document = labelled_by_folder(document)
@@ -79,6 +78,10 @@ class CorpusSource:
                     report.duplicates += 1
                     continue
                 yield group, document
+            # Recipes name the usual parts, whether there are any; another name that nothing has is a slip.
+            for name, split in unwanted.items():
+                if name not in (*VALIDATION_SPLITS, *TEST_SPLITS):
+                    report.splits_left_out.setdefault(split, 0)
         except _BrokenRows as error:
             if settings.on_error == "stop":
                 raise

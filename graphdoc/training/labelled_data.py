@@ -20,13 +20,11 @@ from .classification_settings import ClassificationSettings
 from .corpus_data import CorpusData
 from .labelled_batch import LabelledCollator
 from .training_batch import TrainingBatch
+from .training_document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split
 
 logger = logging.getLogger(__name__)
 
 Rows = npt.NDArray[np.int64]
-# What documents may say, in capitals or not, of the part that they are of.
-VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
-TRAIN_SPLITS = (None, "", "train", "training")
 # Documents that are measured at once.
 MEASURED_AT_ONCE = 64
 
@@ -200,7 +198,7 @@ class LabelledData(CorpusData):
     def _parts(self) -> tuple[Rows, Rows]:
         """Rows that are trained on, and rows that are measured."""
         settings = self._settings
-        splits = [split and split.strip().lower() for split in self._corpus.splits]
+        splits = [split and plain_split(split) for split in self._corpus.splits]
         usable = [row for row, names in enumerate(self._names) if names is not None]
         if not usable:
             raise DocumentError(

@@ -14,6 +14,9 @@ from ..sentences import replace_surrogates
 
 # Field of a document that names the part of the corpus that it belongs to.
 SPLIT = "split"
+# What it may say, in capitals or not.
+VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
+TRAIN_SPLITS = (None, "", "train", "training")
 
 Integers = npt.NDArray[np.int32]
 
@@ -103,6 +106,11 @@ def split_of(document: Document) -> str | None:
     """The part of a corpus that a document's field ``split`` names."""
     value = document.metadata.get(SPLIT)
     return None if value is None else str(value)
+
+
+def plain_split(name: str) -> str:
+    """The name of a part without what does not matter: capitals, and white space around it."""
+    return name.strip().lower()
 
 
 def text_hash(document: Document) -> int:

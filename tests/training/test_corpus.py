@@ -131,8 +131,10 @@ class TestContent:
         settings = CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1)
         corpus = prepare_corpus(replace(settings, leave_out_splits=["Dev", "tset", "test"]), segmenter)
         assert ids_of(corpus) == ["0", "3", "6"]
-        assert corpus.report.splits_left_out == {"Dev": 3, "tset": 0, "test": 3}
-        assert "left out 6 by their split (3 Dev, 0 tset, 3 test)" in corpus.report.summary()
+        assert corpus.report.splits_left_out == {"Dev": 3, "test": 3, "tset": 0}
+        assert "left out 6 by their split (3 Dev, 3 test, 0 tset)" in corpus.report.summary()
+        without = prepare_corpus(replace(settings, leave_out_splits=["validation"]), segmenter)
+        assert not without.report.splits_left_out and "split" not in without.report.summary()
         assert prepare_corpus(settings, segmenter).fingerprint != corpus.fingerprint
 
     def test_sections_are_left_out_by_their_headings(self, segmenter: Segmenter, tmp_path: Path) -> None:
