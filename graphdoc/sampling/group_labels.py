@@ -41,7 +41,7 @@ class GroupReport:
         median: median of the groups' sizes.
         pairs: what became of the pairs, where there are any: ``used`` (similar, each once), ``unknown`` (with a
             document that is not there), ``repeated``, ``with_themselves``; how many similar pairs lie ``within`` a
-            group, and how many ``dissimilar`` pairs there are and of them ``dissimilar_within``.
+            group, of them ``within_largest``; how many ``dissimilar`` pairs there are, of them ``dissimilar_within``.
     """
 
     source: str
@@ -83,10 +83,12 @@ class GroupReport:
     def warnings(self) -> list[str]:
         """What makes groups of little use, one line each."""
         lines = []
-        if self.pairs and self.largest_share > LARGE_SHARE:
+        possible = self.largest * (self.largest - 1) // 2
+        if self.pairs and self.largest_share > LARGE_SHARE and 2 * self.pairs["within_largest"] < possible:
             lines.append(
                 f"by {self.source}, {self.largest:,} of {self.documents:,} documents are of one group, most of which "
-                'no pair names together; join them by "stars", take a label, or train on the pairs themselves'
+                'no pair names together; join them by "stars" of few documents ("most"), take a label, or train on '
+                "the pairs themselves"
             )
         if self.pairs and (inside := self.pairs["dissimilar_within"]) > LARGE_SHARE * self.pairs["dissimilar"]:
             lines.append(
@@ -185,6 +187,7 @@ def groups_of_pairs(
         "repeated": known.repeated,
         "with_themselves": known.with_themselves,
         "within": within(similar),
+        "within_largest": int((labels[similar] == np.bincount(labels).argmax()).all(axis=1).sum()),
         "dissimilar": len(dissimilar),
         "dissimilar_within": within(dissimilar),
     }

@@ -100,6 +100,7 @@ def test_a_report_counts_what_was_left_out(tmp_path: Path) -> None:
             "repeated": 1,
             "with_themselves": 1,
             "within": 2,
+            "within_largest": 2,
             "dissimilar": 2,
             "dissimilar_within": 1,
         },
@@ -134,7 +135,7 @@ def test_huge_groups_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == made.report.warnings()
     assert caplog.messages == [
         "by the pairs, 8 of 12 documents are of one group, most of which no pair names together; join them by "
-        '"stars", take a label, or train on the pairs themselves',
+        '"stars" of few documents ("most"), take a label, or train on the pairs themselves',
         "by the pairs, 1 of 2 dissimilar pairs are within a group and would be drawn together",
     ]
     caplog.clear()
@@ -142,6 +143,9 @@ def test_huge_groups_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
         groups_of_pairs(IDS, pairs, warn=False)
         stars = groups_of_pairs(IDS, pairs, joining="stars")
         labels = groups_of_labels(["a"] * 9 + ["b"])
+        # Where every pair of a large group is given, nothing was joined that has nothing in common.
+        whole = groups_of_pairs(IDS, pairs_of([(a, b) for a in range(5) for b in range(a)]))
+    assert whole.report.largest_share > 0.4 and whole.report.pairs["within_largest"] == 10
     assert stars.report.largest_share == 0.25
     assert labels.report.largest_share == 0.9
     # A class may well hold most documents.
