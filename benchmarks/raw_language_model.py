@@ -5,7 +5,7 @@ whole of it is pretrained between sub-documents of 20 Newsgroups train without l
 graph and with the mean of its passages. K-means fitted on train, applied to test. Every stage checkpoints into the
 working folder, and goes on from there when the command is given again.
 
-    python benchmarks/raw_language_model.py [--work FOLDER] [--steps 350] [--contrastive-steps 30]
+    python benchmarks/raw_language_model.py [--work FOLDER] [--steps 350] [--contrastive-steps 200]
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SOURCES = (
     "tech_proposals/documents.jsonl.gz",
     "scisumm_acl/papers.jsonl.gz",
 )
-VOCABULARY, BLOCK, PASSAGES = 6_000, 128, 6
+VOCABULARY, BLOCK, PASSAGES, DOCUMENTS = 6_000, 128, 3, 128
 SHAPE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "intermediate_size": 512}
 VARIANTS = {
     "mean of passages": {"projection_size": None, "graph_layers": 0, "readout": "mean"},
@@ -145,14 +145,14 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
         model=ModelSettings(start=str(start), settings={"pooling": "mean", **VARIANTS[variant]}),
         loss=InfoNCE("cosine", 0.1),
         training=TrainingSettings(
-            batch_size=256,
+            batch_size=DOCUMENTS,
             max_steps=steps,
             learning_rate=1e-3,
-            encoder_learning_rate=5e-4,
             optimizer="adamw",
             precision="bfloat16",
+            keep_activations=100_000,
             loading_processes=1,
-            save_steps=10,
+            save_steps=25,
             log_steps=5,
         ),
         output=str(output),
@@ -172,8 +172,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/raw_language_model"))
     parser.add_argument("--steps", type=int, default=350, help="steps of masked language modelling, 64 x 128 tokens")
     parser.add_argument("--characters", type=int, default=8_000_000, help="most characters of every source")
-    parser.add_argument("--contrastive-steps", type=int, default=30, help="steps of 256 documents")
-    parser.add_argument("--documents", type=int, default=4_000, help="most documents of train and of test")
+    parser.add_argument("--contrastive-steps", type=int, default=200, help=f"steps of {DOCUMENTS} documents")
+    parser.add_argument("--documents", type=int, default=2_000, help="most documents of train and of test")
     parser.add_argument("--only-language-model", action="store_true")
     options = parser.parse_args()
     start = language_model(options.work, options.steps, options.characters)
@@ -207,7 +207,7 @@ def main() -> None:
         "",
         f"RoBERTa from scratch: {SHAPE['num_hidden_layers']} layers of {SHAPE['hidden_size']}, vocabulary of "
         f"{VOCABULARY:,}, {options.steps:,} steps of 64 x {BLOCK} tokens by masked language modelling (loss {loss}). "
-        f"Then {options.contrastive_steps} steps of 256 documents between sub-documents of 20 Newsgroups train, "
+        f"Then {options.contrastive_steps} steps of {DOCUMENTS} documents between sub-documents of 20 Newsgroups train, "
         f"without labels, cosine at 0.1, all weights trained. Up to {PASSAGES} passages of a document. K-means fitted "
         f"on {options.documents:,} documents of train, applied to as many of test, five seeds.",
         "",
