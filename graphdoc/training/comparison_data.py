@@ -31,6 +31,7 @@ from .corpus import TrainingCorpus
 from .corpus_data import CorpusData
 from .labelled_batch import WHOLE, LabelledCollator, token_counts
 from .training_batch import TrainingBatch, TrainingExample
+from .training_document import values_hash
 
 Rows = npt.NDArray[np.int64]
 
@@ -144,6 +145,7 @@ class GroupedData(_SectionData):
             "fingerprint": self._corpus.fingerprint,
             **self.report.to_dict(),
             "groups": self.groups.report.to_dict(),
+            "groups_hash": values_hash(zip(self._corpus.ids, self.groups.labels.tolist(), strict=True)),
             "train": self.documents,
             "left_out": {reason: count for reason, count in self._left_out.items() if count},
             "passages_beyond_most_tokens": self._beyond,
@@ -227,6 +229,7 @@ class PairedData(_SectionData):
             "fingerprint": self._corpus.fingerprint,
             **self.report.to_dict(),
             "pairs": len(self.pairs),
+            "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
             "similar": self._similar,
             "train": self.documents,
             "left_out": {reason: count for reason, count in self._left_out.items() if count},

@@ -20,7 +20,7 @@ from .classification_settings import ClassificationSettings
 from .corpus_data import CorpusData
 from .labelled_batch import LabelledCollator
 from .training_batch import TrainingBatch
-from .training_document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split
+from .training_document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
 
 logger = logging.getLogger(__name__)
 
@@ -142,6 +142,7 @@ class LabelledData(CorpusData):
             "fingerprint": self._corpus.fingerprint,
             **self.report.to_dict(),
             "classes": dict(zip(self.classes, self.counts, strict=True)),
+            "labels_hash": values_hash(zip(self._corpus.ids, self._names, self._corpus.splits, strict=True)),
             "train": self.documents,
             "validation": len(self._validation),
             "left_out": dict(self._left_out),

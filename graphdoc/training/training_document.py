@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,3 +119,11 @@ def text_hash(document: Document) -> int:
     """Hash of a document's text as a signed number of 8 bytes; ids, titles and headings do not count."""
     digest = hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
+
+
+def values_hash(values: Iterable[object]) -> str:
+    """Hash of strings, numbers and tuples of them, by which labels or pairs are known again."""
+    digest = hashlib.blake2b(digest_size=16)
+    for value in values:
+        digest.update(json.dumps(value).encode("ascii") + b"\n")
+    return digest.hexdigest()

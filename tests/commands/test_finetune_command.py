@@ -240,6 +240,11 @@ class TestBadInput:
         corpus([{**row, "label": "moss"} if row["id"] == "d0" else row for row in rows(12)])
         line = self.refused(classify(source, *options, "--resume"))
         assert f"{tmp_path / 'run'} holds a run on other data: classes.rice was 6 and is 5; put documents" in line
+        # Two documents change their classes, and all counts are as they were.
+        swapped = {"d0": rows(12)[1]["label"], "d1": rows(12)[0]["label"]}
+        assert swapped["d0"] != swapped["d1"]
+        corpus([{**row, "label": swapped.get(row["id"], row["label"])} for row in rows(12)])
+        assert "holds a run on other data: labels_hash was" in self.refused(classify(source, *options, "--resume"))
         corpus(rows(10))
         assert "holds a run on other data: documents was 12 and is 10" in self.refused(
             classify(source, *options, "--resume")
