@@ -208,8 +208,8 @@ def main() -> None:
         f"RoBERTa from scratch: {SHAPE['num_hidden_layers']} layers of {SHAPE['hidden_size']}, vocabulary of "
         f"{VOCABULARY:,}, {options.steps:,} steps of 64 x {BLOCK} tokens by masked language modelling (loss {loss}). "
         f"Then {options.contrastive_steps} steps of {DOCUMENTS} documents between sub-documents of 20 Newsgroups "
-        f"train, without labels, cosine at 0.1, all weights trained. Up to {PASSAGES} passages of a document. K-means fitted "
-        f"on {options.documents:,} documents of train, applied to as many of test, five seeds.",
+        f"train, without labels, cosine at 0.1, all weights trained. Up to {PASSAGES} passages of a document. "
+        f"K-means fitted on {options.documents:,} documents of train, applied to as many of test, five seeds.",
         "",
         "| | NMI | purity | linear probe |",
         "|---|---|---|---|",
