@@ -16,8 +16,8 @@ def section_terms(readout: SectionReadout, states: Tensor, output: DocumentOutpu
 
     What multiplies a part is held at the value it has for the whole: the weights of chunkwise attention, the spread
     that chunks are divided by before it, the gates of the LSTM, the ratios tanh(x) / x of its cells, and the length
-    that the vector is divided by. Biases are shared
-    equally. With these held still the readout is linear, so that the terms add up to the document vector.
+    that the vector is divided by. Biases are shared equally. With these held still the readout is linear, so that the
+    terms add up to the document vector.
 
     Args:
         readout: the readout.
