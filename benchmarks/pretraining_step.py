@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -107,7 +108,7 @@ def measure_here(encoder: str, documents: int, way: str, precision: str, repeats
 
 
 def measure(options: argparse.Namespace, documents: int, way: str) -> dict[str, float] | None:
-    """Measure in a process of its own; None where it takes more memory than allowed."""
+    """Measure in a process of its own; None where it takes more memory than is allowed or there."""
     arguments = ["--encoder", options.encoder, "--one", str(documents), way, "--precision", options.precision]
     arguments += ["--repeats", str(options.repeats if documents <= options.repeat_below else 1)]
     child = subprocess.Popen(
@@ -124,6 +125,9 @@ def measure(options: argparse.Namespace, documents: int, way: str) -> dict[str, 
             break
         time.sleep(0.05)
     output, _ = child.communicate()
+    if child.returncode == -signal.SIGKILL:
+        # The kernel was faster: there is less memory than was allowed.
+        return None
     assert child.returncode == 0, f"{way} with {documents} documents failed"
     result: dict[str, float] = json.loads(output.splitlines()[-1])
     return result
