@@ -104,7 +104,9 @@ def test_everything(
     expected = comparison.score(similarities)
     assert {key: row[key] for key in expected.to_dict()} == json.loads(json.dumps(expected.to_dict()))
     assert row["more_than_words"]["auc"]["value"] == pytest.approx(row["auc"] - 1)
-    assert row["more_than_words"]["auc"]["interval"][0] < 0
+    # The vocabulary of the tiny model is another one in every run, and sometimes it tells all pairs apart as words do.
+    low, high = row["more_than_words"]["auc"]["interval"]
+    assert low <= row["auc"] - 1 <= high and (low < 0) == (row["auc"] < 1)
     assert (row["coverage"]["documents"], row["model"]["graph_kind"]) == (12, "section")
 
     with (tmp_path / "out" / "pairs.csv").open(encoding="utf-8", newline="") as file:
