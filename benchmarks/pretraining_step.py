@@ -4,7 +4,8 @@ Every measurement is a process of its own: the highest resident memory above wha
 seconds of a step. Documents have 50 passages of 128 tokens, as in the paper's batches. `cached` is gradient caching
 with no activations kept, `kept` keeps those of the whole batch, `plain` is autograd over everything at once; it stops
 where it no longer fits. Operations are counted for the passes that a way needs: plain and kept 3 forward passes' worth
-(a backward pass is two), cached 4.
+(a backward pass is two), cached 4. Where the time of a large batch is too much, `--whole-below` measures memory alone:
+the second pass of gradient caching, which has one mini-batch in memory at a time, stops after as many documents.
 
     python benchmarks/pretraining_step.py [--encoder tiny] [--sizes 64 256 1536] [--memory 16]
 """
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,8 +28,10 @@ import numpy as np
 import psutil
 import torch
 from reporting import ROOT, describe_machine, floating_point_operations, matrix_products, write_result
+from torch import Tensor
 from transformers import AutoConfig
 
+from graphdoc.batching import MiniBatch
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.sampling import SubDocuments
@@ -89,7 +93,25 @@ def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: st
         CachedStep(model, ViewContrast(loss), precision=context, keep_activations=keep)(batch)
 
 
-def measure_here(encoder: str, documents: int, way: str, precision: str, repeats: int) -> None:
+class _Enough(Exception):
+    """The second pass has run for long enough to know its memory."""
+
+
+def stop_second_pass(model: DocumentModel, passages: int) -> None:
+    """Let a model encode so many passages with gradient, and no more."""
+    encode, left = model.encode_mini_batch, passages
+
+    def counted(mini_batch: MiniBatch) -> Tensor:
+        nonlocal left
+        left -= len(mini_batch.input_ids) if torch.is_grad_enabled() else 0
+        if left < 0:
+            raise _Enough
+        return encode(mini_batch)
+
+    model.encode_mini_batch = counted  # type: ignore[method-assign]
+
+
+def measure_here(encoder: str, documents: int, way: str, precision: str, repeats: int, whole_below: int) -> None:
     """Measure in this process and print the result as JSON."""
     model, batch = make_model(encoder), make_batch(documents)
     # Gradients and what libraries set up at first use belong to every way.
@@ -97,10 +119,13 @@ def measure_here(encoder: str, documents: int, way: str, precision: str, repeats
     before = psutil.Process().memory_info().rss
     Path("/proc/self/clear_refs").write_text("5")
     seconds = []
+    if way == "cached" and documents > whole_below:
+        stop_second_pass(model, whole_below * PASSAGES)
     for _ in range(repeats):
         model.zero_grad()
         began = time.perf_counter()
-        run_step(model, batch, way, precision)
+        with suppress(_Enough):
+            run_step(model, batch, way, precision)
         seconds.append(time.perf_counter() - began)
     status = Path("/proc/self/status").read_text()
     peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
@@ -111,6 +136,7 @@ def measure(options: argparse.Namespace, documents: int, way: str) -> dict[str, 
     """Measure in a process of its own; None where it takes more memory than is allowed or there."""
     arguments = ["--encoder", options.encoder, "--one", str(documents), way, "--precision", options.precision]
     arguments += ["--repeats", str(options.repeats if documents <= options.repeat_below else 1)]
+    arguments += ["--whole-below", str(options.whole_below)]
     child = subprocess.Popen(
         [sys.executable, __file__, *arguments], stdout=subprocess.PIPE, cwd=ROOT, text=True, env=dict(os.environ)
     )
@@ -141,10 +167,18 @@ def main() -> None:
     parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--repeat-below", type=int, default=256, help="largest batch that is repeated")
+    parser.add_argument("--whole-below", type=int, default=2**62, help="largest batch whose second pass is run whole")
     parser.add_argument("--one", nargs=2, metavar=("DOCUMENTS", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        measure_here(options.encoder, int(options.one[0]), options.one[1], options.precision, options.repeats)
+        measure_here(
+            options.encoder,
+            int(options.one[0]),
+            options.one[1],
+            options.precision,
+            options.repeats,
+            options.whole_below,
+        )
         return
     dtype = getattr(torch, options.precision)
     shape = ENCODERS[options.encoder]
@@ -169,6 +203,9 @@ def main() -> None:
             if result is None:
                 cells.append("no longer fits | | | ")
                 continue
+            if way == "cached" and size > options.whole_below:
+                cells.append(f"{result['megabytes']:,.0f} | | | ")
+                continue
             ratio = f"{result['seconds'] / plain['seconds']:.2f}" if plain else ""
             share = forward * (4 if way == "cached" else 3) / result["seconds"] / rate
             cells.append(f"{result['megabytes']:,.0f} | {ratio} | {tokens / result['seconds']:,.0f} | {share:.0%}")
@@ -178,11 +215,13 @@ def main() -> None:
     assert small is not None and large is not None
     growth = (large["megabytes"] - small["megabytes"]) / (last - first) if last > first else float("nan")
     sizes = " ".join(map(str, options.sizes))
+    is_cut = last > options.whole_below
+    whole = f" --whole-below {options.whole_below}" if is_cut else ""
     lines = [
         f"# Memory and time of a pretraining step ({options.encoder} encoder, {options.precision})",
         "",
         f"`python benchmarks/pretraining_step.py --encoder {options.encoder} --sizes {sizes} "
-        f"--memory {options.memory:g} --precision {options.precision} --repeats {options.repeats}`",
+        f"--memory {options.memory:g} --precision {options.precision} --repeats {options.repeats}{whole}`",
         "",
         describe_machine(),
         "",
@@ -199,6 +238,8 @@ def main() -> None:
         "against plain where it fits: cached at most 1.40, kept at most 1.05.",
         "",
     ]
+    if is_cut:
+        lines += [f"Above {options.whole_below} documents the second pass stopped after as many: memory alone.", ""]
     print("\n".join(lines))
     write_result(f"pretraining_step_{options.encoder}", "\n".join(lines))
 

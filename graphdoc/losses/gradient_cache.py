@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import accumulate
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -29,6 +29,9 @@ class GradientCache(Generic[Input]):
         keep_activations: cells of mini-batches whose activations are kept, so that they are not encoded twice; the
             last mini-batches are those kept.
         size: cells of a mini-batch.
+        precision: makes the context that mini-batches are encoded in. A pass over them enters a new one: autocast
+            keeps the weights that it has cast until it is left, and those cast without gradient are of no use to the
+            second pass.
     """
 
     def __init__(
@@ -36,10 +39,12 @@ class GradientCache(Generic[Input]):
         encode: Callable[[Input], Tensor],
         keep_activations: int = 0,
         size: Callable[[Input], int] = lambda _: 1,
+        precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> None:
         self._encode = encode
         self._keep = keep_activations
         self._size = size
+        self._precision = precision
         self._inputs: Sequence[Input] = ()
         self._parts: list[Tensor | None] = []
         self._lengths: list[int] = []
@@ -59,17 +64,17 @@ class GradientCache(Generic[Input]):
         first_kept = self._first_kept(inputs)
         self._parts, self._states, self._lengths = [], RandomStates(first_kept), []
         rows = _Rows()
-        for number, mini_batch in enumerate(inputs):
-            is_kept = number >= first_kept
-            if not is_kept:
-                self._states.note(number)
-            with torch.set_grad_enabled(is_kept):
-                part = self._encode(mini_batch)
-            self._parts.append(part if is_kept else None)
-            self._lengths.append(len(part))
-            rows.add(part.detach())
-            # Nothing that is made on the way may stay (see _Rows), not even for the time of the next mini-batch.
-            del part
+        for is_kept, numbers in ((False, range(first_kept)), (True, range(first_kept, len(inputs)))):
+            with self._precision(), torch.set_grad_enabled(is_kept):
+                for number in numbers:
+                    if not is_kept:
+                        self._states.note(number)
+                    part = self._encode(inputs[number])
+                    self._parts.append(part if is_kept else None)
+                    self._lengths.append(len(part))
+                    rows.add(part.detach())
+                    # Nothing that is made on the way may stay (see _Rows), not even until the next mini-batch.
+                    del part
         self._vectors = rows.all().requires_grad_()
         return self._vectors
 
@@ -82,16 +87,19 @@ class GradientCache(Generic[Input]):
         if gradient is None:
             return
         ends = list(accumulate(lengths))
-        # Kept activations are the last ones, and the first to be given back.
-        for number in reversed(range(len(parts))):
-            share = gradient[ends[number] - lengths[number] : ends[number]]
-            part = parts.pop()
-            if part is None:
-                with states.replayed(number):
-                    part = self._encode(inputs[number])
-            if part.requires_grad:
-                part.backward(share)  # type: ignore[no-untyped-call]
-            del part
+        with self._precision():
+            # Kept activations are the last ones, and the first to be given back.
+            for number in reversed(range(len(parts))):
+                share = gradient[ends[number] - lengths[number] : ends[number]]
+                part = parts.pop()
+                if part is None:
+                    with states.replayed(number):
+                        part = self._encode(inputs[number])
+                if part.requires_grad:
+                    # A backward pass computes as its forward pass did.
+                    with torch.autocast(part.device.type, enabled=False):
+                        part.backward(share)  # type: ignore[no-untyped-call]
+                del part
 
     def _first_kept(self, inputs: Sequence[Input]) -> int:
         """Number of the first mini-batch whose activations are kept."""

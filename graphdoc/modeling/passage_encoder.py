@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig
 
+from .dropout import quick_dropout
+
 
 class PassageEncoder(nn.Module):
     """Any encoder of transformers with pooling over its tokens (Graph-RoBERTa, eq. 1, the part called phi).
@@ -44,7 +46,8 @@ class PassageEncoder(nn.Module):
         if added is not None:
             embeddings = self.transformer.get_input_embeddings()(input_ids)
             inputs = {"inputs_embeds": embeddings + added.unsqueeze(1).to(embeddings.dtype)}
-        hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
+        with quick_dropout(self.transformer, input_ids.device):
+            hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
         with torch.autocast(hidden.device.type, enabled=False):
             if self.pooling == "cls":
                 return hidden[:, 0].float()

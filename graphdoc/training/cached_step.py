@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..batching import GraphBatch, MiniBatch
+from ..batching import GraphBatch
 from ..losses import GradientCache
 from ..modeling import DocumentModel
 from .objectives import Objective
@@ -44,8 +44,7 @@ class CachedStep:
     Args:
         model: the model, whose parameters collect the gradients.
         objective: what the loss looks at, and the loss.
-        precision: makes the context that the transformer computes in; a new one for every mini-batch, since autocast
-            must not carry weights that were cast without gradient into the second pass.
+        precision: makes the context that the transformer computes in (see :class:`~graphdoc.losses.GradientCache`).
         token_budget: most cells (with padding) of a mini-batch; by default small on a CPU and large on accelerators.
         keep_activations: cells whose activations may be kept, so that they are not encoded twice.
         graph_numbers: numbers of a tensor of a graph layer (nodes by hidden, and adjacency by heads) from which on
@@ -85,16 +84,17 @@ class CachedStep:
                 vectors = self.model.encode_passages(moved.graphs, self.token_budget)
             return self._graphs_and_loss(vectors, moved)
         mini_batches = list(self.model.mini_batches(moved.graphs, self.token_budget))
-        cache = GradientCache(self._encode, self.keep_activations, lambda passages: passages.input_ids.numel())
+        cache = GradientCache(
+            self.model.encode_mini_batch,
+            self.keep_activations,
+            lambda passages: passages.input_ids.numel(),
+            self.precision,
+        )
         encoded = cache.forward(mini_batches)
         order = torch.cat([mini_batch.passage_order for mini_batch in mini_batches])
         output = self._graphs_and_loss(encoded[torch.argsort(order).to(encoded.device)], moved)
         cache.backward()
         return output
-
-    def _encode(self, mini_batch: MiniBatch) -> Tensor:
-        with self.precision():
-            return self.model.encode_mini_batch(mini_batch)
 
     def _graphs_and_loss(self, vectors: Tensor, batch: TrainingBatch) -> StepOutput:
         """Everything above the transformer: once and whole where it fits, else in slices of documents."""

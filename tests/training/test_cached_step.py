@@ -110,14 +110,16 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
     step = CachedStep(model, ViewContrast(LOSS), token_budget=80, graph_numbers=graph_numbers)
     assert len(list(batch.graphs.slices(step._costs(batch.graphs), graph_numbers))) > 1
-    torch.manual_seed(5)
-    CachedStep(model, ViewContrast(LOSS), token_budget=80)(batch)
-    expected = gradients(model)
 
-    torch.manual_seed(5)
-    step(batch)
+    def after_draws(step: CachedStep) -> dict[str, Tensor]:
+        # Rounding of another order of sums is 1e-6 of a single gradient, more or less with the draw of dropout.
+        torch.manual_seed(5)
+        for _ in range(8):
+            step(batch)
+        return gradients(model)
 
-    assert_equal_gradients(gradients(model), expected)
+    expected = after_draws(CachedStep(model, ViewContrast(LOSS), token_budget=80))
+    assert_equal_gradients(after_draws(step), expected)
 
 
 def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentModel, training_examples: Any) -> None:
