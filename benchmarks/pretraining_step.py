@@ -1,11 +1,12 @@
 """What does a pretraining step cost, in memory and time, against plain autograd and against the batch size?
 
-Every measurement is a process of its own: the highest resident memory above what there was before the step, and the
-seconds of a step. Documents have 50 passages of 128 tokens, as in the paper's batches. `cached` is gradient caching
-with no activations kept, `kept` keeps those of the whole batch, `plain` is autograd over everything at once; it stops
-where it no longer fits. Operations are counted for the passes that a way needs: plain and kept 3 forward passes' worth
-(a backward pass is two), cached 4. Where the time of a large batch is too much, `--whole-below` measures memory alone:
-the second pass of gradient caching, which has one mini-batch in memory at a time, stops after as many documents.
+Every measurement of memory is a process of its own: the highest resident memory above what there was before the step.
+Seconds of a step are taken there too, and where all ways fit and a batch is repeated, by all ways in turns. Documents
+have 50 passages of 128 tokens, as in the paper's batches. `cached` is gradient caching that keeps nothing, `kept`
+keeps those of the whole batch, `plain` is autograd over everything at once; it stops where it no longer fits.
+Operations are those of the passes that a way needs: plain and kept 3 forward passes' worth (a backward pass is two),
+cached 4. Where the time of a large batch is too much, `--whole-below` measures memory alone: the second pass of
+gradient caching, which has one mini-batch in memory at a time, stops after as many documents.
 
     python benchmarks/pretraining_step.py [--encoder tiny] [--sizes 64 256 1536] [--memory 16]
 """
@@ -21,13 +22,21 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import torch
-from reporting import ROOT, describe_machine, floating_point_operations, matrix_products, write_result
+from reporting import (
+    ROOT,
+    alternate,
+    describe_machine,
+    floating_point_operations,
+    matrix_products,
+    write_result,
+)
 from torch import Tensor
 from transformers import AutoConfig
 
@@ -45,7 +54,7 @@ ENCODERS: dict[str, dict[str, int]] = {
     "minilm": {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
 }
 PASSAGES, TOKENS, VOCABULARY = 50, 128, 30_522
-WAYS = ("cached", "kept", "plain")
+WAYS, TURNS = ("cached", "kept", "plain"), "turns"
 
 
 @dataclass(frozen=True)
@@ -132,6 +141,18 @@ def measure_here(encoder: str, documents: int, way: str, precision: str, repeats
     print(json.dumps({"megabytes": (peak - before) / 1e6, "seconds": float(np.median(seconds))}))
 
 
+def time_in_turns(encoder: str, documents: int, precision: str, repeats: int) -> None:
+    """Time all ways in turns in this process and print the median seconds as JSON."""
+    model, batch = make_model(encoder), make_batch(documents)
+
+    def step(way: str) -> None:
+        model.zero_grad()
+        run_step(model, batch, way, precision)
+
+    seconds = alternate({way: partial(step, way) for way in WAYS}, repeats)
+    print(json.dumps({way: float(np.median(found)) for way, found in seconds.items()}))
+
+
 def measure(options: argparse.Namespace, documents: int, way: str) -> dict[str, float] | None:
     """Measure in a process of its own; None where it takes more memory than is allowed or there."""
     arguments = ["--encoder", options.encoder, "--one", str(documents), way, "--precision", options.precision]
@@ -171,14 +192,11 @@ def main() -> None:
     parser.add_argument("--one", nargs=2, metavar=("DOCUMENTS", "WAY"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        measure_here(
-            options.encoder,
-            int(options.one[0]),
-            options.one[1],
-            options.precision,
-            options.repeats,
-            options.whole_below,
-        )
+        documents, way = int(options.one[0]), options.one[1]
+        if way == TURNS:
+            time_in_turns(options.encoder, documents, options.precision, options.repeats)
+        else:
+            measure_here(options.encoder, documents, way, options.precision, options.repeats, options.whole_below)
         return
     dtype = getattr(torch, options.precision)
     shape = ENCODERS[options.encoder]
@@ -191,6 +209,11 @@ def main() -> None:
             fits = all(results.get((smaller, way), {}) is not None for smaller in options.sizes if smaller < size)
             results[size, way] = measure(options, size, way) if fits else None
             print(size, way, results[size, way], flush=True)
+        fitting = [found for way in WAYS if (found := results[size, way]) is not None]
+        if len(fitting) == len(WAYS) and size <= options.repeat_below and (turns := measure(options, size, TURNS)):
+            for way, found in zip(WAYS, fitting, strict=True):
+                found["seconds"] = turns[way]
+            print(size, TURNS, turns, flush=True)
     rate = float(np.median(rates))
     rows = []
     for size in options.sizes:

@@ -155,7 +155,9 @@ class GroupedData(_SectionData):
         """What there is to train on, in a few lines."""
         lines = [self.report.summary(), *self.groups.report.summary().splitlines()]
         lines.append(f"{self.documents:,} documents of {counted(self._trained_groups, 'group')} to train on")
-        lines += [f"left out: {count:,} documents {reason}" for reason, count in self._left_out.items() if count]
+        lines += [
+            f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count
+        ]
         if self._single:
             lines.append(f"{self._single:,} of them have one passage and are one section each")
         lines += self._told_beyond()

@@ -157,18 +157,18 @@ class LabelledData(CorpusData):
         ]
         if not self.has_validation:
             lines.append("no documents to measure (validation.share, or split dev): the last model is the result")
-        lines += [f"left out: {count:,} documents {reason}" for reason, count in self._left_out.items()]
+        lines += [f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()]
         if self._other_splits:
             lines.append(
-                f"{self._other_splits.total():,} documents to train on have a split that is none of train, dev and "
-                f"test: {named(map(str, self._other_splits))}"
+                f"{counted(self._other_splits.total(), 'document')} to train on with a split that is none of train, "
+                f"dev and test: {named(map(str, self._other_splits))}"
             )
         single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
         if single:
             lines.append(f"{len(single):,} of the classes have one document to train on: {named(single)}")
         if self._unseen:
             lines.append(
-                f"{self._unseen.total():,} documents to measure have labels that none to train on has "
+                f"{counted(self._unseen.total(), 'document')} to measure with labels that none to train on has "
                 f"({named(self._unseen)}); they count as missed"
             )
         return lines

@@ -99,9 +99,9 @@ def test_documents_name_their_part_by_the_field_split(
     assert result.status == 0, result.err
     told = result.out + result.err
     assert "19 documents of 2 classes to train on (9 to 10 each), 10 to measure" in told
-    assert "left out: 1 documents without a label" in told
+    assert "left out: 1 document without a label" in told
     assert "left out: 10 documents whose split is test" in told
-    assert "1 documents to measure have labels that none to train on has (moss); they count as missed" in told
+    assert "1 document to measure with labels that none to train on has (moss); they count as missed" in told
 
 
 def test_any_number_of_classes(classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ class TestBadInput:
         told = " ".join(classify(corpus(made), "training.max_steps=1").out.split())
         assert "16 documents of 2 classes to train on (8 to 8 each), 4 to measure" in told
         assert "left out: 4 documents whose split is test" in told
-        assert "4 documents to train on have a split that is none of train, dev and test: testing" in told
+        assert "4 documents to train on with a split that is none of train, dev and test: testing" in told
 
     def test_no_folders_of_classes(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         line = self.refused(classify(corpus(rows(6)), "corpus.label_from=folder"))
