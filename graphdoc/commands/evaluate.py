@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import evaluate_classify, evaluate_cluster, evaluate_compare, evaluate_faithfulness
 
 NAME = "evaluate"
-HELP = "measure models on labelled documents"
+HELP = "measure models on labelled documents and pairs"
 DESCRIPTION = """Measure models on labelled documents: their vectors next to those of untrained models, or the labels
 that they give next to those that words alone give, or whether scores of passages explain them."""
 EPILOG = """examples:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from . import finetune_classify, finetune_compare
 
 NAME = "finetune"
-HELP = "train a model for a task, on documents with labels"
+HELP = "train a model for a task, on documents with labels, groups or pairs"
 DESCRIPTION = """Train a model for a task, on documents with labels, groups or pairs."""
 EPILOG = """examples:
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv output=runs/letters

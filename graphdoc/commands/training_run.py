@@ -27,7 +27,12 @@ SettingsT = TypeVar("SettingsT", bound=Settings)
 
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a command that trains."""
-    parser.add_argument("settings", metavar="KEY=VALUE", nargs="*", help="settings that replace those of the file")
+    parser.add_argument(
+        "settings",
+        metavar="KEY=VALUE",
+        nargs="*",
+        help="settings that replace those of the file; --print shows all, docs/training-settings.md explains them",
+    )
     parser.add_argument("--config", metavar="FILE", required=True, help="settings of the run, as YAML")
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
     parser.add_argument("--device", help="cpu, cuda, ... (default: an accelerator if there is one)")

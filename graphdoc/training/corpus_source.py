@@ -98,6 +98,8 @@ def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> Docum
         if not report.errors:
             return DocumentError(f"{settings.name}: there are no documents; check where they are read from")
         first = report.first_errors[0]
+        if report.errors == 1:
+            return DocumentError(f"{first.source}: {first.reason}")
         return DocumentError(
             f"{settings.name}: there are no documents: all {report.errors} were skipped, the first because "
             f"{first.reason} ({first.source})"

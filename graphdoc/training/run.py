@@ -15,7 +15,7 @@ from ..analysis.plots import plot_run
 from ..encoder import DocumentEncoder
 from ..processes import Processes
 from .cached_step import CachedStep
-from .checkpointing import RunCheckpoints
+from .checkpointing import PREFIX, RunCheckpoints
 from .moving_average import MovingAverage
 from .objectives import Objective
 from .run_folder import CURVE_FILE, MODEL_FOLDER, git_revision, open_run, read_results, versions, write_results
@@ -153,6 +153,8 @@ class TrainingRun:
         results |= self._measured_before(trainer, is_resumed=last is not None)
         outcome = trainer.train(str(last) if last is not None else None)
         results |= {**_measured_after(trainer), "steps": outcome.global_step}
+        if last is not None and last.name == f"{PREFIX}{outcome.global_step}" and self.processes.is_first:
+            logger.warning("the run was at its end already, after step %d", outcome.global_step)
         if trainer.was_stopped:
             logger.warning("the run was asked to stop after step %d; go on with --resume", outcome.global_step)
             return checkpoints.last or folder

@@ -84,7 +84,8 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
     if path.exists():
         if not resume:
             raise OutputError(
-                f"{folder} holds a run already; go on with it by --resume, remove it, or choose another output"
+                f"{folder} holds a run already; go on with it by --resume, remove it, or choose another with "
+                "output=FOLDER"
             )
         check_same_settings(path, settings)
         _check_same_data(folder, record)

@@ -291,9 +291,13 @@ class TestResuming:
     ) -> None:
         assert pretrain("training.epochs=1").status == 0
         before = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")}
-        message = "run holds a run already; go on with it by --resume, remove it, or choose another output"
+        message = "run holds a run already; go on with it by --resume, remove it, or choose another with output=FOLDER"
         assert refused("training.epochs=1") == message
         assert {path: path.stat().st_mtime_ns for path in (tmp_path / "run").rglob("*")} == before
+
+    def test_a_source_that_is_not_there(self, refused: Callable[..., str]) -> None:
+        message = refused("corpus.source=nowhere.jsonl", "corpus.on_error=skip")
+        assert message == "nowhere.jsonl: there is no such file or folder; check the path"
 
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -342,6 +346,7 @@ class TestResuming:
         assert read(run / "results.json") == results
         found = load_file(run / "model" / "model.safetensors")
         assert all(found[name].equal(undisturbed[name]) for name in undisturbed)
+        assert "at its end already" not in resumed.err
         for first, second in zip(log[:-1], entries(run)[:-1], strict=True):
             timeless = [name for name in first if "second" not in name and "waiting" not in name]
             assert {name: first[name] for name in timeless} == {name: second[name] for name in timeless}
@@ -360,7 +365,8 @@ class TestResuming:
         assert pretrain("evaluation.held_out=0.3").status == 0
         results = read(tmp_path / "run" / "results.json")
         before = load_file(tmp_path / "run" / "model" / "model.safetensors")
-        assert pretrain("evaluation.held_out=0.3", "--resume").status == 0
+        again = pretrain("evaluation.held_out=0.3", "--resume")
+        assert again.status == 0 and "the run was at its end already, after step 4" in again.err
         after = load_file(tmp_path / "run" / "model" / "model.safetensors")
         assert all(after[name].equal(before[name]) for name in before)
         assert read(tmp_path / "run" / "results.json") == results
