@@ -38,7 +38,7 @@ def dropout(values: Tensor, share: float) -> Tensor:
     draws = SFC64(int(torch.randint(2**62, ()))).random_raw(-(-count // ELEMENTS)).view(np.int16)
     is_kept = torch.from_numpy(draws[:count]).view(values.shape)
     torch.ge(is_kept, threshold - STEPS // 2, out=is_kept)
-    # What the type of the values makes of the scale, so that both ways below agree to the last bit.
+    # What the type of the values makes of the scale, so that the ways below agree to the last bit on finite values.
     scale = float(torch.tensor(STEPS / (STEPS - threshold), dtype=values.dtype))
     if torch.is_grad_enabled():
         return values * is_kept.to(values.dtype).mul_(scale)
