@@ -111,7 +111,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what follows the program's name; None takes it from the system.
 
     Returns:
-        The exit status: 0, or 2 after a mistake that the user can mend, which is told in one line.
+        The exit status: 0, 2 after a mistake that the user can mend, which is told in one line, or another that the
+        command gives.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character of a document shall not end the run.
@@ -122,7 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse(sys.argv[1:] if arguments is None else arguments)
         name = f"graphdoc {options.command}"
         with _warnings_on_one_line():
-            options.run(options)
+            status = options.run(options)
         sys.stdout.flush()
     except GraphdocError as error:
         print(_told(f"{name}: {error}"), file=sys.stderr)
@@ -142,7 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{name}: {error.strerror or error}; free some space and try again", file=sys.stderr)
         _close_output()
         return 2
-    return 0
+    return status or 0
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -85,7 +85,22 @@ def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> Abstra
         raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
     if dtype == "float32":
         raise ModelError(f"the weights of {name} are in half precision; load it with dtype='float32'")
-    return torch.autocast(weight.device.type, dtype=PRECISIONS[dtype])
+    return _autocast(weight.device.type, dtype, name)
+
+
+@contextmanager
+def _autocast(device: str, dtype: Precision, name: str) -> Iterator[None]:
+    """Autocast that tells in one line of a transformer that mixes types of its own."""
+    try:
+        with torch.autocast(device, dtype=PRECISIONS[dtype]):
+            yield
+    except RuntimeError as error:
+        reason = textwrap.shorten(str(error).partition("\n")[0], 120, placeholder=" ...")
+        if not any(sign in reason for sign in ("dtype", "scalar type", "cannot be converted to type")):
+            raise
+        raise ModelError(
+            f"the transformer of {name} does not compute in {dtype} on {device} ({reason}); use float32"
+        ) from error
 
 
 @contextmanager

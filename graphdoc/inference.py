@@ -152,7 +152,8 @@ def run_model(
         ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
     """
     config = model.config
-    batch = GraphBatch.from_documents(window, config.graph_kind, config.window, split=split).to(model.device)
+    kind, reach = (config.graph_kind, config.window) if attention else config.vector_graph
+    batch = GraphBatch.from_documents(window, kind, reach, split=split).to(model.device)
     if batch.passage_vectors is not None:
         _require_own_vectors(model, batch.passage_vectors)
         if bar is not None:
@@ -173,7 +174,8 @@ def run_model(
     for result in (output.documents, output.passages, output.logits):
         if result is not None and not torch.isfinite(result).all():
             raise ModelError(
-                "the model gives vectors that are no numbers; fetch its weights again, or do without float16"
+                "the model gives vectors that are no numbers: its weights hold such (fetch or train it again), or "
+                "float16 is too narrow (use bfloat16 or float32)"
             )
     return batch, vectors, output
 

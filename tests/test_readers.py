@@ -619,3 +619,10 @@ def test_a_table_without_text_names_the_columns_there_are() -> None:
     message = error(DATA / "scisumm_acl" / "pairs_dev.tsv")
     assert "pairs_dev.tsv:2: " in message
     assert "neither column 'text' nor 'sections', only" in message
+
+
+def test_labels_in_a_list_are_read_like_single_ones() -> None:
+    rows = [{"id": "a", "text": "A.", "label": [1.0, True, "b", None, 2]}, {"id": "b", "text": "B.", "label": True}]
+    assert [document.label for document in read_documents(rows)] == [("1", "1", "b", "2"), 1]
+    with pytest.raises(DocumentError, match="label is of type list"):
+        list(read_documents([{"id": "a", "text": "A.", "label": [["b"]]}]))

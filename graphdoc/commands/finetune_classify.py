@@ -28,13 +28,13 @@ EPILOG = """examples:
 add_arguments = add_training_arguments
 
 
-def run(options: argparse.Namespace) -> None:
-    """Train, and say where the model is."""
+def run(options: argparse.Namespace) -> int:
+    """Train, say where the model is, and give the exit status."""
     from ..training.classification_settings import ClassificationSettings
 
     settings = settings_of(ClassificationSettings, options)
     if settings is None:
-        return
+        return 0
     from ..training.classification import train_classifier
 
-    train(train_classifier, settings, options, "graphdoc predict DOCUMENTS --model MODEL")
+    return train(train_classifier, settings, options, "graphdoc predict DOCUMENTS --model MODEL")

@@ -31,13 +31,13 @@ EPILOG = """examples:
 add_arguments = add_training_arguments
 
 
-def run(options: argparse.Namespace) -> None:
-    """Train, and say where the model is."""
+def run(options: argparse.Namespace) -> int:
+    """Train, say where the model is, and give the exit status."""
     from ..training.comparison_settings import ComparisonSettings
 
     settings = settings_of(ComparisonSettings, options)
     if settings is None:
-        return
+        return 0
     from ..training.comparison import train_comparison
 
-    train(train_comparison, settings, options, "graphdoc compare A B --model MODEL")
+    return train(train_comparison, settings, options, "graphdoc compare A B --model MODEL")

@@ -28,13 +28,13 @@ EPILOG = """examples:
 add_arguments = add_training_arguments
 
 
-def run(options: argparse.Namespace) -> None:
-    """Train, and say where the model is."""
+def run(options: argparse.Namespace) -> int:
+    """Train, say where the model is, and give the exit status."""
     from ..training.pretraining_settings import PretrainingSettings
 
     settings = settings_of(PretrainingSettings, options)
     if settings is None:
-        return
+        return 0
     from ..training.pretraining import pretrain
 
-    train(pretrain, settings, options, "graphdoc encode DOCUMENTS --model MODEL")
+    return train(pretrain, settings, options, "graphdoc encode DOCUMENTS --model MODEL")

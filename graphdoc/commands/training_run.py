@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -57,7 +58,11 @@ def settings_of(kind: type[SettingsT], options: argparse.Namespace) -> SettingsT
     return None
 
 
-def train(run: Callable[..., Path], settings: Any, options: argparse.Namespace, next_command: str) -> None:
+# What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
+STOPPED = 128 + signal.SIGTERM
+
+
+def train(run: Callable[..., Path], settings: Any, options: argparse.Namespace, next_command: str) -> int:
     """Train, and say what came of it and where the model is.
 
     Args:
@@ -65,14 +70,24 @@ def train(run: Callable[..., Path], settings: Any, options: argparse.Namespace, 
         settings: the settings.
         options: the arguments of the command.
         next_command: what to try the model with; ``MODEL`` stands for its folder.
+
+    Returns:
+        The exit status.
     """
+    from ..training.run_folder import MODEL_FOLDER
+
     model = run(settings, resume=options.resume, device=options.device)
+    is_finished = model == settings.folder / MODEL_FOLDER
     if os.environ.get("RANK", "0") != "0":
-        return
-    _tell_results(settings.folder)
+        return 0 if is_finished else STOPPED
+    if is_finished:
+        _tell_results(settings.folder)
     console().print(plain(f"wrote {model}"))
+    if not is_finished:
+        return STOPPED
     command = next_command.replace("MODEL", shlex.quote(one_line(str(model))))
     console().print(plain(f"try it:  {command}"))
+    return 0
 
 
 def _tell_results(folder: Path) -> None:

@@ -67,9 +67,7 @@ def graphs_of(model: DocumentModel, documents: Sequence[CachedDocument], *, show
         shown: whether attention is to be shown, which needs the whole graph also where vectors do not.
     """
     config = model.config
-    # Vectors that no graph layer has part in are the same on the smallest graph.
-    plain = not shown and (not config.graph_layers or model.reads_initial_nodes)
-    kind, window = ("window", 1) if plain else (config.graph_kind, config.window)
+    kind, window = (config.graph_kind, config.window) if shown else config.vector_graph
     segmented = [replace(document.segmented, token_ids=()) for document in documents]
     return GraphBatch.from_documents(segmented, kind, window).to(model.device)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -50,8 +51,8 @@ class InfoNCE:
     def __post_init__(self) -> None:
         if self.similarity not in get_args(Similarity):
             raise ValueError(f"similarity {self.similarity!r} is unknown; use dot or cosine")
-        if not self.temperature > 0:
-            raise ValueError(f"temperature={self.temperature} must be above 0")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
         if self.directions not in get_args(Directions):
             raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
         if self.mask_similar is not None and not 0 < self.mask_similar <= 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -38,8 +39,8 @@ class SupervisedContrastive:
     temperature: float = 0.5
 
     def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise ValueError(f"temperature={self.temperature} must be above 0")
+        if not 0 < self.temperature < math.inf:
+            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
 
     def __call__(self, vectors: Tensor, labels: Tensor) -> LossOutput:
         """Compute the loss of this process's rows against those of all processes.

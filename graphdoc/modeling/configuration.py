@@ -185,6 +185,13 @@ class DocumentConfig(PreTrainedConfig):
         return {key: getattr(self, key) for key in keys}
 
     @property
+    def vector_graph(self) -> tuple[str, int]:
+        """Kind and window of the smallest graph on which vectors are the same: without edges that no layer reads."""
+        if not self.graph_layers or self.readout == "initial_mean":
+            return "window", 1
+        return self.graph_kind, self.window
+
+    @property
     def node_size(self) -> int:
         """Width of nodes, and so of passage vectors."""
         return self.projection_size or int(self.encoder_config.hidden_size)  # type: ignore[union-attr]

@@ -144,7 +144,10 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
         reason = f"byte 0x{error.object[error.start]:02x} at offset {offset + error.start:,}"
     else:
         reason = " ".join(str(error).split())
-    return DocumentError(f"it is not {encoding} text ({reason}); give its encoding, for example --encoding latin-1")
+    return DocumentError(
+        f"it is not {encoding} text ({reason}); give its encoding, for example --encoding latin-1, or "
+        "corpus.encoding=latin-1 for training"
+    )
 
 
 def decode(content: bytes, encoding: str, kind: str = "text") -> str:
@@ -188,5 +191,6 @@ def _refuse_utf_16(text: str, encoding: str) -> None:
     if max(halves) >= max(_FEWEST_NULS, len(sample) // 4) and not min(halves):
         order = "be" if halves[0] else "le"
         raise DocumentError(
-            f"it is not {encoding} text but UTF-16 without a byte order mark; give --encoding utf-16-{order}"
+            f"it is not {encoding} text but UTF-16 without a byte order mark; give --encoding utf-16-{order}, "
+            f"or corpus.encoding=utf-16-{order} for training"
         )

@@ -82,7 +82,7 @@ def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:
         return DocumentError(f"it has no value in column {column!r}; fill it or leave the row out")
     return DocumentError(
         f"it has neither column {columns.text!r} nor {columns.sections!r}, only {there}; "
-        "name the column with Columns(text=...) or --text-column"
+        "name the column with --text-column, corpus.columns.text of a configuration file, or Columns(text=...)"
     )
 
 
@@ -95,17 +95,21 @@ def _title(value: Any) -> str:
 
 
 def _label(value: Any) -> Label:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return tuple(str(name) for part in value if (name := _single_label(part)) is not None)
+    return _single_label(value)
+
+
+def _single_label(value: Any) -> str | int | None:
     if _is_missing(value):
         return None
-    value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, str):
         return value
     if isinstance(value, float):
         return int(value) if value.is_integer() else str(value)
     if isinstance(value, int):
         return int(value)
-    if isinstance(value, Sequence):
-        return tuple(str(part) for part in value)
     raise DocumentError(
         f"its label is of type {type(value).__name__}; give a string, a whole number or a list of strings"
     )

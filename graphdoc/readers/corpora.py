@@ -82,7 +82,10 @@ def read_json_lines(lines: Iterable[bytes], source: str, encoding: str) -> Itera
         try:
             row = json.loads(text)
         except json.JSONDecodeError as error:
-            yield Record(place, DocumentError(f"invalid JSON at column {error.colno}: {error.msg}; mend the line"))
+            yield Record(
+                place,
+                DocumentError(f"invalid JSON at column {error.colno}: {error.msg.removesuffix(' at')}; mend the line"),
+            )
         except (ValueError, RecursionError) as error:
             yield Record(place, DocumentError(f"invalid JSON: {' '.join(str(error).split())}; mend the line"))
         else:

@@ -55,7 +55,9 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
         built = parser.instantiate(parsed)
         result: Settings = kind(**_as_arguments(built))
     except (ArgumentError, ValueError, TypeError) as error:
-        raise SettingsError(f"{source}: {_reason(error)}") from error
+        reason = _with_whole_key(_reason(error), kind)
+        is_override = any(_names(reason, override.partition("=")[0]) for override in overrides)
+        raise SettingsError(f"{'the command line' if is_override else source}: {reason}") from error
     return result
 
 
@@ -190,6 +192,18 @@ def _assign(values: dict[str, Any], path: Sequence[str], value: Any) -> None:
 
 def _as_arguments(built: Any) -> dict[str, Any]:
     return dict(vars(built)) if isinstance(built, Namespace) else dict(built)
+
+
+def _with_whole_key(reason: str, kind: Any) -> str:
+    """A reason with the whole key of the value it begins with; dataclasses know their own fields only."""
+    start = re.match(r"(\w+)(?==| is )", reason)
+    places = _places(kind, start[1]) if start else []
+    return f"{places[0]}{reason.removeprefix(start[1])}" if start and len(places) == 1 else reason
+
+
+def _names(reason: str, key: str) -> bool:
+    """Whether a reason is about the value of a key."""
+    return re.match(rf'"?{re.escape(key)}("|=| is )', reason) is not None
 
 
 def _reason(error: Exception) -> str:

@@ -191,7 +191,8 @@ class LabelledData(CorpusData):
             if names is None:
                 self._left_out["without a label"] += 1
             elif len(names) != 1 and not labels.multi_label:
-                self._left_out["with several labels (labels.multi_label=true trains on them)"] += 1
+                several = "several labels" if names else "an empty list of labels"
+                self._left_out[f"with {several} (labels.multi_label=true trains on them)"] += 1
                 names = None
             result.append(names)
         return result
@@ -247,4 +248,5 @@ class LabelledData(CorpusData):
         return result
 
     def _collator(self) -> LabelledCollator:
-        return LabelledCollator(self._targets, self._config.graph_kind, self._config.window, self._vectors)
+        kind, window = self._config.vector_graph
+        return LabelledCollator(self._targets, kind, window, self._vectors)

@@ -66,9 +66,9 @@ class SubDocumentCollator:
 def _collator(
     settings: PretrainingSettings, encoder: DocumentEncoder, vectors: PassageVectors | None
 ) -> SubDocumentCollator:
-    config = encoder.model.config
     sub_documents = SubDocuments(settings.split, settings.training.seed)
-    return SubDocumentCollator(sub_documents, config.graph_kind, config.window, vectors)
+    kind, window = encoder.model.config.vector_graph
+    return SubDocumentCollator(sub_documents, kind, window, vectors)
 
 
 class StoredData:

@@ -93,6 +93,11 @@ class PretrainingSettings:
     output: str = "runs/pretraining"
 
     def __post_init__(self) -> None:
+        if self.training.batch_size < 2:
+            raise ValueError(
+                f"training.batch_size={self.training.batch_size} leaves no other document to tell a document from; "
+                "set it to 2 or more"
+            )
         if self.training.patience is not None and not self.evaluation.measures:
             raise ValueError(
                 f"training.patience={self.training.patience} needs an evaluation; give evaluation.held_out, data, or "

@@ -6,12 +6,20 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from ..devices import PRECISIONS, Precision
 from .tuning import LoraSettings, Tune
 
 Optimizer = Literal["adam", "adamw", "adafactor"]
 Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup", "inverse_sqrt", "warmup_stable_decay"]
 Tracker = Literal["tensorboard"]
+# Without float16, which would need its losses scaled.
+TrainingPrecision = Literal["float32", "bfloat16"]
+
+_SET_BY_THE_RUN = {
+    "labels": "the labels of the documents",
+    "multi_label": "labels.multi_label",
+    "classifier_dropout": "labels.dropout",
+    "trained": "training itself",
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class ModelSettings:
             ``document_node``, ``mean`` or ``initial_mean``, which have no weights of their own.
 
     Raises:
-        ValueError: ``store`` does not go with ``tune``, or ``begin`` is unknown.
+        ValueError: ``store`` does not go with ``tune``, ``begin`` is unknown, or a setting is one that the run makes.
     """
 
     start: str = "roberta-base"
@@ -53,6 +61,8 @@ class ModelSettings:
         if self.store == "updates" and self.tune == "full":
             raise ValueError("store='updates' needs a passage encoder that is not trained whole; set tune to lora or "
                              "frozen, or store to whole")  # fmt: skip
+        for name in _SET_BY_THE_RUN.keys() & self.settings.keys():
+            raise ValueError(f"model.settings.{name} is given by {_SET_BY_THE_RUN[name]}; leave it out")
         if self.begin not in ("random", "mean"):
             raise ValueError(f"begin={self.begin!r} is unknown; use random or mean")
 
@@ -104,7 +114,7 @@ class TrainingSettings:
     warmup: float = 0.1
     clip: float = 1.0
     moving_average: float | None = None
-    precision: Precision = "float32"
+    precision: TrainingPrecision = "float32"
     token_budget: int | None = None
     keep_activations: int = 0
     seed: int = 0
@@ -127,18 +137,16 @@ class TrainingSettings:
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name}={value} must be a number above 0")
         for name in ("weight_decay", "warmup", "clip", "keep_activations", "loading_processes"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 0")
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed={self.seed} must be at least 0 and below {2**32}")
-        if self.batch_size < 2:
-            raise ValueError("batch_size=1 leaves no other document to tell a document from; set it to 2 or more")
         if self.layer_decay is not None and not 0 < self.layer_decay <= 1:
             raise ValueError(f"layer_decay={self.layer_decay} must be above 0 and at most 1, such as 0.9")
         if self.moving_average is not None and not 0 < self.moving_average < 1:
             raise ValueError(f"moving_average={self.moving_average} must be above 0 and below 1, such as 0.999")
-        if self.precision not in PRECISIONS or self.precision == "float16":
-            raise ValueError(f"precision {self.precision!r} is not for training; use float32 or bfloat16")
+        if self.precision not in get_args(TrainingPrecision):
+            raise ValueError(f"precision={self.precision} is not for training; use float32 or bfloat16")
         if self.optimizer not in get_args(Optimizer):
             raise ValueError(f"optimizer {self.optimizer!r} is unknown; use one of {', '.join(get_args(Optimizer))}")
         if self.weight_decay and self.optimizer == "adam":

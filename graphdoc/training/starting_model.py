@@ -56,11 +56,17 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
 
     Raises:
         ModelError: nothing of the model would be trained.
+        SettingsError: gradient checkpointing of a transformer that has none.
         MissingExtraError: low-rank updates without the library for them.
     """
     prepare_tuning(encoder.model, settings.tune, settings.lora)
     transformer: Any = encoder.model.passage_encoder.transformer
     if settings.gradient_checkpointing and settings.tune != "frozen":
+        if not transformer.supports_gradient_checkpointing:
+            raise SettingsError(
+                f"model.gradient_checkpointing=true: {type(transformer).__name__} of {settings.start} has no gradient "
+                "checkpointing; leave it out, and lower training.token_budget if memory is short"
+            )
         transformer.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
     if settings.compile:
         transformer.compile(dynamic=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +31,8 @@ from .progress import ProgressBar, RunLog, Stopping
 from .run_folder import ids_file, write_ids
 from .settings import TrainingSettings
 from .training_data import EpochLoader
+
+logger = logging.getLogger(__name__)
 
 # Encoders of transformers call them ``layer`` or ``layers``.
 _LAYER = re.compile(r"\.layers?\.(\d+)\.")
@@ -116,6 +120,14 @@ class DocumentTrainer(Trainer):
             callbacks=callbacks,
         )
         self.remove_callback(PrinterCallback)
+        steps = self.args.max_steps if self.args.max_steps > 0 else math.ceil(settings.epochs * len(loader))
+        if settings.warmup > steps and processes.is_first:
+            logger.warning(
+                "training.warmup=%g steps is more than the %d steps of the run, which ends before learning_rate is "
+                "reached",
+                settings.warmup,
+                steps,
+            )
 
     def train(  # type: ignore[override]
         self, resume_from_checkpoint: str | None = None
@@ -184,6 +196,8 @@ class DocumentTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the numbers since the last entry to an entry of the log, means over steps and processes."""
+        if "train_loss" in logs:
+            return  # the Trainer's summary, a mean over steps that a resumed run knows a part of
         if "loss" in logs:
             logs.update(self._window.close(self.processes.count, self.args.device))
         super().log(logs, start_time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -37,6 +38,8 @@ class LoraSettings:
     def __post_init__(self) -> None:
         if self.rank < 1:
             raise ValueError(f"rank={self.rank} must be at least 1")
+        if not 0 < self.alpha < math.inf:
+            raise ValueError(f"alpha={self.alpha} must be above 0 and finite")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout} must be at least 0 and below 1")
 

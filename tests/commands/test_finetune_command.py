@@ -259,3 +259,35 @@ class TestBadInput:
         assert "trainer_state.json cannot be used (FileNotFoundError)" in self.refused(
             classify(source, *options, "--resume")
         )
+
+
+def test_documents_are_trained_on_one_at_a_time(
+    classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
+) -> None:
+    result = classify(corpus(rows(8)), "training.batch_size=1", "training.epochs=1")
+    assert result.status == 0, result.err
+    assert (tmp_path / "run" / "model").is_dir()
+
+
+def test_without_graph_layers_there_are_no_edges_to_run_out_of(
+    classify: Callable[..., Any],
+    graphdoc: Callable[..., Any],
+    corpus: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("graphdoc.graphs.MAXIMUM_EDGES", 100)
+    long = {"id": "long", "text": "rice mould steam grain koji. " * 40, "label": "rice"}
+    source = corpus([*rows(12), long])
+    settings = ("model.settings.graph_kind=full", "model.settings.readout=mean", "training.epochs=1")
+    assert "needs 420 edges" in classify(source, *settings, "model.settings.graph_layers=1").err
+    (tmp_path / "run").rename(tmp_path / "stopped")
+    result = classify(source, *settings, "model.settings.graph_layers=0")
+    assert result.status == 0, result.err
+    predicted = graphdoc("predict", source, "--model", tmp_path / "run" / "model", "--passages", "1")
+    assert predicted.status == 0, predicted.err
+
+
+def test_an_empty_list_of_labels_is_not_several(classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+    result = classify(corpus([*rows(12), {"id": "none", "text": "rice mould", "label": []}]), "training.epochs=1")
+    assert "left out: 1 document with an empty list of labels (labels.multi_label=true" in result.out + result.err

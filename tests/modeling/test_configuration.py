@@ -169,3 +169,16 @@ def test_names_of_classes_are_on_one_line() -> None:
     config = DocumentConfig(labels=("a\nb", " c "))
     assert config.labels == ["a b", "c"]
     assert DocumentConfig(**config.to_dict()).labels == ["a b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"graph_layers": 0}, ("window", 1)),
+        ({"readout": "initial_mean"}, ("window", 1)),
+        ({"readout": "mean"}, ("hierarchical", 3)),
+        ({"readout": "attention", "graph_layers": 1}, ("hierarchical", 3)),
+    ],
+)
+def test_edges_that_no_vector_depends_on_are_not_built(settings: dict[str, Any], expected: tuple[str, int]) -> None:
+    assert DocumentConfig(graph_kind="hierarchical", window=3, **settings).vector_graph == expected

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
@@ -129,13 +130,13 @@ def test_every_transformer_in_training(
 def test_not_where_parts_are_computed_twice_outside(tiny_encoder_config: Callable[..., Any]) -> None:
     """With gradient checkpointing the second computation has to draw the same masks as the first."""
     encoder = PassageEncoder(tiny_encoder_config("roberta", **BERT), "mean").train()
-    encoder.transformer.gradient_checkpointing_enable({"use_reentrant": False})
+    encoder.transformer.activation_checkpointing_enable({"use_reentrant": False})
     count, vectors = draws_of_torch(encoder, True)
     assert count > 0
     vectors.sum().backward()
     found = {name: p.grad.clone() for name, p in encoder.named_parameters() if p.grad is not None}
     encoder.zero_grad()
-    encoder.transformer.gradient_checkpointing_disable()
+    encoder.transformer.activation_checkpointing_disable()
     torch.manual_seed(6)
     ids = torch.randint(5, 50, (3, 9), generator=torch.Generator().manual_seed(0))
     mask = torch.ones_like(ids)
@@ -146,3 +147,10 @@ def test_not_where_parts_are_computed_twice_outside(tiny_encoder_config: Callabl
     for name, parameter in encoder.named_parameters():
         if parameter.grad is not None:
             torch.testing.assert_close(found[name], parameter.grad, msg=name)
+
+
+def test_tensors_that_know_only_their_shape_are_left_to_torch() -> None:
+    with FakeTensorMode() as mode, QuickDropout():
+        fake = mode.from_tensor(torch.ones(2, 1, 5, 4))
+        assert functional.dropout(fake, 0.5).shape == fake.shape
+        assert functional.scaled_dot_product_attention(fake, fake, fake, dropout_p=0.5).shape == fake.shape

@@ -4,9 +4,11 @@ import copy
 
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 from graphdoc.batching import GraphBatch
+from graphdoc.devices import computed_in
+from graphdoc.errors import ModelError
 from graphdoc.modeling.passage_encoder import PassageEncoder
 
 POOLINGS = ("cls", "mean")
@@ -101,3 +103,20 @@ def test_mean_pooling_leaves_out_padding_only(tiny_encoder_config) -> None:
     hidden = encoder.transformer(input_ids=ids, attention_mask=mask).last_hidden_state
     expected = torch.stack([hidden[0].mean(0), hidden[1, :2].mean(0)])
     torch.testing.assert_close(encoder(ids, mask), expected)
+
+
+def test_a_transformer_that_mixes_types_is_refused_in_one_line() -> None:
+    """DeBERTa casts parts of its attention back to fp32 by itself, and then multiplies both types."""
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    config = AutoConfig.for_model("deberta", vocab_size=50, relative_attention=True, pos_att_type=["c2p"], **sizes)
+    encoder = PassageEncoder(config, "mean").eval()
+    ids = torch.arange(5, 12).unsqueeze(0)
+    with computed_in("float32", encoder, "it"):
+        assert encoder(ids, torch.ones_like(ids)).shape == (1, 32)
+    with (
+        pytest.raises(ModelError, match=r"the transformer of it does not compute in bfloat16 on cpu \(.*use float32"),
+        computed_in("bfloat16", encoder, "it"),
+    ):
+        encoder(ids, torch.ones_like(ids))
+    with pytest.raises(RuntimeError, match="a fault"), computed_in("bfloat16", encoder, "it"):
+        raise RuntimeError("a fault of another kind")

@@ -114,19 +114,25 @@ def test_an_unknown_choice_is_refused_with_those_there_are(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("loss: {temperature: 0}", "temperature=0.0 must be above 0"),
+        ("loss: {temperature: 0}", ": loss.temperature=0.0 must be above 0"),
+        ("loss: {temperature: .inf}", ": loss.temperature=inf must be above 0 and finite"),
         ("training: {batch_size: 1}", "batch_size=1 leaves no other document"),
         ("training: {learning_rate: .inf}", "learning_rate=inf must be a number above 0"),
         ("training: {learning_rate: .nan}", "learning_rate=nan must be a number above 0"),
         ("training: {warmup: -1}", "warmup=-1.0 must be at least 0"),
         ("training: {warmup: .nan}", "warmup=nan must be at least 0"),
+        ("training: {warmup: .inf}", ": training.warmup=inf must be at least 0 and finite"),
+        ("training: {clip: .inf}", ": training.clip=inf must be at least 0 and finite"),
         ("training: {save_steps: 0}", "save_steps=0 must be at least 1"),
         ("training: {seed: -1}", "seed=-1 must be at least 0"),
-        ("training: {precision: float16}", "precision 'float16' is not for training"),
+        ("training: {precision: float16}", "expected one of ['float32', 'bfloat16'], not float16"),
         ("training: {weight_decay: 0.1}", "weight_decay=0.1 has no effect with adam"),
         ("training: {moving_average: 1}", "moving_average=1.0 must be above 0 and below 1"),
         ("training: {patience: 2}", "training.patience=2 needs an evaluation"),
-        ("model: {lora: {rank: 0}}", "rank=0 must be at least 1"),
+        ("model: {lora: {rank: 0}}", ": model.lora.rank=0 must be at least 1"),
+        ("model: {lora: {alpha: .nan}}", ": model.lora.alpha=nan must be above 0 and finite"),
+        ("model: {settings: {multi_label: true}}", "model.settings.multi_label is given by labels.multi_label"),
+        ("model: {settings: {labels: a}}", "model.settings.labels is given by the labels of the documents"),
         ("evaluation: {held_out: 1}", "held_out=1.0 must be at least 0 and below 1"),
         ("evaluation: {best: nmi}", "evaluation.best=nmi needs an evaluation"),
         ("evaluation: {train: a}", "evaluation.train and evaluation.test belong together"),
@@ -136,6 +142,24 @@ def test_an_unknown_choice_is_refused_with_those_there_are(
 )
 def test_a_value_out_of_range_is_named(refused: Callable[..., str], text: str, message: str) -> None:
     assert message in refused(text)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("loss.temperature=0", "the command line: loss.temperature=0.0 must be above 0 and finite"),
+        ("training.precision=fp8", 'the command line: "training.precision": expected one of'),
+        ("training.patience=2", "the command line: training.patience=2 needs an evaluation"),
+    ],
+)
+def test_a_value_of_the_command_line_is_told_from_one_of_the_file(
+    refused: Callable[..., str], override: str, message: str
+) -> None:
+    assert refused("", "split=half", override).startswith(message)
+    # What the file says is its own, also where the command line says something of another key.
+    key, _, value = override.partition("=")
+    section, _, name = key.partition(".")
+    assert "run.yaml: " in refused(f"{section}: {{{name}: {value}}}", "split=half")
 
 
 @pytest.mark.parametrize(

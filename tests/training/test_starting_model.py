@@ -14,7 +14,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.training.settings import ModelSettings
-from graphdoc.training.starting_model import load_start
+from graphdoc.training.starting_model import begin_training, load_start
 
 CPU = torch.device("cpu")
 
@@ -38,3 +38,20 @@ def test_trained_layers_begin_where_they_are(tiny_encoder: Callable[..., Documen
         load_start(ModelSettings(start=str(folder), begin="mean"), CPU, "cosine")
     with pytest.raises(ValueError, match="begin='half' is unknown; use random or mean"):
         ModelSettings(begin="half")  # type: ignore[arg-type]
+
+
+def test_gradient_checkpointing_is_refused_where_a_transformer_has_none(
+    backbone_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = ModelSettings(start=str(backbone_folder("bert")), gradient_checkpointing=True)
+    encoder = load_start(settings, CPU, "cosine")
+    transformer = encoder.model.passage_encoder.transformer
+    begin_training(encoder, settings)
+    assert transformer.is_activation_checkpointing
+
+    # As of MPNet and ALBERT.
+    monkeypatch.setattr(type(transformer), "supports_gradient_checkpointing", False)
+    with pytest.raises(SettingsError, match=r"gradient_checkpointing=true: BertModel of .* has no gradient checkp"):
+        begin_training(load_start(settings, CPU, "cosine"), settings)
+    frozen = ModelSettings(start=settings.start, gradient_checkpointing=True, tune="frozen")
+    begin_training(load_start(frozen, CPU, "cosine"), frozen)

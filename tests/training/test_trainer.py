@@ -334,3 +334,30 @@ def test_a_damaged_checkpoint_is_named(make_trainer: Any, tmp_path: Path) -> Non
 
     with pytest.raises(ModelError, match=r"optimiser's state in .*checkpoint-3"):
         make_trainer(tmp_path).train(str(checkpoint))
+
+
+def test_a_warm_up_that_outlasts_the_run_is_told(
+    make_trainer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_trainer(tmp_path / "a", warmup=10)
+    make_trainer(tmp_path / "b", warmup=20, max_steps=20)
+    assert "training.warmup" not in caplog.text
+    make_trainer(tmp_path / "c", warmup=11)
+    assert "training.warmup=11 steps is more than the 10 steps of the run" in caplog.text
+    make_trainer(tmp_path / "d", warmup=21, max_steps=20)
+    assert "training.warmup=21 steps is more than the 20 steps" in caplog.text
+
+
+def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_trainer: Any, tmp_path: Path) -> None:
+    def told(folder: Path) -> list[dict[str, Any]]:
+        timed = ("documents_per_second", "tokens_per_second", "waiting_share")
+        return [{name: value for name, value in one.items() if name not in timed} for one in entries(folder)]
+
+    make_trainer(tmp_path / "a").train()
+    undisturbed = told(tmp_path / "a")
+    assert [entry["step"] for entry in undisturbed] == list(range(1, 11)), "a line for every step, and no other"
+    make_trainer(tmp_path / "a").train(str(tmp_path / "a" / "checkpoint-6"))
+    assert told(tmp_path / "a") == undisturbed
+    # At its end already.
+    make_trainer(tmp_path / "a").train(str(tmp_path / "a" / "checkpoint-10"))
+    assert told(tmp_path / "a") == undisturbed
