@@ -25,6 +25,7 @@ MAP = "viridis"
 LONGEST_LABELLED = 40
 # With the colours they tell 24 labels apart.
 MARKERS = "o^s"
+HATCHES = ("", "////", "....", "xxxx")
 PANELS_IN_A_ROW = 2
 # Up to this number of nodes an adjacency matrix is drawn as an image, cell by cell; sparse ones may have more.
 LARGEST_IMAGE = 4000
@@ -217,7 +218,10 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     numbers = list(dict.fromkeys(sections[table.node_kind == NodeKind.PASSAGE].tolist()))
     order = {number: row for row, number in enumerate(numbers)}
     colors = [MUTED if number < 0 else COLORS[order[number] % len(COLORS)] for number in sections.tolist()]
-    axes.bar(nodes, weights, color=colors, width=0.85)
+    # Colours come again where there are many sections; hatches tell them apart.
+    rounds = [0 if number < 0 else order[number] // len(COLORS) for number in sections.tolist()]
+    hatches = [HATCHES[number % len(HATCHES)] for number in rounds]
+    axes.bar(nodes, weights, color=colors, width=0.85, hatch=hatches, edgecolor="white", linewidth=0)
     axes.set(xlabel="node (0 = document node, then passages in reading order)", ylabel="attention weight")
     axes.set_xlim(-0.7, len(weights) - 0.3)
     count_in_whole_numbers(axes.xaxis)

@@ -19,7 +19,7 @@ from .arguments import (
     write_json,
 )
 from .mutual_summary import summarise_all
-from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, plain, table, written
+from .summaries import MOST_ROWS, console, coverage_line, headings_above, indented, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -174,6 +174,8 @@ def _print_sections(target: Console, comparison: Comparison) -> None:
         if not others:
             continue
         best = max(others, key=lambda column: scores[row, column])
+        for heading in headings_above(comparison.a.segmented.document, comparison.a.section_numbers, row):
+            rows.add_row(plain(heading, 44))
         rows.add_row(
             plain(_heading(comparison.a, row), 44),
             plain(_heading(comparison.b, best), 44),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,6 +47,21 @@ def table(*columns: tuple[str, str]) -> Table:
 def indented(document: Document, number: int) -> str:
     """The name of a section, set in by its depth."""
     return "  " * max(0, len(document.sections[number].path) - 1) + document.section_name(number)
+
+
+def headings_above(document: Document, shown: Sequence[int], row: int) -> list[str]:
+    """Headings without text of their own that enclose a section and stand between it and the one shown before it.
+
+    Args:
+        document: the document.
+        shown: numbers of the sections that are shown, those with text.
+        row: which of them.
+    """
+    number = shown[row]
+    path = document.sections[number].path
+    between = range(shown[row - 1] + 1 if row else 0, number)
+    above = [one for one in between if path[: len(document.sections[one].path)] == document.sections[one].path]
+    return [indented(document, one) for one in above]
 
 
 def more_rows(target: Console, shown: int, total: int, thing: str) -> None:

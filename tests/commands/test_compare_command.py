@@ -60,6 +60,19 @@ def test_summary_of_examples_with_mini(graphdoc: Command, mini: DocumentEncoder,
     assert max(map(len, out.splitlines())) <= 120
 
 
+def test_headings_without_text_stand_above_what_is_below_them(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    parts = ["# Koji", "## A", "### A1", "Rice steams.", "### A2", "It grows.", "## B", "## C", "### C1", "Warm."]
+    (tmp_path / "koji.md").write_text("\n\n".join(parts), encoding="utf-8")
+    (tmp_path / "one.txt").write_text("Vinegar is sour.", encoding="utf-8")
+    _, out, _ = graphdoc("compare", tmp_path / "koji.md", tmp_path / "one.txt", "--model", model)
+    lines = out.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("section of A"))
+    rows = [line[:6].rstrip() for line in lines[start + 1 : start + 6]]
+    # B has nothing below it, and is in no comparison.
+    assert rows == ["A", "  A1", "  A2", "C", "  C1"]
+    assert [lines[start + row].split() for row in (1, 4)] == [["A"], ["C"]]
+
+
 def test_within_one_document(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
     status, out, _ = graphdoc("compare", two[0], "--model", model)
     assert status == 0
