@@ -334,7 +334,8 @@ def test_broken_lines_are_named_and_can_be_skipped(tmp_path: Path) -> None:
     assert [entry.source for entry in report.skipped] == [f"{path}:{line}" for line in (2, 3, 4, 6, 7, 8, 9)]
     reasons = [entry.reason for entry in report.skipped]
     assert reasons[1] == (
-        "it is not utf-8 text (byte 0xe9 at offset 58); give its encoding, for example --encoding latin-1"
+        "it is not utf-8 text (byte 0xe9 at offset 58); give its encoding, for example --encoding latin-1, or "
+        "corpus.encoding=latin-1 for training"
     )
     assert BAD_LINES[58] == 0xE9
     assert reasons[2] == "a JSON object is expected, not a list; write one object per document"
@@ -508,7 +509,8 @@ def test_utf_16_without_mark_is_no_utf_8(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("Some ordinary text.".encode(encoding))
     assert error(path) == (
-        f"{path}: it is not utf-8 text but UTF-16 without a byte order mark; give --encoding {encoding}"
+        f"{path}: it is not utf-8 text but UTF-16 without a byte order mark; give --encoding {encoding}, or "
+        f"corpus.encoding={encoding} for training"
     )
     assert [document.text for document in read_documents(path, encoding=encoding)] == ["Some ordinary text."]
 
