@@ -152,7 +152,7 @@ def run_model(
         ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
     """
     config = model.config
-    kind, reach = (config.graph_kind, config.window) if attention else config.vector_graph
+    kind, reach = (config.graph_kind, config.window) if attention and config.graph_layers else config.vector_graph
     batch = GraphBatch.from_documents(window, kind, reach, split=split).to(model.device)
     if batch.passage_vectors is not None:
         _require_own_vectors(model, batch.passage_vectors)

@@ -626,5 +626,7 @@ def test_a_table_without_text_names_the_columns_there_are() -> None:
 def test_labels_in_a_list_are_read_like_single_ones() -> None:
     rows = [{"id": "a", "text": "A.", "label": [1.0, True, "b", None, 2]}, {"id": "b", "text": "B.", "label": True}]
     assert [document.label for document in read_documents(rows)] == [("1", "1", "b", "2"), 1]
+    (empty,) = read_documents([{"id": "a", "text": "A.", "label": [None]}])
+    assert empty.label is None, "nothing in it is no label, other than an empty list"
     with pytest.raises(DocumentError, match="label is of type list"):
         list(read_documents([{"id": "a", "text": "A.", "label": [["b"]]}]))

@@ -26,6 +26,7 @@ from transformers import (
 
 from ..errors import ModelError, OutputError, install_hint
 from ..modeling import DocumentConfig, DocumentModel
+from ..modeling.configuration import setting_names
 from ..modeling.passage_encoder import pooler_options
 from .messages import first_line, model_of_run, shortened
 from .model_card import model_card
@@ -334,10 +335,9 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
 
 
 def _check_settings(settings: dict[str, Any], name: str) -> None:
-    known = set(DocumentConfig.__annotations__) - {"sub_configs_defaults", "model_type", "encoder_config", "backbone"}
     for key in settings:
-        if key not in known:
-            raise ModelError(f"setting {key!r} is unknown for {name}; known are {', '.join(sorted(known))}")
+        if key not in setting_names():
+            raise ModelError(f"setting {key!r} is unknown for {name}; known are {', '.join(setting_names())}")
 
 
 def _checked_config(values: dict[str, Any], name: str) -> DocumentConfig:

@@ -203,3 +203,9 @@ class DocumentConfig(PreTrainedConfig):
             return self.node_size
         aggregated = 2 * self.section_lstm_size if self.section_aggregation == "lstm" else self.node_size
         return self.section_projection_size or aggregated
+
+
+def setting_names() -> list[str]:
+    """What can be set of a model, in the order of the alphabet."""
+    given_by_the_backbone = {"sub_configs_defaults", "model_type", "encoder_config", "backbone"}
+    return sorted(set(DocumentConfig.__annotations__) - given_by_the_backbone)

@@ -97,7 +97,8 @@ def _title(value: Any) -> str:
 def _label(value: Any) -> Label:
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        return tuple(str(name) for part in value if (name := _single_label(part)) is not None)
+        names = tuple(str(name) for part in value if (name := _single_label(part)) is not None)
+        return names if names or not value else None
     return _single_label(value)
 
 

@@ -225,3 +225,21 @@ class RunCheckpoints:
         save_optimizer(folder, optimizer, scheduler)
         if self._data_state is not None:
             (folder / DATA_FILE).write_text(json.dumps(self._data_state()), encoding="utf-8")
+
+
+def require_finite(model: DocumentModel, step: int) -> None:
+    """Refuse weights that are no numbers, before they are written.
+
+    Args:
+        model: the model in training.
+        step: after how many steps.
+
+    Raises:
+        ModelError: a weight that is trained is infinite or none.
+    """
+    wrong = next((name for name, weight in trained_weights(model).items() if not torch.isfinite(weight).all()), None)
+    if wrong is not None:
+        raise ModelError(
+            f"after step {step} the weights {wrong} are no numbers and nothing was written; earlier checkpoints are "
+            "whole: lower training.learning_rate, or warm up over more steps (training.warmup)"
+        )

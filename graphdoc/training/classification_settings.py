@@ -40,6 +40,8 @@ class LabelSettings:
         for name in ("label_smoothing", "dropout"):
             if not 0 <= getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
+        if self.separator == "":
+            raise ValueError("separator is empty; give what stands between labels, such as ';', or leave it out")
         if self.separator is not None and not self.multi_label:
             raise ValueError(f"separator={self.separator!r} is for labels.multi_label=true; set that or leave it out")
 

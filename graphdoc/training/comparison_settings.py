@@ -193,6 +193,10 @@ class ComparisonSettings:
                 f"loss.kind=cosine trains on labelled pairs, and groups.by is {groups.by}; set groups.by=pairs and "
                 "groups.file, or loss.kind=contrastive"
             )
+        if training.batch_size < 2:
+            raise ValueError(
+                f"training.batch_size={training.batch_size} has no room for two documents; set it to 2 or more"
+            )
         if self.loss.kind == "contrastive" and training.batch_size < 2 * groups.per_batch:
             raise ValueError(
                 f"training.batch_size={training.batch_size} has no room for groups.per_batch={groups.per_batch} "

@@ -202,8 +202,10 @@ def _with_whole_key(reason: str, kind: Any) -> str:
 
 
 def _names(reason: str, key: str) -> bool:
-    """Whether a reason is about the value of a key."""
-    return re.match(rf'"?{re.escape(key)}("|=| is )', reason) is not None
+    """Whether a reason is about the value of a key, or of one that holds it."""
+    parts = key.split(".")
+    keys = "|".join(re.escape(".".join(parts[:length])) for length in range(2, len(parts) + 1))
+    return re.match(rf'"?({keys or re.escape(key)})("|=| is )', reason) is not None
 
 
 def _reason(error: Exception) -> str:

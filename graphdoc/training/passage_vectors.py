@@ -173,7 +173,9 @@ def _encode(model: DocumentModel, token_ids: tuple[Any, ...], token_budget: int 
     batch = GraphBatch(token_ids, nothing, nothing, nothing, nothing.view(2, 0), nothing, (), ())
     vectors = model.encode_passages(batch, token_budget, bar.update)
     if not torch.isfinite(vectors).all():
-        raise ModelError("the model gives vectors that are no numbers; fetch its weights again, or do without float16")
+        raise ModelError(
+            "the passage encoder gives vectors that are no numbers: its weights hold such; fetch or train it again"
+        )
     return vectors.float().cpu().numpy()
 
 

@@ -16,6 +16,7 @@ from ..errors import DocumentError, ModelError, SettingsError
 from ..processes import Processes
 from ..sampling import EpochBatches, SubDocuments
 from ..sampling.sub_documents import random_generator
+from ..wording import counted
 from .corpus_report import CorpusReport
 from .passage_vectors import PassageVectors
 from .pretraining_settings import PretrainingSettings
@@ -157,9 +158,9 @@ class StoredData:
         held_out = max(2, round(count * share)) if share else 0
         if count - held_out < 2:
             raise DocumentError(
-                f"{settings.corpus.name} has {count} documents of two passages or more"
+                f"{settings.corpus.name} has {counted(count, 'document')} of two passages or more"
                 + (f", of which {held_out} are held out" if held_out else "")
-                + "; there have to be 2 to train on"
+                + f"; there have to be 2 to train on ({self.report.summary()})"
             )
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 

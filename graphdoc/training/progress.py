@@ -13,7 +13,7 @@ from typing import Any
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from transformers import TrainerCallback
 
-LOG_FILE = "log.jsonl"
+from .run_folder import LOG_FILE
 
 # What the bar shows of an entry of the log, in this order.
 _SHOWN = {
@@ -78,7 +78,7 @@ class RunLog(TrainerCallback):
         """Drop entries of steps after the checkpoint that the run goes on from."""
         if not state.is_world_process_zero:
             return
-        kept = [line for line in _entries(self.path) if json.loads(line).get("step", 0) <= state.global_step]
+        kept = [line for line, step in _entries(self.path) if step <= state.global_step]
         temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
         temporary.write_text("".join(f"{line}\n" for line in kept if state.global_step), encoding="utf-8")
         temporary.replace(self.path)
@@ -90,20 +90,19 @@ class RunLog(TrainerCallback):
                 stream.write(json.dumps({"step": state.global_step, **logs}) + "\n")
 
 
-def _entries(path: Path) -> list[str]:
-    """Lines of a log; the last one is left out where a kill cut it."""
-    if not path.exists():
-        return []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    try:
-        json.loads(lines[-1])
-    except (ValueError, IndexError):
-        lines = lines[:-1]
-    return lines
+def _entries(path: Path) -> list[tuple[str, int]]:
+    """Lines of a log with their steps; what a kill cut, or a disk damaged, is left out."""
+    entries = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        try:
+            entries.append((line, int(json.loads(line)["step"])))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return entries
 
 
 class Stopping(TrainerCallback):
-    """Lets a run end after the current step, with a checkpoint, when the system asks it to stop (SIGTERM)."""
+    """Remembers that the system asked this process to stop (SIGTERM)."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -13,12 +13,22 @@ from tqdm.auto import tqdm
 
 from ..analysis.plots import plot_run
 from ..encoder import DocumentEncoder
+from ..errors import GraphdocError
 from ..processes import Processes
 from .cached_step import CachedStep
-from .checkpointing import PREFIX, RunCheckpoints
+from .checkpointing import PREFIX, RunCheckpoints, require_finite
 from .moving_average import MovingAverage
 from .objectives import Objective
-from .run_folder import CURVE_FILE, MODEL_FOLDER, git_revision, open_run, read_results, versions, write_results
+from .run_folder import (
+    CURVE_FILE,
+    MODEL_FOLDER,
+    abandon_run,
+    git_revision,
+    open_run,
+    read_results,
+    versions,
+    write_results,
+)
 from .settings import ModelSettings, TrainingSettings
 from .trainer import DocumentTrainer, Evaluation, computing_in
 from .tuning import trained_weights
@@ -120,16 +130,26 @@ class TrainingRun:
     def start(self, resume: bool) -> Path:
         """Train to the end, and write the model and what came of the run.
 
+        A run that is refused before its first step leaves no run in its folder.
+
         Args:
             resume: go on with the run in the output folder from its last checkpoint.
 
         Returns:
             Folder of the trained model, or of the last checkpoint where the run was asked to stop.
         """
+        folder, record = self.settings.folder, self._record()
+        self.processes.run_first(lambda: open_run(folder, self.settings, record, resume=resume))
+        try:
+            return self._train(folder, record, resume)
+        except GraphdocError:
+            if self.processes.is_first:
+                abandon_run(folder)
+            raise
+
+    def _train(self, folder: Path, record: dict[str, Any], resume: bool) -> Path:
         settings, training, model = self.settings, self.settings.training, self.encoder.model
-        folder, record = settings.folder, self._record()
         results: dict[str, Any] = {}
-        self.processes.run_first(lambda: open_run(folder, settings, record, resume=resume))
         checkpoints = RunCheckpoints(
             folder,
             model,
@@ -156,8 +176,10 @@ class TrainingRun:
         if last is not None and last.name == f"{PREFIX}{outcome.global_step}" and self.processes.is_first:
             logger.warning("the run was at its end already, after step %d", outcome.global_step)
         if trainer.was_stopped:
-            logger.warning("the run was asked to stop after step %d; go on with --resume", outcome.global_step)
+            if self.processes.is_first:
+                logger.warning("the run was asked to stop after step %d; go on with --resume", outcome.global_step)
             return checkpoints.last or folder
+        require_finite(model, outcome.global_step)
         target = folder / MODEL_FOLDER
 
         def finish() -> None:

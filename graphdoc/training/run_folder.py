@@ -7,6 +7,7 @@ import json
 import platform
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ import yaml
 from ..errors import OutputError
 from ..files import write_text
 from ..version import __version__
+from .checkpointing import PREFIX
 from .configuration import as_values, default_values
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
-MODEL_FOLDER, CURVE_FILE = "model", "curve.png"
+LOG_FILE, MODEL_FOLDER, CURVE_FILE = "log.jsonl", "model", "curve.png"
+WRONG_BATCH = "wrong-batch-"
 
 _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")
 
@@ -89,10 +92,25 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
             )
         check_same_settings(path, settings)
         _check_same_data(folder, record)
-    elif folder.exists() and (not folder.is_dir() or any(entry.name != "log.jsonl" for entry in folder.iterdir())):
+    elif folder.exists() and (not folder.is_dir() or any(_is_foreign(entry) for entry in folder.iterdir())):
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
     write_text(path, yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True))
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
+
+
+def abandon_run(folder: Path) -> None:
+    """Take back :func:`open_run` after a run that was refused before its first step, so that a mended one can begin.
+
+    Args:
+        folder: the folder; a run that has logged or saved anything is left alone.
+    """
+    log = folder / LOG_FILE
+    if any(folder.glob(f"{PREFIX}*")) or (log.exists() and log.stat().st_size):
+        return
+    for name in (CONFIG_FILE, RECORD_FILE, RESULTS_FILE, LOG_FILE):
+        (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def check_same_settings(path: Path, settings: Any) -> None:
@@ -121,6 +139,11 @@ def check_same_settings(path: Path, settings: Any) -> None:
                 f"{path.parent} holds a run with {name}={old.get(key)!r}, not {new.get(key)!r}; resume it with the "
                 "settings it has, or choose another output"
             )
+
+
+def _is_foreign(entry: Path) -> bool:
+    """Whether something in a folder is not what a run leaves that never began."""
+    return entry.name != LOG_FILE and not entry.name.startswith(WRONG_BATCH)
 
 
 def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
@@ -153,7 +176,7 @@ def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:
 
 def ids_file(folder: Path, step: int) -> Path:
     """Where the ids of the documents of a batch go that went wrong."""
-    return folder / f"wrong-batch-{step + 1}.json"
+    return folder / f"{WRONG_BATCH}{step + 1}.json"
 
 
 def write_ids(path: Path, step: int, ids: list[str]) -> Path:

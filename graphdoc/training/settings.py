@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
+from ..modeling.configuration import setting_names
 from .tuning import LoraSettings, Tune
 
 Optimizer = Literal["adam", "adamw", "adafactor"]
@@ -14,6 +16,7 @@ Tracker = Literal["tensorboard"]
 # Without float16, which would need its losses scaled.
 TrainingPrecision = Literal["float32", "bfloat16"]
 
+MOST_STEPS = 10**9
 _SET_BY_THE_RUN = {
     "labels": "the labels of the documents",
     "multi_label": "labels.multi_label",
@@ -61,8 +64,13 @@ class ModelSettings:
         if self.store == "updates" and self.tune == "full":
             raise ValueError("store='updates' needs a passage encoder that is not trained whole; set tune to lora or "
                              "frozen, or store to whole")  # fmt: skip
-        for name in _SET_BY_THE_RUN.keys() & self.settings.keys():
-            raise ValueError(f"model.settings.{name} is given by {_SET_BY_THE_RUN[name]}; leave it out")
+        for name in self.settings:
+            if name in _SET_BY_THE_RUN:
+                raise ValueError(f"model.settings.{name} is given by {_SET_BY_THE_RUN[name]}; leave it out")
+            if name not in setting_names():
+                near = difflib.get_close_matches(name, setting_names(), n=1, cutoff=0.4)
+                hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(setting_names())}"
+                raise ValueError(f"model.settings.{name} is unknown; {hint}")
         if self.begin not in ("random", "mean"):
             raise ValueError(f"begin={self.begin!r} is unknown; use random or mean")
 
@@ -132,10 +140,12 @@ class TrainingSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}={value} must be at least 1")
-        for name in ("learning_rate", "encoder_learning_rate", "epochs"):
+        for name, most in (("learning_rate", 1e30), ("encoder_learning_rate", 1e30), ("epochs", 1e6)):
             value = getattr(self, name)
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{name}={value} must be a number above 0")
+            if value is not None and not 0 < value <= most:
+                raise ValueError(f"{name}={value} must be a number above 0 and at most {most:g}")
+        if self.max_steps is not None and self.max_steps > MOST_STEPS:
+            raise ValueError(f"max_steps={self.max_steps} must be at most {MOST_STEPS:,}")
         for name in ("weight_decay", "warmup", "clip", "keep_activations", "loading_processes"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")

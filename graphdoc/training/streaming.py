@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
@@ -18,6 +19,8 @@ from .corpus_settings import CorpusSettings
 from .corpus_source import CorpusSource, nothing_to_train_on
 from .parallel_segmentation import tokenise_in_order
 from .training_document import TrainingDocument
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -55,6 +58,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         self.report = CorpusReport()
         self._settings = settings
         self._segmenter = training_segmenter(segmenter, settings)
+        self._told_errors = 0
         self._rank, self._processes = (processes.rank, processes.count) if processes is not None else (0, 1)
         self._seed = seed
         self._epoch = 0
@@ -126,14 +130,25 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         waiting = islice(_shuffled(own, self._settings.shuffle_buffer, draw), skip, None)
         tokenised = tokenise_in_order(waiting, self._segmenter, self._settings.processes)
         for consumed, document in enumerate(tokenised, start=skip + 1):
+            self._tell_errors(report, share)
             if len(document.lengths) < self._settings.least_passages:
                 report.too_short += 1
                 continue
             report.keep(document.coverage)
             yield consumed, document.unpacked()
+        self._tell_errors(report, share)
         # Where there are several shares, one of them may be empty.
         if not report.kept and not skip and (shares == 1 or not report.documents):
             raise nothing_to_train_on(self._settings, report)
+
+    def _tell_errors(self, report: CorpusReport, share: int) -> None:
+        """Say what could not be read once it is known, by one of those who all read the whole corpus."""
+        if share or report.errors <= self._told_errors:
+            return
+        for error in report.first_errors[self._told_errors :]:
+            logger.warning("%s: %s; skipped", error.source, error.reason)
+        # The next epoch finds the same ones.
+        self._told_errors = report.errors
 
 
 def _shuffled(items: Iterator[T], buffer: int, draw: np.random.Generator) -> Iterator[T]:

@@ -25,7 +25,7 @@ from ..processes import Processes
 from ..sampling.sub_documents import random_generator
 from .arguments import training_arguments
 from .cached_step import StepOutput
-from .checkpointing import RunCheckpoints
+from .checkpointing import RunCheckpoints, require_finite
 from .distributed import broadcast_weights, mean_over_processes, reduce_gradients
 from .progress import ProgressBar, RunLog, Stopping
 from .run_folder import ids_file, write_ids
@@ -97,6 +97,8 @@ class DocumentTrainer(Trainer):
         self._step, self._loader, self._documents = step, loader, documents
         self._checkpoints, self._evaluation = checkpoints, evaluation
         self._stopping = Stopping()
+        # What the processes agreed on: a signal reaches them at different moments, and they have to stop as one.
+        self._stops = False
         self._window = _Window()
         self._frozen_encoder = not any(weight.requires_grad for weight in model.passage_encoder.parameters())
         callbacks: list[Any] = [self._stopping, ProgressBar(show_progress), RunLog(checkpoints.folder)]
@@ -135,7 +137,7 @@ class DocumentTrainer(Trainer):
         """Train to the end, or on from a checkpoint, and leave the model with its best weights.
 
         Raises:
-            ModelError: the loss is no number; the ids of its documents are in the run's folder.
+            ModelError: the loss or weights are no numbers; ids of the documents of that loss are in the folder.
             OutputError: a checkpoint cannot be written; the last one is whole.
         """
         broadcast_weights(self.document_model)
@@ -152,7 +154,7 @@ class DocumentTrainer(Trainer):
     @property
     def was_stopped(self) -> bool:
         """Whether the run ended early because the system asked for it."""
-        return self._stopping.asked and self.state.global_step < self.state.max_steps
+        return self._stops and self.state.global_step < self.state.max_steps
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any = None) -> Tensor:
         """Compute the gradient of one batch, mean over all processes."""
@@ -171,7 +173,7 @@ class DocumentTrainer(Trainer):
         ).tolist()  # fmt: skip
         if is_wrong:
             self._refuse_loss(number, inputs, float(mean_over_processes(output.loss)))
-        self._stopping.asked = bool(is_asked)
+        self._stops = bool(is_asked)
         self._window.add(output.metrics, len(inputs.ids), inputs.tokens)
         return output.loss
 
@@ -186,7 +188,7 @@ class DocumentTrainer(Trainer):
         )
 
     def _maybe_log_save_evaluate(self, *args: Any, **kwargs: Any) -> None:
-        if self._stopping.asked:
+        if self._stops:
             self.control.should_save = self.control.should_training_stop = True
         # What has been added up since the last entry is not part of a checkpoint: an entry before each makes resumed
         # runs log the same numbers.
@@ -278,6 +280,7 @@ class DocumentTrainer(Trainer):
         return is_best
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        require_finite(self.document_model, self.state.global_step)
         self.store_flos()
         self._checkpoints.save(self.state, self._exported_states(), self.optimizer, self.lr_scheduler, self.processes)
 

@@ -281,11 +281,13 @@ def test_without_graph_layers_there_are_no_edges_to_run_out_of(
     source = corpus([*rows(12), long])
     settings = ("model.settings.graph_kind=full", "model.settings.readout=mean", "training.epochs=1")
     assert "needs 420 edges" in classify(source, *settings, "model.settings.graph_layers=1").err
-    (tmp_path / "run").rename(tmp_path / "stopped")
     result = classify(source, *settings, "model.settings.graph_layers=0")
     assert result.status == 0, result.err
-    predicted = graphdoc("predict", source, "--model", tmp_path / "run" / "model", "--passages", "1")
+    model = ("--model", tmp_path / "run" / "model")
+    predicted = graphdoc("predict", source, *model, "--passages", "1")
     assert predicted.status == 0, predicted.err
+    compared = graphdoc("compare", f"{source}#long", f"{source}#d0", *model)
+    assert compared.status == 0, compared.err
 
 
 def test_an_empty_list_of_labels_is_not_several(classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:

@@ -403,7 +403,7 @@ class TestBadInput:
 
     def test_a_single_document_that_can_be_split(self, refused: Callable[..., str], examples: Path) -> None:
         message = refused(f"corpus.source={examples / 'koji.md'}")
-        assert "koji.md has 1 documents of two passages or more; there have to be 2 to train on" in message
+        assert "koji.md has 1 document of two passages or more; there have to be 2 to train on" in message
 
     def test_a_corpus_smaller_than_a_batch_is_trained_on_with_a_warning(self, pretrain: Callable[..., Any]) -> None:
         run = pretrain("training.batch_size=1536", "training.max_steps=1")
@@ -425,6 +425,11 @@ class TestBadInput:
         assert run.status == 0, run.err
         assert "kept 5 of 5 documents" in run.out
         assert "could not read 1 (the first is broken.jsonl" in run.err
+        # What is streamed is read again in every epoch, and told once.
+        streaming = ("corpus.streaming=true", "training.max_steps=4", "output=streamed")
+        run = pretrain("corpus.source=broken.jsonl", "corpus.on_error=skip", *streaming)
+        assert run.status == 0, run.err
+        assert run.err.count("broken.jsonl:4: ") == 1
 
     def test_a_document_of_ten_thousand_passages_is_cut_and_counted(
         self, pretrain: Callable[..., Any], tmp_path: Path
@@ -457,7 +462,11 @@ class TestBadInput:
         assert not list(tmp_path.glob("run/checkpoint-*"))
 
     def test_a_run_whose_loss_goes_wrong_names_the_documents(
-        self, refused: Callable[..., str], backbone_folder: Callable[[str], Path], tmp_path: Path
+        self,
+        pretrain: Callable[..., Any],
+        refused: Callable[..., str],
+        backbone_folder: Callable[[str], Path],
+        tmp_path: Path,
     ) -> None:
         shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
         weights = load_file(tmp_path / "spoiled" / "model.safetensors")
@@ -467,6 +476,9 @@ class TestBadInput:
         assert "the loss of step 1 is nan" in message
         assert "look at them, at the weights it starts from, or lower learning_rate" in message
         assert len(read(tmp_path / "run" / "wrong-batch-1.json")["documents"]) == 4
+        # Nothing was trained, so that the mended run needs no other folder.
+        assert pretrain("training.max_steps=1").status == 0
+        assert (tmp_path / "run" / "model").is_dir()
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -474,14 +486,15 @@ class TestBadInput:
             (("trainig.epochs=3",), "the command line: trainig is unknown; did you mean training?"),
             (("epochs=3",), "epochs is unknown; did you mean training.epochs?"),
             (("training.epochs=many",), '"training.epochs": expected float, not many'),
-            (("model.settings.graf_kind=full",), "setting 'graf_kind' is unknown"),
+            (("model.settings.graf_kind=full",), "model.settings.graf_kind is unknown; did you mean graph_kind?"),
+            (("evaluation.held_out=0.3", "evaluation.best=beauty"), "evaluation.best=beauty is not measured"),
             (("model.settings.graph_kind=ful",), "graph_kind='ful' is unknown; use one of full, section"),
             (("model.start=nowhere",), "model 'nowhere' is neither a folder nor shipped"),
             (("output=config.yaml/run",), "config.yaml/run/config.yaml cannot be written: Not a directory"),
             (("output=config.yaml",), "config.yaml is not empty and holds no run; choose another output"),
             (("output=occupied",), "occupied is not empty and holds no run; choose another output"),
             (("evaluation.data=nowhere.jsonl",), "nowhere.jsonl: there is no such file or folder"),
-            (("evaluation.held_out=0.95",), "has 11 documents of two passages or more, of which 10 are held out"),
+            (("evaluation.held_out=0.95",), "has 11 document of two passages or more, of which 10 are held out"),
             (("--device", "tpu"), "device 'tpu' is unknown; use cpu, cuda"),
             (("corpus.streaming=true",), "corpus.streaming needs training.max_steps"),
             (("model.tune=lora", "model.lora.targets=[nothing]"), "no linear layer of the passage encoder ends in"),

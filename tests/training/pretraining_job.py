@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -147,8 +148,26 @@ def fail_midway(config: str, kind: str) -> None:
     sys.exit(main(["pretrain", "--config", config, "--device", "cpu"]))
 
 
+def asked_to_stop(config: str, output: str) -> None:
+    """Ask the first of two processes to stop when they have agreed to go on, at the worst moment of the first step."""
+    finish_step = DocumentTrainer._maybe_log_save_evaluate
+
+    def asking(trainer: Any, *arguments: Any, **options: Any) -> None:
+        if trainer.processes.is_first and trainer.state.global_step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finish_step(trainer, *arguments, **options)
+
+    DocumentTrainer._maybe_log_save_evaluate = asking  # type: ignore[method-assign]
+    rank = int(os.environ["RANK"])
+    err = io.StringIO()
+    with redirect_stderr(err):
+        status = main(["pretrain", "--config", config, "--device", "cpu"])
+    Path(f"{output}-{rank}.json").write_text(json.dumps([status, err.getvalue()]), encoding="utf-8")
+    os._exit(0)
+
+
 if __name__ == "__main__":
     jobs: dict[str, Callable[..., None]] = {
-        function.__name__: function for function in (gradients, commands, fail_midway)
+        function.__name__: function for function in (gradients, commands, fail_midway, asked_to_stop)
     }
     jobs[sys.argv[1]](*sys.argv[2:])

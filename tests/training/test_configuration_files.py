@@ -124,6 +124,12 @@ def test_an_unknown_choice_is_refused_with_those_there_are(
         ("training: {warmup: .inf}", ": training.warmup=inf must be at least 0 and finite"),
         ("training: {clip: .inf}", ": training.clip=inf must be at least 0 and finite"),
         ("training: {save_steps: 0}", "save_steps=0 must be at least 1"),
+        ("training: {max_steps: 100000000000}", "training.max_steps=100000000000 must be at most 1,000,000,000"),
+        ("training: {epochs: 1.0e+300}", "training.epochs=1e+300 must be a number above 0 and at most 1e+06"),
+        ("training: {learning_rate: 1.0e+38}", "training.learning_rate=1e+38 must be a number above 0 and at most"),
+        ("model: {settings: {graph_layer: 1}}", "model.settings.graph_layer is unknown; did you mean graph_layers?"),
+        ("model: {settings: {device: cpu}}", "model.settings.device is unknown"),
+        ("model: {settings: {backbone: a}}", "model.settings.backbone is unknown"),
         ("training: {seed: -1}", "seed=-1 must be at least 0"),
         ("training: {precision: float16}", "expected one of ['float32', 'bfloat16'], not float16"),
         ("training: {weight_decay: 0.1}", "weight_decay=0.1 has no effect with adam"),
@@ -150,6 +156,7 @@ def test_a_value_out_of_range_is_named(refused: Callable[..., str], text: str, m
         ("loss.temperature=0", "the command line: loss.temperature=0.0 must be above 0 and finite"),
         ("training.precision=fp8", 'the command line: "training.precision": expected one of'),
         ("training.patience=2", "the command line: training.patience=2 needs an evaluation"),
+        ("model.settings.graph_layers=[1]", 'the command line: "model.settings": expected'),
     ],
 )
 def test_a_value_of_the_command_line_is_told_from_one_of_the_file(
@@ -158,8 +165,9 @@ def test_a_value_of_the_command_line_is_told_from_one_of_the_file(
     assert refused("", "split=half", override).startswith(message)
     # What the file says is its own, also where the command line says something of another key.
     key, _, value = override.partition("=")
-    section, _, name = key.partition(".")
-    assert "run.yaml: " in refused(f"{section}: {{{name}: {value}}}", "split=half")
+    for name in reversed(key.split(".")):
+        value = f"{{{name}: {value}}}"
+    assert "run.yaml: " in refused(value[1:-1], "split=half")
 
 
 @pytest.mark.parametrize(

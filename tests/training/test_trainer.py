@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing import active_children
@@ -18,6 +20,7 @@ from graphdoc.errors import ModelError, OutputError
 from graphdoc.losses import InfoNCE
 from graphdoc.processes import Processes
 from graphdoc.sampling import EpochBatches, SubDocuments
+from graphdoc.training import trainer as trainer_module
 from graphdoc.training.cached_step import CachedStep
 from graphdoc.training.checkpointing import RunCheckpoints
 from graphdoc.training.moving_average import MovingAverage
@@ -361,3 +364,43 @@ def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_trainer: An
     # At its end already.
     make_trainer(tmp_path / "a").train(str(tmp_path / "a" / "checkpoint-10"))
     assert told(tmp_path / "a") == undisturbed
+
+
+def test_a_signal_that_comes_while_processes_agree_is_not_lost(
+    make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agree = trainer_module.mean_over_processes
+    count = 0
+
+    def asked(values: Tensor) -> Tensor:
+        nonlocal count
+        agreed = agree(values)
+        count += 1
+        if count == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return agreed
+
+    monkeypatch.setattr(trainer_module, "mean_over_processes", asked)
+    trainer = make_trainer(tmp_path)
+    trainer.train()
+    assert trainer.was_stopped
+    assert trainer.state.global_step == 2
+    assert (tmp_path / "checkpoint-2").is_dir()
+
+
+def test_weights_that_are_no_numbers_are_not_written(make_trainer: Any, tmp_path: Path) -> None:
+    trainer = make_trainer(tmp_path, save_steps=1, learning_rate=1e30, warmup=0.0, clip=0.0)
+    with pytest.raises(ModelError, match=r"after step 1 the weights .* are no numbers and nothing was written"):
+        trainer.document_model.projection.weight.register_hook(lambda gradient: gradient * float("inf"))
+        trainer.train()
+    assert not list(tmp_path.glob("checkpoint-*"))
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b'{"step": 1', b"5\n", b'{"loss": 1}\n', b"\0\0"])
+def test_a_damaged_log_does_not_keep_a_run_from_going_on(make_trainer: Any, tmp_path: Path, damage: bytes) -> None:
+    make_trainer(tmp_path).train()
+    log = tmp_path / "log.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join([*lines[:3], damage if damage.endswith(b"\n") else damage + b"\n", *lines[3:]]))
+    make_trainer(tmp_path).train(str(tmp_path / "checkpoint-6"))
+    assert [entry["step"] for entry in entries(tmp_path)] == list(range(1, 11))

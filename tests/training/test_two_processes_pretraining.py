@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -194,3 +195,16 @@ def test_a_process_that_fails_does_not_leave_the_other_waiting(config: Path, kin
     assert run.returncode != 0
     if kind == "failing":
         assert "a process fails" in run.stderr
+
+
+def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: Path) -> None:
+    launch("asked_to_stop", config, tmp_path / "seen")
+    (first, told), (second, silence) = (
+        json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)
+    )
+    assert (first, second) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
+    assert (tmp_path / "run" / "checkpoint-2").is_dir()
+    assert "asked to stop after step 2; go on with --resume" in told
+    assert silence == ""
+    assert main(["pretrain", "--config", str(config), "--device", "cpu", "--resume"]) == 0
+    assert len(losses(tmp_path / "run")) == 3
