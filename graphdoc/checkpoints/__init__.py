@@ -161,7 +161,8 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
     _check_settings(settings, backbone)
     usual = CHUNK_TOKENS if settings.get("unit") == "chunk" else DocumentConfig.passage_tokens
     settings.setdefault("passage_tokens", min(usual, token_limit(encoder_config)))
-    return _checked_config({"encoder_config": encoder_config, "backbone": backbone, **settings}, backbone)
+    values = {"encoder_config": encoder_config, "backbone": backbone, **settings}
+    return _checked_config(values, f"a model on {backbone}")
 
 
 def token_limit(encoder_config: Any) -> int:
