@@ -222,7 +222,8 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     rounds = [0 if number < 0 else order[number] // len(COLORS) for number in sections.tolist()]
     hatches = [HATCHES[number % len(HATCHES)] for number in rounds]
     axes.bar(nodes, weights, color=colors, width=0.85, hatch=hatches, edgecolor="white", linewidth=0)
-    axes.set(xlabel="node (0 = document node, then passages in reading order)", ylabel="attention weight")
+    then = ", then sections" if NodeKind.SECTION in table.node_kind else ""
+    axes.set(xlabel=f"node (0 = document node, then passages in reading order{then})", ylabel="attention weight")
     axes.set_xlim(-0.7, len(weights) - 0.3)
     count_in_whole_numbers(axes.xaxis)
     is_readout = layer == table.readout_layer

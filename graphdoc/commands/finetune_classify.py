@@ -19,7 +19,7 @@ All settings are in a YAML file; configs/finetune/ holds recipes to start from. 
 replaces what the file says. The run's folder (output) gets checkpoints, the log, the settings and, in its folder
 model, the trained model. A run that was interrupted goes on from its last checkpoint with --resume."""
 EPILOG = """examples:
-  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv output=runs/letters
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv --resume
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=classes/ corpus.label_from=folder
   torchrun --nproc-per-node 8 finetune/classify.py --config configs/finetune/newsgroups20.yaml

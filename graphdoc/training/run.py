@@ -168,6 +168,8 @@ class TrainingRun:
             logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
         if last is not None:
             checkpoints.require_state(last)
+        if last is not None and self.processes.is_first:
+            tqdm.write(f"going on from {last}")
         if last is not None and self.data.state is not None:
             self.data.go_on(checkpoints.read_data_state(last))
         results |= self._measured_before(trainer, is_resumed=last is not None)
