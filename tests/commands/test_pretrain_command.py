@@ -347,7 +347,8 @@ class TestResuming:
         found = load_file(run / "model" / "model.safetensors")
         assert all(found[name].equal(undisturbed[name]) for name in undisturbed)
         assert "at its end already" not in resumed.err
-        for first, second in zip(log[:-1], entries(run)[:-1], strict=True):
+        assert "going on from run/checkpoint-2" in resumed.out
+        for first, second in zip(log, entries(run), strict=True):
             timeless = [name for name in first if "second" not in name and "waiting" not in name]
             assert {name: first[name] for name in timeless} == {name: second[name] for name in timeless}
 
