@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,11 +22,14 @@ from reporting import DATA, describe_machine, write_result
 from sklearn.cluster import KMeans
 from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
 from sklearn.preprocessing import normalize
+from torch import Tensor, nn
 from torch.nn import functional
+from torch_geometric.nn import GATConv, GATv2Conv
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.batching import GraphBatch
 from graphdoc.checkpoints import backbone_config
+from graphdoc.graph_kinds import EdgeKind
 from graphdoc.graphs import graph_of_sections
 from graphdoc.inference import windows_of
 from graphdoc.losses import InfoNCE
@@ -62,7 +66,9 @@ class Way:
     """One way of training; model holds settings of the configuration.
 
     ``identity`` starts at the mean of the passages: the skip connection of a single graph layer is the identity, its
-    bias takes the corpus' mean away, and what comes from other nodes is scaled down.
+    bias takes the corpus' mean away, and what comes from other nodes is scaled down. ``attention`` is that of the
+    paper (``gat``), that of Brody et al. 2022 (``gatv2``), or the paper's with a learned term for the kind of an edge
+    (``edge kinds``).
     """
 
     model: dict[str, str | int | bool | None] = field(default_factory=dict)
@@ -70,6 +76,7 @@ class Way:
     rate: float = 5e-4
     identity: bool = False
     distilled: float = 0.0
+    attention: str = "gat"
 
 
 ONE_LAYER: dict[str, str | int | bool | None] = {
@@ -79,11 +86,36 @@ WAYS = {
     "trained mean (projection, no graph)": Way({"graph_layers": 0, "readout": "mean"}),
     "full graph, 2 layers, document node": Way(),
     "section graph, 2 layers, document node": Way({"graph_kind": "section"}),
+    "full graph, 1 layer, document node": Way({"graph_layers": 1}),
+    "full graph, 3 layers, document node": Way({"graph_layers": 3}),
+    "full graph, 2 layers, mean of the nodes": Way({"readout": "mean"}),
+    "full graph, 2 layers, attention readout": Way({"readout": "attention"}),
     "identity start, full graph": Way(ONE_LAYER, identity=True),
     "identity start, section graph": Way({**ONE_LAYER, "graph_kind": "section"}, identity=True),
+    "identity start, hierarchical graph": Way({**ONE_LAYER, "graph_kind": "hierarchical"}, identity=True),
+    "identity start, full graph, GATv2": Way(ONE_LAYER, identity=True, attention="gatv2"),
+    "identity start, section graph, kinds of edges": Way(
+        {**ONE_LAYER, "graph_kind": "section"}, identity=True, attention="edge kinds"
+    ),
     "identity start, temperature 0.05": Way(ONE_LAYER, temperature=0.05, identity=True),
     "identity start, half distillation": Way(ONE_LAYER, identity=True, distilled=0.5),
 }
+
+
+class OtherAttention(nn.Module):
+    """A layer of another graph attention of PyG, in the place of graph layers."""
+
+    def __init__(self, way: Way, hidden: int, heads: int) -> None:
+        super().__init__()
+        kinds = len(EdgeKind) if way.attention == "edge kinds" else None
+        convolution: Any = GATv2Conv if way.attention == "gatv2" else GATConv
+        self.conv = convolution(hidden, hidden // heads, heads, add_self_loops=False, residual=True, edge_dim=kinds)
+        self.kinds = kinds
+
+    def forward(self, nodes: Tensor, batch: GraphBatch, *others: Any) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+        """Nodes after the layer; no attention is kept."""
+        kinds = functional.one_hot(batch.edge_kind, self.kinds).float() if self.kinds else None
+        return self.conv(nodes, batch.edge_index, kinds), [], []
 
 
 def passage_vectors(work: Path, name: str, documents: Callable[[], Iterable[Document]]) -> list[Example]:
@@ -134,13 +166,20 @@ def start(way: Way, examples: list[Example], seed: int) -> DocumentModel:
     settings = {"pooling": "mean", **way.model}
     model = DocumentModel(backbone_config(BACKBONE, **settings))
     model.passage_encoder.requires_grad_(False)
+    layers: Any = list(model.graph.layers)
+    if way.attention != "gat":
+        model.graph = OtherAttention(way, model.config.node_size, model.config.graph_heads)  # type: ignore[assignment]
+        layers = [model.graph]
     if way.identity:
         with torch.no_grad():
-            for layer in model.graph.layers:
-                conv = layer.conv  # type: ignore[union-attr]
-                conv.res.weight.copy_(torch.eye(len(conv.res.weight)))  # type: ignore[union-attr, operator]
-                conv.lin.weight.mul_(0.1)  # type: ignore[union-attr, operator]
-                conv.bias.copy_(torch.from_numpy(-unit_means(examples).mean(0)))  # type: ignore[union-attr, operator]
+            for layer in layers:
+                conv = layer.conv
+                conv.res.weight.copy_(torch.eye(len(conv.res.weight)))
+                source = conv.lin_l if way.attention == "gatv2" else conv.lin
+                source.weight.mul_(0.1)
+                if source.bias is not None:
+                    source.bias.zero_()
+                conv.bias.copy_(torch.from_numpy(-unit_means(examples).mean(0)))
     return model
 
 
@@ -248,6 +287,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/graph_over_mean"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--ways", nargs="+", choices=list(WAYS), default=list(WAYS), help="ways of training")
     options = parser.parse_args()
     wiki = passage_vectors(options.work, "wikispeedia", lambda: read_documents(WIKISPEEDIA / "articles.jsonl.gz"))
     news = [
@@ -287,7 +327,7 @@ def main() -> None:
 
     add("untrained mean", [measure(unit_means)], 0)
     add("untrained mean, less the mean of the corpus", [measure(lambda part: unit_means(part) - centre)], 0)
-    for name, way in WAYS.items():
+    for name, way in ((name, WAYS[name]) for name in options.ways):
         scores, seconds = [], 0.0
         for seed in range(options.seeds):
             began = time.perf_counter()
