@@ -68,7 +68,9 @@ class CorpusSettings:
                 f"both source ({self.sources[0]!r}) and dataset ({self.dataset!r}) are given; leave one of them out"
             )
         if not self.source and not self.dataset:
-            raise ValueError("the corpus has neither source nor dataset; give source (paths) or dataset (a name)")
+            raise ValueError(
+                "corpus.source is missing, and so is corpus.dataset; give source (paths) or dataset (a name)"
+            )
         if "-" in self.sources:
             raise ValueError(
                 "source is '-', but standard input can be read only once; save it as a file and name that"

@@ -170,10 +170,15 @@ def test_a_value_of_the_command_line_is_told_from_one_of_the_file(
     assert "run.yaml: " in refused(value[1:-1], "split=half")
 
 
+def test_a_source_that_the_command_line_takes_away_is_its_own(refused: Callable[..., str]) -> None:
+    message = "corpus.source is missing, and so is corpus.dataset; give source (paths) or dataset (a name)"
+    assert refused("", "corpus.source=null") == f"the command line: {message}"
+
+
 @pytest.mark.parametrize(
     ("corpus", "message"),
     [
-        ("", "the corpus has neither source nor dataset"),
+        ("", "corpus.source is missing, and so is corpus.dataset"),
         ("corpus: {source: a, dataset: b}", "both source ('a') and dataset ('b') are given"),
         ("corpus: {source: a, columns: {txt: b}}", "corpus.columns.txt is unknown; did you mean corpus.columns.text?"),
         ("corpus: {source: 3}", '"corpus.source": expected one of list[str], str, null, not 3'),

@@ -11,8 +11,8 @@ from graphdoc.training.corpus_settings import CorpusSettings
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, ["neither source nor dataset", "give source"]),
-        ({"source": []}, ["neither source nor dataset"]),
+        ({}, ["source is missing, and so is corpus.dataset", "give source"]),
+        ({"source": []}, ["source is missing, and so is corpus.dataset"]),
         ({"source": ["a.jsonl"], "dataset": "b"}, ["'a.jsonl'", "'b'", "leave one of them out"]),
         ({"source": ["a.jsonl", "-"]}, ["standard input", "save it as a file"]),
         ({"source": "a", "on_error": "ignore"}, ["on_error is 'ignore'", "'skip'"]),
