@@ -72,7 +72,7 @@ def settings_of(way: str, seed: int, work: Path, output: Path) -> PretrainingSet
             learning_rate=5e-4,
             optimizer="adamw",
             precision="bfloat16",
-            keep_activations=100_000,
+            keep_activations=20_000,
             loading_processes=0,
             seed=seed,
             save_steps=5,

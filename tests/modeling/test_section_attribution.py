@@ -43,7 +43,9 @@ def test_terms_add_up_to_the_vector(tiny_model, random_document, variant: dict[s
         for sections in (SECTIONS, [0], [0] * 30):
             terms, vector = terms_of(model, random_document(sections))
             assert terms.shape == (len(sections), model.config.hidden_size)
-            torch.testing.assert_close(terms.sum(0), vector, atol=5e-6, rtol=1e-5)
+            # Terms that cancel leave the rounding of the large numbers that they are.
+            size = max(1.0, float(terms.abs().sum(0).max()))
+            torch.testing.assert_close(terms.sum(0), vector, atol=5e-6 * size, rtol=1e-5)
 
 
 @pytest.mark.parametrize("factor", [3.0, 10.0])
