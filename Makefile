@@ -90,10 +90,10 @@ $(BIN)/python:
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" .ci/environment
 
 $(DEMO_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	@echo "Installing graphdoc into $(VENV) (a minute or two) ..."
+	@echo "Installing graphdoc into $(VENV) (some minutes, most of them downloads) ..."
 	$(call install,offline)
 
 $(TEST_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	@echo "Installing graphdoc and its tools into $(VENV) (a minute or two) ..."
+	@echo "Installing graphdoc and its tools into $(VENV) (some minutes, most of them downloads) ..."
 	$(call install,offline$(COMMA)ingest$(COMMA)lora$(COMMA)track$(COMMA)dev)
 	@touch $(DEMO_READY)

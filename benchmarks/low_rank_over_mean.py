@@ -30,7 +30,7 @@ from graphdoc.training.pretraining_settings import PretrainingSettings
 from graphdoc.training.settings import ModelSettings, TrainingSettings
 
 BACKBONE = "sentence-transformers/all-MiniLM-L6-v2"
-PASSAGES, BATCH, MESSAGES, ARTICLES = 3, 128, 2_000, 600
+PASSAGES, BATCH, MESSAGES, ARTICLES = 3, 128, 1_200, 400
 Setting = str | int | float | bool | None
 WAYS: dict[str, dict[str, Setting]] = {
     "low-rank updates, mean of passages": {"graph_layers": 0, "readout": "mean"},

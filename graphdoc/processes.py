@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, TypeVar
@@ -18,6 +18,19 @@ T = TypeVar("T")
 
 # Shares take different times, and the first process done has to wait for the last one.
 LONGEST_WAIT = timedelta(days=30)
+
+
+@contextmanager
+def exchange() -> Iterator[None]:
+    """A context for an exchange between processes, which fails when one of them has stopped.
+
+    Raises:
+        OutputError: another process has stopped.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        raise OutputError("another process has stopped; mend what its message says and run again") from error
 
 
 class Processes:
@@ -68,10 +81,8 @@ class Processes:
         if self._group is None:
             return [value]
         values: list[Any] = [None] * self.count
-        try:
+        with exchange():
             distributed.all_gather_object(values, value, group=self._group)
-        except RuntimeError as error:
-            raise OutputError("another process has stopped; mend what its message says and run again") from error
         return values
 
     def run_first(self, function: Callable[[], object]) -> None:

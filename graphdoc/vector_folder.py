@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import tempfile
@@ -15,6 +14,7 @@ import torch
 import transformers
 
 from .errors import OutputError
+from .modeling.weights_hash import weights_hash
 from .vector_manifest import MANIFEST_FILE, Manifest
 from .vector_shards import Shard, read_account, read_shard, shard_name
 from .version import __version__
@@ -200,16 +200,13 @@ def made_with(encoder: DocumentEncoder, settings: Mapping[str, Any]) -> dict[str
 
 def _hash_model(encoder: DocumentEncoder) -> str:
     """Hash of weights, tokenizer and the encoder's configuration."""
-    digest = hashlib.blake2b(digest_size=16)
     config = encoder.model.config.encoder_config.to_dict()
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
+    made_of = b""
     for parts, unwanted in ((config, _NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
         wanted = {key: value for key, value in parts.items() if key not in unwanted}
-        digest.update(json.dumps(wanted, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(encoder.model.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
+        made_of += json.dumps(wanted, sort_keys=True, default=str).encode()
+    return weights_hash(encoder.model.state_dict(), made_of)
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
+from ..processes import exchange
+
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 
 
@@ -43,14 +45,16 @@ class _Gathered(torch.autograd.Function):
     def forward(ctx: Any, own: Tensor) -> Tensor:
         """Collect the tensors."""
         parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(process_count())]
-        distributed.all_gather(parts, own.contiguous())
+        with exchange():
+            distributed.all_gather(parts, own.contiguous())
         return torch.stack(parts)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         """Add up the gradients, and give each process its own part."""
         total = gradient.clone(memory_format=torch.contiguous_format)
-        distributed.all_reduce(total)
+        with exchange():
+            distributed.all_reduce(total)
         return total[distributed.get_rank()]
 
 
@@ -64,12 +68,16 @@ def gather_rows(rows: Tensor) -> tuple[Tensor, int]:
 
     Returns:
         ``(all rows, ...)``, process after process, and the place of this process's first row.
+
+    Raises:
+        OutputError: another process has stopped.
     """
     processes = process_count()
     if processes == 1:
         return rows, 0
     counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(processes)]
-    distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
+    with exchange():
+        distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
     numbers = [int(count) for count in counts]
     # All processes have to bring tensors of one size: gloo aborts otherwise.
     missing = max(numbers) - len(rows)

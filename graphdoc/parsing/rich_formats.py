@@ -66,7 +66,7 @@ def parse_rich_format(content: bytes, kind: str, *, name: str = "") -> ParsedDoc
     try:
         import xberg
     except ImportError:
-        raise MissingExtraError("xberg", "ingest", "read PDF, DOCX and LaTeX") from None
+        raise MissingExtraError("xberg", "ingest", f"read {name or 'PDF, DOCX and LaTeX'}") from None
     title = ""
     if kind == "latex":
         title, prepared = _prepare_latex(content.decode("utf-8"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,16 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase, TrainerState
 from transformers.trainer_utils import get_last_checkpoint, rotate_checkpoints
 
 from ..checkpoints import WEIGHTS_FILE, save_checkpoint
 from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
+from ..plain_text import one_line
 from ..processes import Processes
 from .moving_average import MovingAverage
-from .optimizer_state import load_optimizer, save_optimizer
+from .optimizer_state import load_optimizer, save_optimizer, way_out
 from .tuning import merged_weights, trained_updates, trained_weights
 
 STATE_FILE = "trainer_state.json"
@@ -111,10 +112,12 @@ class RunCheckpoints:
                 self._save_training(partial / TRAINING_FOLDER, optimizer, scheduler)
                 state.save_to_json(str(partial / STATE_FILE))
                 partial.rename(target)
-            except (OSError, SafetensorError) as error:
+            except (OSError, SafetensorError, OutputError) as error:
+                # What writing a model says advises another place, and a run has one.
+                reason = (error.__cause__ or error) if isinstance(error, OutputError) else error
                 raise OutputError(
-                    f"checkpoint {target} cannot be written: {error}; earlier checkpoints are whole: free some space "
-                    "and resume"
+                    f"checkpoint {target} cannot be written: {one_line(str(reason))}; earlier checkpoints are whole: "
+                    "free some space and resume"
                 ) from error
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
@@ -162,14 +165,11 @@ class RunCheckpoints:
         """
         path = checkpoint / STATE_FILE
         try:
-            step = json.loads(path.read_text(encoding="utf-8"))["global_step"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ModelError(
-                f"{path} cannot be used ({type(error).__name__}); remove {checkpoint} to resume from the one before, "
-                "or start anew"
-            ) from error
-        if not isinstance(step, int):
-            raise ModelError(f"{path} names no step; remove {checkpoint} to resume from the one before, or start anew")
+            step = TrainerState.load_from_json(str(path)).global_step
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ModelError(f"{path} cannot be used ({type(error).__name__}); {way_out(checkpoint)}") from error
+        if f"{PREFIX}{step}" != checkpoint.name:
+            raise ModelError(f"{path} says step {step!r}; {way_out(checkpoint)}")
 
     def load_weights(self, checkpoint: Path) -> None:
         """Give the model the weights of a checkpoint as they were in training, and the average its own.
@@ -189,8 +189,7 @@ class RunCheckpoints:
                 self.moving_average.load(training)
         except (OSError, SafetensorError, KeyError, RuntimeError) as error:
             raise ModelError(
-                f"{path} cannot be used ({str(error).partition(chr(10))[0][:200]}); resume from another checkpoint, "
-                "or start anew"
+                f"{path} cannot be used ({str(error).partition(chr(10))[0][:200]}); {way_out(checkpoint)}"
             ) from error
 
     def load_optimizer(self, checkpoint: Path, optimizer: Any, scheduler: Any) -> None:
@@ -212,7 +211,7 @@ class RunCheckpoints:
         try:
             state: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ModelError(f"{path} cannot be read; resume from another checkpoint, or start anew") from error
+            raise ModelError(f"{path} cannot be read; {way_out(checkpoint)}") from error
         return state
 
     def _save_training(self, folder: Path, optimizer: Any, scheduler: Any) -> None:
@@ -227,6 +226,11 @@ class RunCheckpoints:
             (folder / DATA_FILE).write_text(json.dumps(self._data_state()), encoding="utf-8")
 
 
+def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:
+    """Name of a weight that is infinite or none, None where all are numbers."""
+    return next((name for name, weight in weights if not torch.isfinite(weight).all()), None)
+
+
 def require_finite(model: DocumentModel, step: int) -> None:
     """Refuse weights that are no numbers, before they are written.
 
@@ -237,8 +241,7 @@ def require_finite(model: DocumentModel, step: int) -> None:
     Raises:
         ModelError: a weight that is trained is infinite or none.
     """
-    wrong = next((name for name, weight in trained_weights(model).items() if not torch.isfinite(weight).all()), None)
-    if wrong is not None:
+    if (wrong := not_finite(trained_weights(model).items())) is not None:
         raise ModelError(
             f"after step {step} the weights {wrong} are no numbers and nothing was written; earlier checkpoints are "
             "whole: lower training.learning_rate, or warm up over more steps (training.warmup)"

@@ -143,8 +143,7 @@ class GroupedData(_SectionData):
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         return {
-            "fingerprint": self._corpus.fingerprint,
-            **self.report.to_dict(),
+            **self._corpus.record(),
             "groups": self.groups.report.to_dict(),
             "groups_hash": values_hash(zip(self._corpus.ids, self.groups.labels.tolist(), strict=True)),
             "train": self.documents,
@@ -229,8 +228,7 @@ class PairedData(_SectionData):
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         return {
-            "fingerprint": self._corpus.fingerprint,
-            **self.report.to_dict(),
+            **self._corpus.record(),
             "pairs": len(self.pairs),
             "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
             "similar": self._similar,

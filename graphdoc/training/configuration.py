@@ -43,7 +43,8 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
         if not separator or not key:
             raise SettingsError(f"{override!r} is no setting; write key=value, such as training.epochs=3")
         try:
-            value = yaml.load(text, _Loader)
+            # A lone hyphen is standard input elsewhere, and a list of nothing in YAML.
+            value = text if text == "-" else yaml.load(text, _Loader)
         except yaml.YAMLError as error:
             raise SettingsError(f"{override!r}: the value is no YAML; put it in quotes") from error
         _check_keys(kind, _nested(key, value), "the command line")

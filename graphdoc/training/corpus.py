@@ -37,7 +37,7 @@ __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "graphdoc corpus"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 # What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
 # machines share, there is no telling whether another one is still at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60
@@ -54,6 +54,7 @@ class TrainingCorpus(Dataset[TrainingDocument]):
     Attributes:
         folder: where it lies.
         fingerprint: what it is known by; another corpus, tokenizer or setting has another one.
+        content: hash of its documents in their order, wherever they came from.
         report: what was read, kept and left out when it was prepared.
         passage_counts: passages of every document, ``(documents,)``.
 
@@ -64,15 +65,21 @@ class TrainingCorpus(Dataset[TrainingDocument]):
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         manifest = _read_manifest(self.folder)
-        paths = []
-        for shard in manifest["shards"]:
-            path = self.folder / shard["file"]
-            if not path.is_file() or path.stat().st_size != shard["bytes"]:
+        try:
+            sizes = {self.folder / shard["file"]: int(shard["bytes"]) for shard in manifest["shards"]}
+            self.fingerprint, self.content = str(manifest["fingerprint"]), str(manifest["content"])
+            self.report = CorpusReport.from_dict(manifest["report"])
+            if not sizes:
+                raise ValueError("no shards")
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise OutputError(
+                f"{self.folder / MANIFEST_FILE} is damaged ({type(error).__name__}: {error}); remove {self.folder} "
+                "and run again"
+            ) from error
+        for path, size in sizes.items():
+            if not path.is_file() or path.stat().st_size != size:
                 raise OutputError(f"{path} is missing or was changed; remove {self.folder} and run again")
-            paths.append(path)
-        self.fingerprint: str = manifest["fingerprint"]
-        self.report = CorpusReport.from_dict(manifest["report"])
-        self._reader = CorpusReader(paths)
+        self._reader = CorpusReader(list(sizes))
         self.passage_counts: npt.NDArray[np.int64] = self._reader.passage_counts()
 
     def __len__(self) -> int:
@@ -99,6 +106,10 @@ class TrainingCorpus(Dataset[TrainingDocument]):
     def splits(self) -> list[str | None]:
         """What the field ``split`` of every document says, ``(documents,)``."""
         return self._reader.splits()
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about it."""
+        return {"fingerprint": self.fingerprint, "content": self.content, **self.report.to_dict()}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return TrainingCorpus, (self.folder,)
@@ -217,6 +228,7 @@ def _write(
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "fingerprint": fingerprint,
+            "content": writer.content,
             "settings": {**asdict(settings), "cache": None, "preparing_processes": None},
             "segmentation": asdict(segmenter.config),
             "report": report.to_dict(),

@@ -10,6 +10,7 @@ from typing import Any
 from ..coverage_totals import CoverageTotals
 from ..readers import ReadingReport, Skipped
 from ..segments import Coverage
+from ..wording import counted
 
 logger = logging.getLogger("graphdoc")
 
@@ -97,12 +98,12 @@ class CorpusReport:
             f"and {self.tokens:,} tokens"
         ]
         if self.too_short:
-            parts.append(f"skipped {self.too_short:,} that have too few passages")
+            parts.append(f"skipped {counted(self.too_short, 'document')} of too few passages")
         if self.splits_left_out:
             counts = ", ".join(f"{count:,} {split}" for split, count in self.splits_left_out.items())
             parts.append(f"left out {sum(self.splits_left_out.values()):,} by their split ({counts})")
         if self.duplicates:
-            parts.append(f"left out {self.duplicates:,} exact copies")
+            parts.append(f"left out {self.duplicates:,} exact {'copy' if self.duplicates == 1 else 'copies'}")
         if self.sections_left_out:
             counts = ", ".join(f"{count:,} {heading}" for heading, count in self.sections_left_out.items())
             parts.append(f"left out sections by their headings ({counts})")

@@ -71,6 +71,8 @@ class CorpusSettings:
             raise ValueError(
                 "corpus.source is missing, and so is corpus.dataset; give source (paths) or dataset (a name)"
             )
+        if not all(source.strip() for source in self.sources):
+            raise ValueError("corpus.source has an empty name, which would mean this folder; write . for that")
         if "-" in self.sources:
             raise ValueError(
                 "source is '-', but standard input can be read only once; save it as a file and name that"

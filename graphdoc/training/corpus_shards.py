@@ -8,6 +8,7 @@ large file is not. Both know a corpus again by a hash of pickled code and tokeni
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,6 +39,9 @@ class CorpusWriter:
     Args:
         folder: where to.
         largest_token: largest token id there can be; small vocabularies take half the space.
+
+    Attributes:
+        shards: name, documents and bytes of every shard.
     """
 
     def __init__(self, folder: Path, largest_token: int) -> None:
@@ -54,6 +58,7 @@ class CorpusWriter:
                 pa.field("token_ids", pa.list_(pa.list_(self._token)), nullable=False),
             ]
         )
+        self._content = hashlib.blake2b(digest_size=16)
         self._waiting: list[TokenisedDocument] = []
         self._waiting_tokens = self._shard_tokens = 0
         self._stream: Any = None
@@ -75,10 +80,18 @@ class CorpusWriter:
         Raises:
             OutputError: the shard cannot be written.
         """
+        self._content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
+        for part in (document.sections, document.lengths, document.token_ids):
+            self._content.update(part.tobytes())
         self._waiting.append(document)
         self._waiting_tokens += len(document.token_ids)
         if len(self._waiting) >= BATCH_DOCUMENTS or self._waiting_tokens >= BATCH_TOKENS:
             self._write_batch()
+
+    @property
+    def content(self) -> str:
+        """Hash of the documents so far: their ids, labels, passages and tokens, in their order."""
+        return self._content.hexdigest()
 
     def _write_batch(self) -> None:
         if not self._waiting:

@@ -12,6 +12,7 @@ from ..readers import ReadingReport, Skipped, read_documents
 from ..readers.folders import FoundFile, find_files, is_pattern, labelled_by_folder
 from ..readers.identities import SeenIds
 from ..readers.left_out_sections import LeftOutSections
+from ..wording import counted
 from .corpus_report import CorpusReport
 from .corpus_settings import CorpusSettings
 from .training_document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, split_of, text_hash
@@ -104,9 +105,10 @@ def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> Docum
             f"{settings.name}: there are no documents: all {report.errors} were skipped, the first because "
             f"{first.reason} ({first.source})"
         )
+    unread = f" ({report.errors:,} more could not be read: {report.first_errors[0].reason})" if report.errors else ""
     return DocumentError(
-        f"{settings.name}: none of the {report.documents} documents has {settings.least_passages} passages or more; "
-        "give longer documents, or make passages shorter (passage_words)"
+        f"{settings.name}: none of the {counted(report.documents, 'document')} has {settings.least_passages} passages "
+        f"or more{unread}; give longer documents, or make passages shorter (passage_words)"
     )
 
 

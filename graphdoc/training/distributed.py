@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ..losses.gathering import process_count
+from ..processes import exchange
 
 
 def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
@@ -34,7 +35,8 @@ def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
         flat = torch.cat(
             [(torch.zeros_like(entry) if entry.grad is None else entry.grad).flatten() for entry in group]
         )
-        distributed.all_reduce(flat)
+        with exchange():
+            distributed.all_reduce(flat)
         flat /= process_count()
         for parameter, part in zip(group, flat.split([entry.numel() for entry in group]), strict=True):  # type: ignore[no-untyped-call]
             if parameter.grad is None:
@@ -47,14 +49,16 @@ def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
 def broadcast_weights(model: nn.Module) -> None:
     """Give all processes the weights and buffers of the first one."""
     if process_count() > 1:
-        for tensor in model.state_dict().values():
-            distributed.broadcast(tensor, 0)
+        with exchange():
+            for tensor in model.state_dict().values():
+                distributed.broadcast(tensor, 0)
 
 
 def mean_over_processes(values: Tensor) -> Tensor:
     """The mean of a tensor over all processes; every process has to call it."""
     if process_count() > 1:
         values = values.clone()
-        distributed.all_reduce(values)
+        with exchange():
+            distributed.all_reduce(values)
         values /= process_count()
     return values

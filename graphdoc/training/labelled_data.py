@@ -139,8 +139,7 @@ class LabelledData(CorpusData):
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
         return {
-            "fingerprint": self._corpus.fingerprint,
-            **self.report.to_dict(),
+            **self._corpus.record(),
             "classes": dict(zip(self.classes, self.counts, strict=True)),
             "labels_hash": values_hash(zip(self._corpus.ids, self._names, self._corpus.splits, strict=True)),
             "train": self.documents,

@@ -31,6 +31,11 @@ def save_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
     save_file(tensors, folder / TENSORS_FILE)
 
 
+def way_out(checkpoint: Path) -> str:
+    """What to do about a checkpoint that cannot be used."""
+    return f"remove {checkpoint} to resume from the one before, or start anew"
+
+
 def load_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
     """Read what :func:`save_optimizer` wrote.
 
@@ -52,7 +57,7 @@ def load_optimizer(folder: Path, optimizer: Any, scheduler: Any) -> None:
     except Exception as error:  # safetensors, json and torch raise kinds of their own
         raise ModelError(
             f"the optimiser's state in {folder} cannot be used ({str(error).partition(chr(10))[0][:200]}); "
-            "resume from another checkpoint, or start anew"
+            f"{way_out(folder.parent)}"
         ) from error
 
 

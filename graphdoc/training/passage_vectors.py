@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 import time
@@ -22,6 +21,7 @@ from ..devices import Precision, computed_in, inference
 from ..errors import ModelError, OutputError
 from ..files import write_atomically
 from ..modeling import DocumentModel
+from ..modeling.weights_hash import weights_hash
 from ..processes import Processes
 from .corpus import ABANDONED_AFTER_SECONDS, TrainingCorpus
 
@@ -160,11 +160,7 @@ def _fingerprint(corpus: TrainingCorpus, model: DocumentModel, precision: Precis
         "pooling": encoder.pooling,
         "precision": precision,
     }
-    digest = hashlib.blake2b(json.dumps(made_of, sort_keys=True, default=str).encode(), digest_size=16)
-    for name, tensor in sorted(encoder.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())
-    return digest.hexdigest()
+    return weights_hash(encoder.state_dict(), json.dumps(made_of, sort_keys=True, default=str).encode())
 
 
 def _encode(model: DocumentModel, token_ids: tuple[Any, ...], token_budget: int | None, bar: tqdm[Any]) -> Vectors:

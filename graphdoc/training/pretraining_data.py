@@ -104,12 +104,6 @@ class StoredData:
         collator = _collator(settings, encoder, vectors)
         rows, held_out = self._hold_out(settings)
         self.documents = len(rows)
-        if self.documents < training.batch_size and processes.is_first:
-            logger.warning(
-                "there are %d documents, fewer than batch_size=%d: every batch holds all of them",
-                self.documents,
-                training.batch_size,
-            )
         try:
             batches = EpochBatches(
                 self.corpus.passage_counts,
@@ -123,6 +117,14 @@ class StoredData:
             raise SettingsError(f"{error}; use fewer processes or a larger batch_size") from error
         self.batch_size = batches.batch_size
         self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
+        if self.documents < training.batch_size and processes.is_first:
+            logger.warning(
+                "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %s; "
+                "more of them take more epochs",
+                self.documents,
+                training.batch_size,
+                counted(self.steps, "step"),
+            )
         self.loader: DataLoader[Any] = EpochLoader(
             self.corpus, batches, collator, training.loading_processes, steps=self.steps
         )
@@ -142,7 +144,7 @@ class StoredData:
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its corpus."""
-        return {"fingerprint": self.corpus.fingerprint, **self.report.to_dict(), "held_out": self._held_out_documents}
+        return {**self.corpus.record(), "held_out": self._held_out_documents}
 
     # Batches are a function of the step alone.
     state = None

@@ -10,6 +10,9 @@ from ..sampling import Split
 from .corpus_settings import CorpusSettings
 from .settings import ModelSettings, TrainingSettings
 
+# What is measured of documents that are held out.
+HELD_OUT_NUMBERS = ("accuracy", "embedding_norm", "loss", "negative_similarity", "positive_similarity", "spread")
+
 
 @dataclass(frozen=True)
 class EvaluationSettings:
@@ -55,11 +58,19 @@ class EvaluationSettings:
             raise ValueError(
                 f"evaluation.best={self.best} needs an evaluation; give held_out, data, or train and test"
             )
+        if self.best is not None and self.best not in self.numbers:
+            raise ValueError(f"evaluation.best={self.best} is not measured; there are {', '.join(self.numbers)}")
 
     @property
     def clusters(self) -> bool:
         """Whether labelled documents are clustered."""
         return self.data is not None or self.train is not None
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of what is measured."""
+        clustering = [*(["pair_auc"] if self.pairs is not None else []), "nmi", "purity"] if self.clusters else []
+        return sorted([*(HELD_OUT_NUMBERS if self.held_out else ()), *clustering])
 
     @property
     def measures(self) -> bool:
@@ -93,6 +104,11 @@ class PretrainingSettings:
     output: str = "runs/pretraining"
 
     def __post_init__(self) -> None:
+        if self.corpus.least_passages < 2:
+            raise ValueError(
+                f"corpus.least_passages={self.corpus.least_passages} keeps documents that cannot be split in two; set "
+                "it to 2 or more"
+            )
         if self.training.batch_size < 2:
             raise ValueError(
                 f"training.batch_size={self.training.batch_size} leaves no other document to tell a document from; "

@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from transformers import TrainerCallback
 
+from ..errors import OutputError
 from .run_folder import LOG_FILE
 
 # What the bar shows of an entry of the log, in this order.
@@ -69,6 +72,9 @@ class RunLog(TrainerCallback):
 
     Args:
         folder: the run's folder.
+
+    Raises:
+        OutputError: the log cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -78,16 +84,27 @@ class RunLog(TrainerCallback):
         """Drop entries of steps after the checkpoint that the run goes on from."""
         if not state.is_world_process_zero:
             return
-        kept = [line for line, step in _entries(self.path) if step <= state.global_step]
-        temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
-        temporary.write_text("".join(f"{line}\n" for line in kept if state.global_step), encoding="utf-8")
-        temporary.replace(self.path)
+        with self._writing():
+            kept = [line for line, step in _entries(self.path) if step <= state.global_step]
+            temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
+            temporary.write_text("".join(f"{line}\n" for line in kept if state.global_step), encoding="utf-8")
+            temporary.replace(self.path)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         """Add an entry."""
         if state.is_world_process_zero:
-            with self.path.open("a", encoding="utf-8") as stream:
+            with self._writing(), self.path.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"{self.path} cannot be written: {error.strerror or error}; checkpoints are whole: mend that and "
+                "resume"
+            ) from error
 
 
 def _entries(path: Path) -> list[tuple[str, int]]:

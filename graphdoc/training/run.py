@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 
 from ..analysis.plots import plot_run
 from ..encoder import DocumentEncoder
-from ..errors import GraphdocError
+from ..modeling.weights_hash import weights_hash
 from ..processes import Processes
 from .cached_step import CachedStep
 from .checkpointing import PREFIX, RunCheckpoints, require_finite
@@ -26,12 +26,14 @@ from .run_folder import (
     git_revision,
     open_run,
     read_results,
+    require_own_folder,
     versions,
     write_results,
 )
+from .run_lock import RunLock
 from .settings import ModelSettings, TrainingSettings
 from .trainer import DocumentTrainer, Evaluation, computing_in
-from .tuning import trained_weights
+from .tuning import fixed_weights, trained_weights
 
 logger = logging.getLogger(__name__)
 
@@ -137,15 +139,28 @@ class TrainingRun:
 
         Returns:
             Folder of the trained model, or of the last checkpoint where the run was asked to stop.
+
+        Raises:
+            GraphdocError: another run is under way in the folder, or whatever else is in the way of this one.
         """
         folder, record = self.settings.folder, self._record()
-        self.processes.run_first(lambda: open_run(folder, self.settings, record, resume=resume))
+        lock = RunLock(folder)
+
+        def begin() -> None:
+            require_own_folder(folder)
+            lock.acquire()
+            open_run(folder, self.settings, record, resume=resume)
+
         try:
-            return self._train(folder, record, resume)
-        except GraphdocError:
-            if self.processes.is_first:
-                abandon_run(folder)
-            raise
+            self.processes.run_first(begin)
+            try:
+                return self._train(folder, record, resume)
+            except Exception:
+                if self.processes.is_first:
+                    abandon_run(folder)
+                raise
+        finally:
+            lock.release()
 
     def _train(self, folder: Path, record: dict[str, Any], resume: bool) -> Path:
         settings, training, model = self.settings, self.settings.training, self.encoder.model
@@ -238,6 +253,7 @@ class TrainingRun:
             "processes": self.processes.count,
             "device": str(model.device),
             "corpus": self.data.record(),
+            "fixed_weights": weights_hash(fixed_weights(model)),
             "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
             "weights": sum(weight.numel() for weight in model.parameters()),
         }

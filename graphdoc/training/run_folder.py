@@ -20,7 +20,7 @@ from .checkpointing import PREFIX
 from .configuration import as_values, default_values
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
-LOG_FILE, MODEL_FOLDER, CURVE_FILE = "log.jsonl", "model", "curve.png"
+LOG_FILE, MODEL_FOLDER, CURVE_FILE, LOCK_FILE = "log.jsonl", "model", "curve.png", ".lock"
 WRONG_BATCH = "wrong-batch-"
 
 _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")
@@ -84,6 +84,7 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
         OutputError: the folder holds another run or one on other data, or cannot be written.
     """
     path = folder / CONFIG_FILE
+    require_own_folder(folder)
     if path.exists():
         if not resume:
             raise OutputError(
@@ -92,10 +93,20 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
             )
         check_same_settings(path, settings)
         _check_same_data(folder, record)
-    elif folder.exists() and (not folder.is_dir() or any(_is_foreign(entry) for entry in folder.iterdir())):
-        raise OutputError(f"{folder} is not empty and holds no run; choose another output")
     write_text(path, yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True))
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
+
+
+def require_own_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else than a run.
+
+    Raises:
+        OutputError: it does, or is no folder.
+    """
+    if (folder / CONFIG_FILE).exists() or not folder.exists():
+        return
+    if not folder.is_dir() or any(_is_foreign(entry) for entry in folder.iterdir()):
+        raise OutputError(f"{folder} is not empty and holds no run; choose another output")
 
 
 def abandon_run(folder: Path) -> None:
@@ -107,7 +118,7 @@ def abandon_run(folder: Path) -> None:
     log = folder / LOG_FILE
     if any(folder.glob(f"{PREFIX}*")) or (log.exists() and log.stat().st_size):
         return
-    for name in (CONFIG_FILE, RECORD_FILE, RESULTS_FILE, LOG_FILE):
+    for name in (CONFIG_FILE, RECORD_FILE, RESULTS_FILE, LOG_FILE, LOCK_FILE):
         (folder / name).unlink(missing_ok=True)
     with suppress(OSError):
         folder.rmdir()
@@ -143,15 +154,21 @@ def check_same_settings(path: Path, settings: Any) -> None:
 
 def _is_foreign(entry: Path) -> bool:
     """Whether something in a folder is not what a run leaves that never began."""
-    return entry.name != LOG_FILE and not entry.name.startswith(WRONG_BATCH)
+    return entry.name not in (LOG_FILE, LOCK_FILE) and not entry.name.startswith(WRONG_BATCH)
 
 
 def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
-    """Refuse documents, labels or pairs that have changed under their names since the run began."""
+    """Refuse documents, labels, pairs or a start that have changed under their names since the run began."""
     try:
-        before = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))["corpus"]
+        begun = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+        before = begun["corpus"]
     except (OSError, ValueError, KeyError, TypeError):
         return  # the run was stopped before anything was written down
+    if "fixed_weights" in begun and begun["fixed_weights"] != record.get("fixed_weights"):
+        raise OutputError(
+            f"{folder} holds a run on a model.start with other weights; put it back as it was, or choose another "
+            "output"
+        )
     now = json.loads(json.dumps(record.get("corpus")))
     if not isinstance(before, dict) or not isinstance(now, dict):
         return

@@ -61,6 +61,8 @@ class ModelSettings:
     result_readout: Literal["document_node", "mean", "initial_mean"] | None = None
 
     def __post_init__(self) -> None:
+        if not self.start.strip():
+            raise ValueError("model.start is empty; give the name or folder of a pretrained encoder or checkpoint")
         if self.store == "updates" and self.tune == "full":
             raise ValueError("store='updates' needs a passage encoder that is not trained whole; set tune to lora or "
                              "frozen, or store to whole")  # fmt: skip

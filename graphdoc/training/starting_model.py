@@ -10,9 +10,10 @@ import torch
 
 from ..checkpoints import CONFIG_FILE, SHIPPED
 from ..encoder import DocumentEncoder
-from ..errors import SettingsError
+from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
 from ..modeling.mean_start import start_at_mean
+from .checkpointing import not_finite
 from .settings import ModelSettings
 from .tuning import prepare_tuning
 
@@ -29,9 +30,16 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
         The encoder around the model in training.
 
     Raises:
-        ModelError: there is no such model.
+        ModelError: there is no such model, or its weights are no numbers.
         SettingsError: its layers cannot begin as they should.
     """
+    encoder = _load(settings, device, similarity)
+    if (wrong := not_finite(encoder.model.named_parameters())) is not None:
+        raise ModelError(f"model.start={settings.start}: the weights {wrong} are no numbers; fetch or train it again")
+    return encoder
+
+
+def _load(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
     values: dict[str, Any] = dict(settings.settings)
     values.setdefault("similarity", similarity)
     if _is_checkpoint(settings.start):

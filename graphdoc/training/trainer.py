@@ -19,7 +19,7 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
 
 from ..devices import Precision, computed_in, inference
-from ..errors import ModelError
+from ..errors import DocumentError, ModelError
 from ..modeling import DocumentModel
 from ..processes import Processes
 from ..sampling.sub_documents import random_generator
@@ -137,12 +137,22 @@ class DocumentTrainer(Trainer):
         """Train to the end, or on from a checkpoint, and leave the model with its best weights.
 
         Raises:
+            DocumentError: a process that loads documents was ended.
             ModelError: the loss or weights are no numbers; ids of the documents of that loss are in the folder.
-            OutputError: a checkpoint cannot be written; the last one is whole.
+            OutputError: a checkpoint or the log cannot be written, the last checkpoint is whole; or another process
+                has stopped.
         """
         broadcast_weights(self.document_model)
         try:
             result = super().train(resume_from_checkpoint)
+        except RuntimeError as error:
+            # torch raises it wherever the program is when a worker dies.
+            if not str(error).startswith("DataLoader worker"):
+                raise
+            raise DocumentError(
+                "a process that loads documents was ended from outside, perhaps for want of memory; lower "
+                f"training.loading_processes={self.settings.loading_processes} and resume"
+            ) from error
         finally:
             self._stopping.restore()
             if isinstance(self._loader, EpochLoader):
@@ -200,6 +210,9 @@ class DocumentTrainer(Trainer):
         """Add the numbers since the last entry to an entry of the log, means over steps and processes."""
         if "train_loss" in logs:
             return  # the Trainer's summary, a mean over steps that a resumed run knows a part of
+        if isinstance(self._loader.dataset, IterableDataset):
+            # A stream does not say how long an epoch is; the Trainer counts the steps since the run was resumed.
+            self.state.epoch = self.state.global_step / self.state.max_steps
         if "loss" in logs:
             logs.update(self._window.close(self.processes.count, self.args.device))
         super().log(logs, start_time)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, count, islice
+from multiprocessing.sharedctypes import RawValue
+from multiprocessing.util import Finalize
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -80,7 +86,6 @@ class EpochLoader(DataLoader[Any]):
             "collate_fn": collate,
             "num_workers": workers,
             "prefetch_factor": 4 if workers else None,
-            "worker_init_fn": _one_thread if workers else None,
             # Seeds of its own, or a loader would draw from the generator that dropout draws from.
             "generator": torch.Generator(),
         }
@@ -88,6 +93,7 @@ class EpochLoader(DataLoader[Any]):
         self._batches, self._steps = batches, steps
         # What is loaded ahead, and the number of the batch that comes next. The workers live as long as this iterator.
         self._ahead: Iterator[TrainingBatch] | None = None
+        self._dismiss: Callable[[], object] | None = None
         self._next = 0
 
     def set_epoch(self, epoch: int) -> None:
@@ -100,11 +106,20 @@ class EpochLoader(DataLoader[Any]):
         if self._ahead is None or self._next != first:
             self.close()
             onwards = RunBatches(self._batches, first, self._steps)
-            self._ahead, self._next = iter(DataLoader(self.dataset, batch_sampler=onwards, **self._options)), first
+            # Workers are ended by a signal, at the exit of Python too, and heed it only then.
+            is_dismissed = RawValue("b", 0)
+            begin = partial(_begin_worker, is_dismissed) if self.num_workers else None
+            ahead = DataLoader(self.dataset, batch_sampler=onwards, worker_init_fn=begin, **self._options)
+            self._dismiss = Finalize(self, _dismiss, (is_dismissed,), exitpriority=10)
+            self._ahead, self._next = iter(ahead), first
         return self._epoch(first)
 
     def close(self) -> None:
         """End the workers and drop what they have loaded."""
+        if self._dismiss is not None:
+            self._dismiss()
+        # The traceback of an error holds the iterator, and its collection would no longer reach the workers.
+        getattr(self._ahead, "_shutdown_workers", int)()
         self._ahead = None
 
     def _epoch(self, first: int) -> Iterator[TrainingBatch]:
@@ -120,5 +135,20 @@ class EpochLoader(DataLoader[Any]):
             yield batch
 
 
-def _one_thread(_: int) -> None:
+def _begin_worker(is_dismissed: Any, _: int) -> None:
+    """Keep a worker at work when its job is asked to stop.
+
+    Clusters send SIGTERM to all processes of a job, and the steps up to the checkpoint still need their batches. A
+    worker ends with its run in any case, also with one that was killed.
+    """
+
+    def end(number: int, frame: FrameType | None) -> None:
+        if is_dismissed.value:
+            os._exit(0)
+
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, end)
+
+
+def _dismiss(is_dismissed: Any) -> None:
+    is_dismissed.value = 1

@@ -310,7 +310,10 @@ class TestEnds:
 
         monkeypatch.setattr(DocumentEncoder, "compare", fail)
         message = refused("compare", *two, "--model", model)
-        assert message == "graphdoc compare: there is too little memory; give a smaller document or --max-passages"
+        assert message == (
+            "graphdoc compare: there is too little memory; give smaller documents or fewer of their passages "
+            "(max_passages), or a lower token_budget"
+        )
 
     def test_a_missing_extra_names_the_command(
         self, refused: Command, two: tuple[Path, Path], model: str, monkeypatch: pytest.MonkeyPatch

@@ -13,8 +13,9 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from graphdoc import DocumentEncoder, __version__
+from graphdoc.training import run_lock
 from graphdoc.training.configuration import load_settings
-from graphdoc.training.pretraining_settings import PretrainingSettings
+from graphdoc.training.pretraining_settings import HELD_OUT_NUMBERS, PretrainingSettings
 
 TRAINING = {"batch_size": 4, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1}
 CONFIG: dict[str, Any] = {
@@ -110,7 +111,7 @@ class TestRun:
         run = tmp_path / "run"
         assert {path.name for path in run.iterdir()} == {
             "config.yaml", "record.json", "results.json", "log.jsonl", "checkpoint-2", "checkpoint-4", "model",
-            "curve.png",
+            "curve.png", ".lock",
         }  # fmt: skip
         assert load_settings(PretrainingSettings, run / "config.yaml") == load_settings(PretrainingSettings, config)
         record = read(run / "record.json")
@@ -213,6 +214,7 @@ class TestSettings:
         assert "before" in run.out
         results = read(tmp_path / "run" / "results.json")
         assert results["before"].keys() == results["after"].keys()
+        assert sorted(results["before"]) == list(HELD_OUT_NUMBERS)
         assert results["before"]["loss"] != results["after"]["loss"]
         measured = {entry["step"]: entry["eval_loss"] for entry in entries(tmp_path / "run") if "eval_loss" in entry}
         assert list(measured) == [2, 4]
@@ -224,13 +226,6 @@ class TestSettings:
         self, pretrain: Callable[..., Any], tmp_path: Path
     ) -> None:
         # With so high a rate the first evaluation stays the best one.
-        run = pretrain(
-            *("evaluation.held_out=0.3", "evaluation.best=spoiled_loss", "evaluation.at_start=false"),
-            *("training.learning_rate=3", "training.schedule=constant"),
-        )
-        assert run.status == 2
-        assert "evaluation.best=spoiled_loss is not measured; there are accuracy, embedding_norm, loss, " in run.err
-        shutil.rmtree(tmp_path / "run")
         options = ("evaluation.held_out=0.3", "training.learning_rate=3", "training.epochs=4")
         assert pretrain(*options).status == 0
         results = read(tmp_path / "run" / "results.json")
@@ -316,6 +311,58 @@ class TestResuming:
     ) -> None:
         assert pretrain("training.max_steps=1").status == 0
         assert message in refused("training.max_steps=1", change, "--resume")
+
+    def test_documents_in_another_order_are_other_data(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        """Numbers of documents would mean others; all counts stay as they are."""
+        text = " ".join(f"Sentence {number} says something." for number in range(40))
+        rows = [json.dumps({"id": str(number), "text": f"{number}. {text}"}) for number in range(6)]
+        path = tmp_path / "corpus.jsonl"
+        path.write_text("\n".join(rows), encoding="utf-8")
+        options = ("corpus.source=corpus.jsonl", "training.max_steps=1")
+        assert pretrain(*options).status == 0
+        path.write_text("\n".join(reversed(rows)), encoding="utf-8")
+        message = refused(*options, "--resume")
+        assert message.startswith("run holds a run on other data: content was ")
+        # Where they come from does not matter.
+        (tmp_path / "corpus.jsonl").unlink()
+        path.write_text("\n".join(rows), encoding="utf-8")
+        assert pretrain(*options, "--resume").status == 0
+
+    def test_a_start_with_other_weights_is_told(
+        self,
+        pretrain: Callable[..., Any],
+        refused: Callable[..., str],
+        backbone_folder: Callable[[str], Path],
+        tmp_path: Path,
+    ) -> None:
+        shutil.copytree(backbone_folder("roberta"), tmp_path / "start")
+        options = ("model.start=start", "model.tune=frozen", "training.max_steps=1")
+        assert pretrain(*options).status == 0
+        weights = {name: 1.5 * weight for name, weight in load_file(tmp_path / "start" / "model.safetensors").items()}
+        save_file(weights, tmp_path / "start" / "model.safetensors", metadata={"format": "pt"})
+        message = refused(*options, "--resume")
+        assert message.startswith("run holds a run on a model.start with other weights; put it back")
+
+    def test_two_runs_in_one_folder(
+        self,
+        pretrain: Callable[..., Any],
+        refused: Callable[..., str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(run_lock, "LONGEST_WAIT_SECONDS", 0.2)
+        under_way = run_lock.RunLock(tmp_path / "run")
+        under_way.acquire()
+        message = "a run is under way in run; wait until it has ended, or choose another output"
+        assert refused("training.max_steps=1") == message
+        assert refused("training.max_steps=1", "--resume") == message
+        under_way.release()
+        assert pretrain("training.max_steps=1").status == 0
+        # It is given back in any case.
+        assert refused("training.max_steps=1").startswith("run holds a run already")
+        assert pretrain("training.max_steps=1", "--resume").status == 0
 
     def test_a_run_of_an_older_version_goes_on(
         self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
@@ -452,15 +499,17 @@ class TestBadInput:
     ) -> None:
         shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
         weights = load_file(tmp_path / "spoiled" / "model.safetensors")
-        weights["embeddings.word_embeddings.weight"][:] = float("nan")
+        # A token that occurs nowhere, which the loss would never tell.
+        weights["embeddings.word_embeddings.weight"][3, 0] = float("nan")
         save_file(weights, tmp_path / "spoiled" / "model.safetensors", metadata={"format": "pt"})
         train = labelled(tmp_path / "train.jsonl", 12)
         message = refused(
             *(f"model.tune={tune}", "model.start=spoiled", "training.max_steps=2"),
             *(f"evaluation.train={train}", f"evaluation.test={train}"),
         )
-        assert "no numbers" in message or "the loss of step 1 is nan" in message
-        assert not list(tmp_path.glob("run/checkpoint-*"))
+        name = "passage_encoder.transformer.embeddings.word_embeddings.weight"
+        assert message == f"model.start=spoiled: the weights {name} are no numbers; fetch or train it again"
+        assert not (tmp_path / "run").exists()
 
     def test_a_run_whose_loss_goes_wrong_names_the_documents(
         self,
@@ -471,7 +520,8 @@ class TestBadInput:
     ) -> None:
         shutil.copytree(backbone_folder("roberta"), tmp_path / "spoiled")
         weights = load_file(tmp_path / "spoiled" / "model.safetensors")
-        weights["embeddings.LayerNorm.bias"][0] = float("inf")
+        # Numbers still, but no longer after the first layer.
+        weights["embeddings.LayerNorm.bias"][0] = 3e38
         save_file(weights, tmp_path / "spoiled" / "model.safetensors", metadata={"format": "pt"})
         message = refused("model.start=spoiled", "training.max_steps=2")
         assert "the loss of step 1 is nan" in message
@@ -488,10 +538,18 @@ class TestBadInput:
             (("epochs=3",), "epochs is unknown; did you mean training.epochs?"),
             (("training.epochs=many",), '"training.epochs": expected float, not many'),
             (("model.settings.graf_kind=full",), "model.settings.graf_kind is unknown; did you mean graph_kind?"),
-            (("evaluation.held_out=0.3", "evaluation.best=beauty"), "evaluation.best=beauty is not measured"),
+            (
+                ("evaluation.held_out=0.3", "evaluation.best=nmi", "evaluation.at_start=false"),
+                "evaluation.best=nmi is not measured; there are accuracy, embedding_norm, loss, negative_similarity",
+            ),
+            (("corpus.least_passages=1",), "corpus.least_passages=1 keeps documents that cannot be split in two"),
+            (("corpus.source=['']",), "corpus.source has an empty name, which would mean this folder"),
+            (("corpus.source=-",), "source is '-', but standard input can be read only once"),
+            (("model.start=",), "model.start has no value; give one, or leave the key out"),
+            (("model.start=''",), "model.start is empty; give the name or folder"),
             (("model.settings.graph_kind=ful",), "graph_kind='ful' is unknown; use one of full, section"),
             (("model.start=nowhere",), "model 'nowhere' is neither a folder nor shipped"),
-            (("output=config.yaml/run",), "config.yaml/run/config.yaml cannot be written: Not a directory"),
+            (("output=config.yaml/run",), "config.yaml/run cannot be written: Not a directory; choose another output"),
             (("output=config.yaml",), "config.yaml is not empty and holds no run; choose another output"),
             (("output=occupied",), "occupied is not empty and holds no run; choose another output"),
             (("evaluation.data=nowhere.jsonl",), "nowhere.jsonl: there is no such file or folder"),
@@ -522,10 +580,37 @@ class TestBadInput:
         assert pretrain("training.max_steps=1", "output=other", "model.settings.projection_size=8").status == 0
         assert pretrain("training.max_steps=2").status == 0
         shutil.rmtree(tmp_path / "run" / "checkpoint-2")
-        shutil.copytree(tmp_path / "other" / "checkpoint-1", tmp_path / "run" / "checkpoint-2")
+        shutil.copytree(tmp_path / "other" / "checkpoint-1", tmp_path / "run" / "checkpoint-1")
         message = refused("training.max_steps=2", "--resume")
-        assert "checkpoint-2/model.safetensors cannot be used" in message
-        assert "resume from another checkpoint, or start anew" in message
+        assert "checkpoint-1/model.safetensors cannot be used" in message
+        assert "remove run/checkpoint-1 to resume from the one before, or start anew" in message
+
+    @pytest.mark.parametrize(
+        ("state", "message"),
+        [
+            ('{"global_step": 99}', "says step 99"),
+            ('{"global_step": -5}', "says step -5"),
+            ('{"global_step": 2, "colour": "red"}', "cannot be used (TypeError)"),
+            ("[]", "cannot be used (TypeError)"),
+        ],
+    )
+    def test_a_checkpoint_that_does_not_say_where_it_was(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path, state: str, message: str
+    ) -> None:
+        assert pretrain("training.max_steps=2").status == 0
+        (tmp_path / "run" / "checkpoint-2" / "trainer_state.json").write_text(state, encoding="utf-8")
+        told = refused("training.max_steps=2", "--resume")
+        assert message in told
+        assert told.endswith("remove run/checkpoint-2 to resume from the one before, or start anew")
+
+    def test_a_log_that_cannot_be_written(
+        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
+    ) -> None:
+        assert pretrain("training.max_steps=2").status == 0
+        (tmp_path / "run" / "log.jsonl").unlink()
+        (tmp_path / "run" / "log.jsonl").mkdir()
+        message = refused("training.max_steps=2", "--resume")
+        assert message.startswith("run/log.jsonl cannot be written: Is a directory; checkpoints are whole")
 
     def test_a_full_disk_is_told_and_leaves_the_last_checkpoint(
         self, refused: Callable[..., str], pretrain: Callable[..., Any], tmp_path: Path

@@ -404,6 +404,11 @@ class TestCache:
         shard.write_bytes(bytes(len(content)))
         with pytest.raises(OutputError, match=r"shard-00000\.arrow cannot be read|holds"):
             prepare_corpus(settings(), segmenter)
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        for damage in ({"shards": 5}, {"shards": []}, {"shards": [{}]}, {"report": None}, {"report": {"colour": 1}}):
+            (folder / "manifest.json").write_text(json.dumps({**manifest, **damage}), encoding="utf-8")
+            with pytest.raises(OutputError, match=r"manifest\.json is damaged \(\w+: .*\); remove .* and run again"):
+                TrainingCorpus(folder)
         (folder / "manifest.json").write_text("{", encoding="utf-8")
         with pytest.raises(OutputError, match="cannot be read; remove"):
             TrainingCorpus(folder)

@@ -104,20 +104,29 @@ def start(config: Path, output: Path, *options: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A group of processes of its own, as a cluster gives to a job.
+        start_new_session=True,
     )  # fmt: skip
 
 
 def interrupt(
-    run: subprocess.Popen[str], folder: Path, after: int, number: int, pause: float = 0.0
+    run: subprocess.Popen[str], folder: Path, after: int, number: int, pause: float = 0.0, whole_group: bool = False
 ) -> tuple[str, str]:
     """Sends a signal once a step has been logged, and waits for the end."""
+    wait_for(run, folder, after)
+    time.sleep(pause)
+    if whole_group:
+        os.killpg(run.pid, number)
+    else:
+        run.send_signal(number)
+    return run.communicate(timeout=PATIENCE)
+
+
+def wait_for(run: subprocess.Popen[str], folder: Path, step: int) -> None:
     begin = time.monotonic()
-    while max(losses(folder), default=0) < after and run.poll() is None:
+    while max(losses(folder), default=0) < step and run.poll() is None:
         assert time.monotonic() - begin < PATIENCE
         time.sleep(0.005)
-    time.sleep(pause)
-    run.send_signal(number)
-    return run.communicate(timeout=PATIENCE)
 
 
 def assert_same(folder: Path, undisturbed: Path) -> None:
@@ -167,3 +176,36 @@ def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_and_goes_on_later(
     arguments = ["--config", str(undisturbed.config), "--device", "cpu", f"output={tmp_path / 'run'}"]
     assert main(["pretrain", *arguments, "--resume"]) == 0
     assert_same(tmp_path / "run", undisturbed.folder)
+
+
+def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    """Processes that load get it as well, and the steps up to the checkpoint need them."""
+    folder = tmp_path / "run"
+    run = start(undisturbed.config, folder, "training.loading_processes=2")
+    _, err = interrupt(run, folder, 5, signal.SIGTERM, whole_group=True)
+    assert run.returncode == 128 + signal.SIGTERM, err
+    last = max(losses(folder))
+    assert 5 <= last < STEPS
+    assert (folder / f"checkpoint-{last}").is_dir()
+    assert "Traceback" not in err
+
+    arguments = ["--config", str(undisturbed.config), "--device", "cpu", f"output={folder}"]
+    assert main(["pretrain", *arguments, "--resume"]) == 0
+    assert_same(folder, undisturbed.folder)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
+def test_a_process_that_loads_and_is_killed_is_told_in_one_line(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run = start(undisturbed.config, folder, "training.loading_processes=2")
+    wait_for(run, folder, 3)
+    children = Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text(encoding="ascii").split()
+    names = {child: Path(f"/proc/{child}/cmdline").read_text(encoding="utf-8") for child in children}
+    workers = [int(child) for child, name in names.items() if "resource_tracker" not in name]
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    _, err = run.communicate(timeout=PATIENCE)
+    assert run.returncode == 2
+    assert "Traceback" not in err
+    assert "a process that loads documents was ended from outside, perhaps for want of memory; lower" in err
+    assert "training.loading_processes=2 and resume" in err

@@ -38,9 +38,10 @@ def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Pretrain
     )
 
 
-def losses(folder: Path) -> dict[int, float]:
+def losses(folder: Path) -> dict[int, tuple[float, float]]:
+    """Loss and place in the run at every step."""
     lines = (json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines())
-    return {entry["step"]: entry["loss"] for entry in lines if "loss" in entry}
+    return {entry["step"]: (entry["loss"], entry["epoch"]) for entry in lines if "loss" in entry}
 
 
 def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
@@ -48,6 +49,7 @@ def test_a_stream_is_trained_on_over_several_epochs_and_goes_on_where_it_was(
 ) -> None:
     pretrain(settings, device="cpu")
     assert sorted(losses(tmp_path / "run")) == list(range(1, 18))
+    assert losses(tmp_path / "run")[17][1] == 1
     interrupted = replace(settings, output=str(tmp_path / "other"))
     original, calls = cached_step.CachedStep.__call__, 0
 

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from multiprocessing import active_children
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,6 +150,39 @@ def test_after_an_error_nothing_is_out_of_step(place: int) -> None:
     iteration = iter(loader)
     assert [next(iteration) for _ in range(place)] == [expected(1)[one] for one in whole[:place]]
     loader.close()
+
+
+def test_workers_go_on_when_a_cluster_asks_all_processes_to_stop() -> None:
+    loader, _ = loader_of(workers=2)
+    before = set(active_children())
+    iteration = iter(loader)
+    # One of each worker, which is then past its beginning.
+    first = [next(iteration), next(iteration)]
+    workers = set(active_children()) - before
+    assert len(workers) == 2
+    for worker in workers:
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGTERM)
+    assert [*first, *iteration] == expected(0)
+    loader.close()
+    assert set(active_children()) == before
+
+
+def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
+    """Python ends processes that are left over by SIGTERM, and waits for them."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from multiprocessing import active_children\n"
+        "from test_training_data import loader_of\n"
+        "loader, _ = loader_of(workers=2)\n"
+        "iteration = iter(loader); next(iteration)\n"
+        "kept = loader._ahead\n"
+        "print(len(active_children()))\n",
+        encoding="utf-8",
+    )
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
 
 
 def test_closing_ends_workers_whose_batches_nobody_takes() -> None:
