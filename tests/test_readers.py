@@ -431,7 +431,22 @@ def test_values_that_python_cannot_hold_are_no_crash(tmp_path: Path) -> None:
     broken = pyarrow.StringArray.from_buffers(1, offsets.buffers()[1], text)
     for columns in ({"text": broken}, {"text": ["A."], "date": pyarrow.array([2**60], pyarrow.timestamp("us"))}):
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
-        assert error(path).startswith(f"{path}: it cannot be read as Parquet after row 0: ")
+        assert error(path).startswith(f"{path}: rows 1 to 1: they cannot be read as Parquet: ")
+
+
+def test_damage_to_a_group_of_rows_leaves_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = [{"id": f"d{number}", "text": os.urandom(200).hex()} for number in range(30)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=5, use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    start = pyarrow.parquet.ParquetFile(path).metadata.row_group(2).column(1).data_page_offset
+    content[start : start + 40] = b"\xff" * 40
+    path.write_bytes(bytes(content))
+    found, reasons = skipped(path)
+    assert found == [f"d{number}" for number in (*range(10), *range(15, 30))]
+    (reason,) = reasons
+    assert reason.source == f"{path}: rows 11 to 15"
+    assert reason.reason.startswith("they cannot be read as Parquet: ")
 
 
 def test_truncated_gzip_gives_the_rows_before(tmp_path: Path) -> None:

@@ -282,15 +282,27 @@ def _read_parquet(path: Path) -> Iterator[Record]:
     import pyarrow  # type: ignore[import-untyped, unused-ignore]
     import pyarrow.parquet  # type: ignore[import-untyped, unused-ignore]
 
-    number = 0
+    # Texts that are no UTF-8 and dates beyond the year 9999 raise errors of Python.
+    broken = (pyarrow.ArrowException, OSError, ValueError, OverflowError)
     with open_bytes(path) as stream:
         try:
             file = pyarrow.parquet.ParquetFile(stream, pre_buffer=False)
-            for batch in file.iter_batches(batch_size=_PARQUET_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield Record(f"{path}: row {number}", row)
-        # Texts that are no UTF-8 and dates beyond the year 9999 raise errors of Python.
-        except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+            sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+        except broken as error:
             reason = " ".join(str(error).split())
-            raise DocumentError(f"it cannot be read as Parquet after row {number}: {reason}; write it again") from None
+            raise DocumentError(f"it cannot be read as Parquet: {reason}; write it again") from None
+        end = 0
+        # Damage to one group of rows leaves the others readable.
+        for group, size in enumerate(sizes):
+            number, end = end, end + size
+            try:
+                for batch in file.iter_batches(batch_size=_PARQUET_ROWS, row_groups=[group]):
+                    for row in batch.to_pylist():
+                        number += 1
+                        yield Record(f"{path}: row {number}", row)
+            except broken as error:
+                reason = " ".join(str(error).split())
+                yield Record(
+                    f"{path}: rows {number + 1} to {end}",
+                    DocumentError(f"they cannot be read as Parquet: {reason}; write the file again"),
+                )
