@@ -39,6 +39,8 @@ _FREE = {
 }
 
 
+# Hash of the documents in the account of the data.
+CONTENT = "content"
 # What may differ of the account of the data: how it is stored, and what was passed over.
 _NO_DATA = {"fingerprint", "ignored", "errors", "first_errors"}
 
@@ -173,7 +175,7 @@ def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
     if not isinstance(before, dict) or not isinstance(now, dict):
         return
     # A version of the package may count what another one does not.
-    shared = [key for key in before if key in now and key not in _NO_DATA]
+    shared = [key for key in before if key in now and key not in _NO_DATA and key != CONTENT]
     old, new = (dict(_leaves({key: values[key] for key in shared})) for values in (before, now))
     for key in [*old, *new]:
         if old.get(key) != new.get(key):
@@ -181,6 +183,12 @@ def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
                 f"{folder} holds a run on other data: {'.'.join(key)} was {old.get(key)!r} and is {new.get(key)!r}; "
                 "put documents, labels and pairs back as they were, or choose another output"
             )
+    # Numbers say more, where they differ.
+    if CONTENT in before and before[CONTENT] != now.get(CONTENT):
+        raise OutputError(
+            f"{folder} holds a run on other data: documents, or their order, have changed; put them back as they "
+            "were, or choose another output"
+        )
 
 
 def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:
