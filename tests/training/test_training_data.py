@@ -153,17 +153,17 @@ def test_after_an_error_nothing_is_out_of_step(place: int) -> None:
 
 
 def test_workers_go_on_when_a_cluster_asks_all_processes_to_stop() -> None:
-    loader, _ = loader_of(workers=2)
+    loader, _ = loader_of(count=400, workers=2)
     before = set(active_children())
     iteration = iter(loader)
-    # One of each worker, which is then past its beginning.
+    # One of each worker, which is then past its beginning, and most are still to be loaded.
     first = [next(iteration), next(iteration)]
     workers = set(active_children()) - before
     assert len(workers) == 2
     for worker in workers:
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGTERM)
-    assert [*first, *iteration] == expected(0)
+    assert [*first, *iteration] == expected(0, count=400)
     loader.close()
     assert set(active_children()) == before
 
