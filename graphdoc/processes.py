@@ -30,6 +30,9 @@ def exchange() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        # Of this process's own kind: too little memory, or one of its loading processes that died meanwhile.
+        if isinstance(error, torch.OutOfMemoryError) or str(error).startswith("DataLoader worker"):
+            raise
         raise OutputError("another process has stopped; mend what its message says and run again") from error
 
 

@@ -8,6 +8,7 @@ from torch import distributed, nn
 
 from graphdoc.errors import OutputError
 from graphdoc.losses import gathering
+from graphdoc.processes import exchange
 from graphdoc.training import distributed as training
 
 
@@ -18,7 +19,7 @@ def gradients() -> None:
 
 
 @pytest.mark.parametrize(
-    "exchange",
+    "meet",
     [
         lambda: gathering.gather_rows(torch.ones(2, 3)),
         gradients,
@@ -28,7 +29,7 @@ def gradients() -> None:
     ids=["rows", "gradients", "weights", "mean"],
 )
 def test_a_process_that_is_gone_is_told_in_one_line(
-    exchange: Callable[[], object], monkeypatch: pytest.MonkeyPatch
+    meet: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("[pair.cc:537] Read error: Connection reset by peer")
@@ -38,4 +39,13 @@ def test_a_process_that_is_gone_is_told_in_one_line(
     for name in ("all_gather", "all_reduce", "broadcast"):
         monkeypatch.setattr(distributed, name, broken)
     with pytest.raises(OutputError, match=r"^another process has stopped; mend what its message says"):
-        exchange()
+        meet()
+
+
+@pytest.mark.parametrize(
+    "error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DataLoader worker (pid 7) is killed")]
+)
+def test_what_goes_wrong_in_the_process_itself_is_not_blamed_on_others(error: RuntimeError) -> None:
+    with pytest.raises(type(error)) as raised, exchange():
+        raise error
+    assert raised.value is error
