@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -123,23 +126,41 @@ VOCABULARY = 400
 EncoderFactory = Callable[..., DocumentEncoder]
 
 
-def trained_tokenizer(name: str) -> PreTrainedTokenizerFast:
-    """Trains a small tokenizer of the kind that goes with a passage encoder on two of the example documents."""
+def frequent_words(texts: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Counts of the characters and of the longer words of texts, most frequent first and in one order in every run."""
+    counts = (
+        Counter(character for text in texts for character in text if not character.isspace()),
+        Counter(word for text in texts for word in re.findall(r"\w\w+", text)),
+    )
+    characters, words = (dict(sorted(counter.items(), key=lambda item: (-item[1], item[0]))) for counter in counts)
+    return characters, words
+
+
+def small_tokenizer(name: str) -> PreTrainedTokenizerFast:
+    """Makes a small tokenizer of the kind that goes with a passage encoder from two of the example documents.
+
+    Only byte pairs are trained: trainers of word pieces and of unigrams give another vocabulary in every run.
+    """
     special = SPECIAL_TOKENS[name]
     tokens, unknown = list(special.values()), special["unk_token"]
-    trainer: Any
+    texts = [(EXAMPLES / file).read_text(encoding="utf-8") for file in ("koji.md", "vinegar.md")]
     match name:
         case "bert":
-            tokenizer = Tokenizer(tokenizers.models.WordPiece(unk_token=unknown))
+            characters, words = frequent_words([text.lower() for text in texts])
+            pieces = [*tokens, *characters, *(f"##{character}" for character in characters), *words][:VOCABULARY]
+            tokenizer = Tokenizer(
+                tokenizers.models.WordPiece({piece: i for i, piece in enumerate(pieces)}, unk_token=unknown)
+            )
             tokenizer.normalizer = tokenizers.normalizers.BertNormalizer()
             tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
-            trainer = tokenizers.trainers.WordPieceTrainer(vocab_size=VOCABULARY, special_tokens=tokens)
         case "xlm-roberta":
-            tokenizer = Tokenizer(tokenizers.models.Unigram())
+            characters, words = frequent_words(texts)
+            counts = {"▁": sum(words.values()), **characters, **{f"▁{word}": count for word, count in words.items()}}
+            scores = [(piece, math.log(count / sum(counts.values()))) for piece, count in counts.items()]
+            pieces = [*((token, 0.0) for token in tokens), *scores][:VOCABULARY]
+            tokenizer = Tokenizer(tokenizers.models.Unigram(pieces, tokens.index(unknown), False))
             tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
-            trainer = tokenizers.trainers.UnigramTrainer(
-                vocab_size=VOCABULARY, special_tokens=tokens, unk_token=unknown, show_progress=False
-            )
+            tokenizer.add_special_tokens(tokens)
         case _:
             tokenizer = Tokenizer(tokenizers.models.BPE())
             tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -149,8 +170,7 @@ def trained_tokenizer(name: str) -> PreTrainedTokenizerFast:
                 initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
                 show_progress=False,
             )
-    texts = [(EXAMPLES / file).read_text(encoding="utf-8") for file in ("koji.md", "vinegar.md")]
-    tokenizer.train_from_iterator(texts, trainer)
+            tokenizer.train_from_iterator(texts, trainer)
     first, last = (
         special.get(role) or special[other] for role, other in (("bos_token", "cls_token"), ("eos_token", "sep_token"))
     )
@@ -164,12 +184,12 @@ def trained_tokenizer(name: str) -> PreTrainedTokenizerFast:
 def backbone_folder(
     tiny_encoder_config: EncoderConfigFactory, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], Path]:
-    """Makes a folder with a tiny random encoder and a trained tokenizer, as the hub would give it: ``("bert")``."""
+    """Makes a folder with a tiny random encoder and a small tokenizer, as the hub would give it: ``("bert")``."""
 
     @cache
     def make(name: str = "roberta") -> Path:
         folder = tmp_path_factory.mktemp("backbones") / f"tiny-{name}"
-        tokenizer = trained_tokenizer(name)
+        tokenizer = small_tokenizer(name)
         tokenizer.save_pretrained(folder)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
