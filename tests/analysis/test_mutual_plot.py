@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -63,7 +64,11 @@ def test_all_levels_of_three_documents_with_attention(tiny_encoder: EncoderFacto
     found = texts_of(figure)
     assert {"Part 1.0  D1", "Part 2.2  D2", "Part 3.1  D3"} <= set(found)
     assert any("D1 = Title 1" in text and "D3 = Title 3" in text for text in found)
-    assert any(text.startswith("D2, passage 3: Part 2.2\nWords of number 2 in 2.") for text in found)
+    named = [match for text in found if (match := re.match(r"D2, passage (\d): Part 2\.(\d)\n(Words .*?\.)", text))]
+    assert named
+    for match in named:
+        passage, part, words = match.groups()
+        assert (int(passage), words) == (int(part) + 1, f"Words of number {part} in 2.")
 
 
 def test_models_without_attention_have_no_panel_of_it(tiny_encoder: EncoderFactory) -> None:

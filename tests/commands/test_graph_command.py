@@ -22,7 +22,7 @@ def test_summary(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
     assert ["section", "passages", "words", "tokens"] in rows
     assert next(row for row in rows if row[:1] == ["Steaming"])[1:3] == ["1", "15"]
     assert ["self", "loop", "4"] in rows
-    assert lines[-1] == "a: 3 passages, 68 tokens"
+    assert lines[-1] == "a: 3 passages, 73 tokens"
 
 
 @pytest.mark.parametrize("kind", GRAPH_KINDS)
