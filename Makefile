@@ -90,10 +90,10 @@ $(BIN)/python:
 	@VENV="$(VENV)" PYTHON="$(PYTHON)" .ci/environment
 
 $(DEMO_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	@echo "Installing graphdoc into $(VENV) (some minutes, most of them downloads) ..."
+	@echo "Installing graphdoc into $(VENV) (2 GB or more; several minutes in which pip is silent) ..."
 	$(call install,offline)
 
 $(TEST_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
-	@echo "Installing graphdoc and its tools into $(VENV) (some minutes, most of them downloads) ..."
+	@echo "Installing graphdoc and its tools into $(VENV) (2 GB or more; several minutes in which pip is silent) ..."
 	$(call install,offline$(COMMA)ingest$(COMMA)lora$(COMMA)track$(COMMA)dev)
 	@touch $(DEMO_READY)

@@ -247,16 +247,16 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
             color=MUTED,
         )
     if len(numbers) <= 16:
-        ticks = [
-            float(np.mean(nodes[(sections == number) & (table.node_kind == NodeKind.PASSAGE)])) for number in numbers
-        ]
+        # Headings stand where the bars are: hierarchical document nodes look at section nodes and at no passage.
+        passages = table.node_kind == NodeKind.PASSAGE
+        labelled = passages if weights[passages].any() else table.node_kind == NodeKind.SECTION
+        ticks = [float(np.mean(nodes[(sections == number) & labelled])) for number in numbers]
         top = axes.secondary_xaxis("top")
         document = table.segmented.document
-        labels = [shorten(document.section_name(number), 22) for number in numbers]
+        labels = [shorten(document.section_name(number), 30) for number in numbers]
         top.set_xticks(ticks, labels, rotation=28, ha="left", fontsize=8, color=MUTED)
         top.tick_params(length=0)
         top.spines["top"].set_visible(False)
-        axes.set_title("")
 
 
 def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MOST_DOCUMENTS = 5  # of a figure
 NAME = "compare"
-HELP = "compare two documents at document, section and passage level"
+HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
 
 Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.

@@ -66,7 +66,8 @@ def training_arguments(
         # strategy for epochs measures after the last step was saved, and a run that resumes there would not know.
         "save_strategy": "steps",
         "save_steps": settings.save_steps or epoch_steps,
-        "save_total_limit": settings.keep_checkpoints,
+        # The run's own checkpoints decide what is kept; the Trainer would delete the last one but for the best.
+        "save_total_limit": None,
         "eval_strategy": "steps" if evaluates else "no",
         "eval_steps": (settings.evaluation_steps or epoch_steps) if evaluates else None,
         "metric_for_best_model": best_metric if evaluates else None,

@@ -14,13 +14,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase, TrainerState
-from transformers.trainer_utils import get_last_checkpoint, rotate_checkpoints
+from transformers.trainer_utils import get_last_checkpoint, sort_checkpoints
 
 from ..checkpoints import WEIGHTS_FILE, save_checkpoint
 from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
 from ..plain_text import one_line
 from ..processes import Processes
+from .moving_average import FILE as AVERAGE_FILE
 from .moving_average import MovingAverage
 from .optimizer_state import load_optimizer, save_optimizer, way_out
 from .tuning import merged_weights, trained_updates, trained_weights
@@ -92,14 +93,11 @@ class RunCheckpoints:
         Raises:
             OutputError: it cannot be written; earlier checkpoints are whole.
         """
-        target = self.folder / f"{PREFIX}{state.global_step}"
+        target = self.at_step(state.global_step)
         if target.exists():
             # The end of an epoch can fall on a step that was saved already.
             processes.gather(None)
             return
-        best = self.folder / f"{PREFIX}{state.best_global_step}"
-        if state.best_global_step and (best == target or best.exists()):
-            state.best_model_checkpoint = str(best)
         for name, values in callbacks.items():
             previous = state.stateful_callbacks.get(name)
             state.stateful_callbacks[name] = [*previous, values] if isinstance(previous, list) else values
@@ -121,13 +119,20 @@ class RunCheckpoints:
                 ) from error
             finally:
                 shutil.rmtree(partial, ignore_errors=True)
-            rotate_checkpoints(
-                output_dir=str(self.folder),
-                save_total_limit=self._keep,
-                best_model_checkpoint=state.best_model_checkpoint,
-            )
+            self._rotate(state.best_global_step)
 
         processes.run_first(write)
+
+    def at_step(self, step: int) -> Path:
+        """Folder of the checkpoint of a step, whether it is there or not; the run's folder may have been moved."""
+        return self.folder / f"{PREFIX}{step}"
+
+    def _rotate(self, best_step: int | None) -> None:
+        """Delete all but the newest checkpoints and the best one."""
+        kept = self.at_step(best_step or 0)
+        for old in map(Path, sort_checkpoints(str(self.folder))[: -self._keep]):
+            if old != kept:
+                shutil.rmtree(old, ignore_errors=True)
 
     def save_result(self, folder: Path) -> Path:
         """Write the model as it is used: with the averaged weights if there are any, and low-rank updates added in.
@@ -186,6 +191,7 @@ class RunCheckpoints:
                 for name, weight in own.items():
                     weight.copy_(saved[name])
             if self.moving_average is not None:
+                path = training / AVERAGE_FILE
                 self.moving_average.load(training)
         except (OSError, SafetensorError, KeyError, RuntimeError) as error:
             raise ModelError(

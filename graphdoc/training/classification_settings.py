@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from .corpus_settings import LabelledCorpusSettings
+from .output_folder import output_folder, require_usable_output
 from .settings import ModelSettings, TrainingSettings
 
 ClassWeights = Literal["none", "balanced"]
@@ -97,6 +98,7 @@ class ClassificationSettings:
     output: str = "runs/classification"
 
     def __post_init__(self) -> None:
+        require_usable_output(self.output, self.corpus)
         if self.corpus.streaming:
             raise ValueError(
                 "corpus.streaming is for pretraining: classes are counted before training; set it to false"
@@ -107,4 +109,4 @@ class ClassificationSettings:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return Path(self.output)
+        return output_folder(self.output)

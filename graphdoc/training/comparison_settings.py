@@ -12,6 +12,7 @@ from ..sampling import DocumentSections, SectionPositions
 from ..sampling.document_sections import SplitRule
 from ..sampling.group_labels import Joining
 from .corpus_settings import LabelledCorpusSettings
+from .output_folder import output_folder, require_usable_output
 from .settings import ModelSettings, TrainingSettings
 
 GroupsBy = Literal["label", "pairs", "links"]
@@ -185,6 +186,7 @@ class ComparisonSettings:
     output: str = "runs/comparison"
 
     def __post_init__(self) -> None:
+        require_usable_output(self.output, self.corpus)
         groups, training = self.groups, self.training
         if self.corpus.streaming:
             raise ValueError("corpus.streaming is for pretraining: groups are made before training; set it to false")
@@ -218,4 +220,4 @@ class ComparisonSettings:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return Path(self.output)
+        return output_folder(self.output)

@@ -38,16 +38,20 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
     source = str(path) if path is not None else "the settings"
     values = _read(Path(path)) if path is not None else {}
     _check_keys(kind, values, source)
+    _require_names(values, source)
     for override in overrides:
         key, separator, text = override.partition("=")
         if not separator or not key:
             raise SettingsError(f"{override!r} is no setting; write key=value, such as training.epochs=3")
         try:
             # A lone hyphen is standard input elsewhere, and a list of nothing in YAML.
-            value = text if text == "-" else yaml.load(text, _Loader)
+            value = text if text == "-" else _parsed(text)
         except yaml.YAMLError as error:
-            raise SettingsError(f"{override!r}: the value is no YAML; put it in quotes") from error
+            raise SettingsError(
+                f"{one_line(override, 100)!r}: the value is no YAML; put it in quotes, inside those of the shell"
+            ) from error
         _check_keys(kind, _nested(key, value), "the command line")
+        _require_names(_nested(key, value), "the command line")
         _assign(values, key.split("."), value)
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(kind, fail_untyped=False)
@@ -84,7 +88,7 @@ def default_values(settings: Any) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        values = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path} cannot be read: {error.strerror or error}; check the path") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
@@ -95,6 +99,18 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise SettingsError(f"{path} holds a {type(values).__name__}; it should hold keys and values")
     return values
+
+
+def _parsed(text: str) -> Any:
+    """What YAML says.
+
+    Raises:
+        YAMLError: it is none; the parser lets dates, numbers and depths that cannot be end in errors of other kinds.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+        raise yaml.YAMLError(f"{type(error).__name__}: {one_line(str(error))}") from error
 
 
 _GIVEN = "Given value: "
@@ -148,6 +164,20 @@ def _check_keys(kind: Any, values: Mapping[Any, Any], source: str, path: str = "
             raise SettingsError(f"{source}: {path}{key} is {value!r}; it should hold keys and values ({inside})")
         if inner is not None and isinstance(value, Mapping):
             _check_keys(inner, value, source, f"{path}{key}.", root)
+
+
+def _require_names(values: Mapping[Any, Any], source: str, path: str = "") -> None:
+    """Refuse keys that YAML reads as numbers, dates or truth values.
+
+    Raises:
+        SettingsError: a key is no text.
+    """
+    for key, value in values.items():
+        if not isinstance(key, str):
+            place = f" of {path.rstrip('.')}" if path else ""
+            raise SettingsError(f"{source}: the key {key!r}{place} is no name; names of settings are text")
+        if isinstance(value, Mapping):
+            _require_names(value, source, f"{path}{key}.")
 
 
 def _places(kind: Any, name: str, path: str = "") -> list[str]:
@@ -206,7 +236,7 @@ def _names(reason: str, key: str) -> bool:
     """Whether a reason is about the value of a key, or of one that holds it."""
     parts = key.split(".")
     keys = "|".join(re.escape(".".join(parts[:length])) for length in range(2, len(parts) + 1))
-    return re.match(rf'"?({keys or re.escape(key)})("|=| is )', reason) is not None
+    return re.match(rf'"?({keys or re.escape(key)})("|=| )', reason) is not None
 
 
 def _reason(error: Exception) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,6 +14,7 @@ OnError = Literal["stop", "skip"]
 LabelFrom = Literal["column", "folder"]
 
 CACHE_VARIABLE = "GRAPHDOC_CACHE"
+MOST_BUFFERED = sys.maxsize
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,8 @@ class CorpusSettings:
         for name, least in (("least_passages", 1), ("max_passages", 1), ("shuffle_buffer", 1)):
             if getattr(self, name) < least:
                 raise ValueError(f"{name} is {getattr(self, name)}; set it to {least} or more")
+        if self.shuffle_buffer > MOST_BUFFERED:
+            raise ValueError(f"shuffle_buffer is {self.shuffle_buffer}; set it to {MOST_BUFFERED:,} or less")
         if self.max_passages < self.least_passages:
             raise ValueError(
                 f"max_passages is {self.max_passages}, below least_passages ({self.least_passages}), so that no "

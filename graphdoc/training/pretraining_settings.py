@@ -8,6 +8,7 @@ from pathlib import Path
 from ..losses import InfoNCE
 from ..sampling import Split
 from .corpus_settings import CorpusSettings
+from .output_folder import output_folder, require_usable_output
 from .settings import ModelSettings, TrainingSettings
 
 # What is measured of documents that are held out.
@@ -104,6 +105,7 @@ class PretrainingSettings:
     output: str = "runs/pretraining"
 
     def __post_init__(self) -> None:
+        require_usable_output(self.output, self.corpus)
         if self.corpus.least_passages < 2:
             raise ValueError(
                 f"corpus.least_passages={self.corpus.least_passages} keeps documents that cannot be split in two; set "
@@ -123,4 +125,4 @@ class PretrainingSettings:
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        return Path(self.output)
+        return output_folder(self.output)

@@ -8,7 +8,7 @@ import torch
 
 from ..devices import Precision
 from ..encoder import DocumentEncoder
-from ..errors import DocumentError
+from ..errors import DocumentError, EvaluationError
 from ..evaluation import ClusterEvaluation, read_pairs
 from ..losses.gathering import alone
 from ..modeling import DocumentModel
@@ -82,7 +82,11 @@ def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = N
         train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
     pairs = read_pairs(settings.pairs) if settings.pairs is not None else ()
     seeds = range(settings.seeds)
-    return ClusterEvaluation(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
+    try:
+        return ClusterEvaluation(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
+    except EvaluationError as error:
+        name = "data" if settings.data is not None else "train"
+        raise EvaluationError(f"evaluation.{name}={getattr(settings, name)}: {error}") from error
 
 
 def score_of(encoder: DocumentEncoder, evaluation: ClusterEvaluation) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import logging
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -18,6 +19,8 @@ from ..files import write_text
 from ..version import __version__
 from .checkpointing import PREFIX
 from .configuration import as_values, default_values
+
+logger = logging.getLogger(__name__)
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
 LOG_FILE, MODEL_FOLDER, CURVE_FILE, LOCK_FILE = "log.jsonl", "model", "curve.png", ".lock"
@@ -105,9 +108,13 @@ def require_own_folder(folder: Path) -> None:
     Raises:
         OutputError: it does, or is no folder.
     """
-    if (folder / CONFIG_FILE).exists() or not folder.exists():
-        return
-    if not folder.is_dir() or any(_is_foreign(entry) for entry in folder.iterdir()):
+    try:
+        if (folder / CONFIG_FILE).exists() or not folder.exists():
+            return
+        is_foreign = not folder.is_dir() or any(_is_foreign(entry) for entry in folder.iterdir())
+    except OSError as error:
+        raise OutputError(f"{folder} cannot be used: {error.strerror or error}; choose another output") from error
+    if is_foreign:
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
 
 
@@ -165,7 +172,13 @@ def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
         begun = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
         before = begun["corpus"]
     except (OSError, ValueError, KeyError, TypeError):
-        return  # the run was stopped before anything was written down
+        # A run that was stopped before anything was written down has no checkpoint either.
+        if any(folder.glob(f"{PREFIX}*")):
+            logger.warning(
+                "%s cannot be read, so nobody can tell whether the run goes on with the documents that it began with",
+                folder / RECORD_FILE,
+            )
+        return
     if "fixed_weights" in begun and begun["fixed_weights"] != record.get("fixed_weights"):
         raise OutputError(
             f"{folder} holds a run on a model.start with other weights; put it back as it was, or choose another "

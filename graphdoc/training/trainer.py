@@ -157,8 +157,8 @@ class DocumentTrainer(Trainer):
             self._stopping.restore()
             if isinstance(self._loader, EpochLoader):
                 self._loader.close()
-        if self.state.best_model_checkpoint is not None:
-            self._checkpoints.load_weights(Path(self.state.best_model_checkpoint))
+        if self.state.best_global_step:
+            self._checkpoints.load_weights(self._checkpoints.at_step(self.state.best_global_step))
         return result
 
     @property
@@ -304,6 +304,18 @@ class DocumentTrainer(Trainer):
             for callback in [*self.callback_handler.callbacks, self.control]
             if isinstance(callback, ExportableState)
         }
+
+    def _init_training_state(self, *args: Any, **kwargs: Any) -> tuple[int, int]:
+        place: tuple[int, int] = super()._init_training_state(*args, **kwargs)
+        best = self.state.best_global_step
+        if best and not self._checkpoints.at_step(best).is_dir():
+            if self.processes.is_first:
+                logger.warning(
+                    "%s, the best so far, is gone; the best of what follows is kept, or else the last",
+                    self._checkpoints.at_step(best),
+                )
+            self.state.best_global_step, self.state.best_metric = None, None
+        return place
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         self._checkpoints.load_weights(Path(resume_from_checkpoint))

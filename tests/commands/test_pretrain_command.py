@@ -418,6 +418,15 @@ class TestResuming:
         assert all(after[name].equal(before[name]) for name in before)
         assert read(tmp_path / "run" / "results.json") == results
 
+    def test_a_run_whose_data_nobody_knows_any_more_says_so(
+        self, pretrain: Callable[..., Any], tmp_path: Path
+    ) -> None:
+        assert pretrain("training.max_steps=1").status == 0
+        (tmp_path / "run" / "record.json").write_text('{"corp')
+        again = pretrain("training.max_steps=1", "--resume")
+        assert again.status == 0
+        assert "record.json cannot be read, so nobody can tell whether the run goes on with the documents" in again.err
+
     def test_without_a_checkpoint_it_starts_from_the_beginning(
         self, pretrain: Callable[..., Any], tmp_path: Path
     ) -> None:
@@ -434,6 +443,22 @@ class TestResuming:
 
 
 class TestBadInput:
+    def test_an_output_among_the_documents(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        (tmp_path / "papers").mkdir()
+        shown = refused("corpus.source=papers", "output=papers/run")
+        assert shown.startswith("the command line: output=papers/run lies in corpus.source=papers, so that what is")
+        assert not (tmp_path / "papers" / "run").exists()
+
+    def test_a_name_that_no_file_system_takes(self, refused: Callable[..., str]) -> None:
+        shown = refused(f"output={'a' * 300}")
+        assert "cannot be used: File name too long; choose another output" in shown
+
+    def test_documents_to_measure_on_without_labels(self, refused: Callable[..., str], tmp_path: Path) -> None:
+        rows = [{"id": str(n), "text": "Rice and tide.", "split": "train" if n % 2 else "test"} for n in range(8)]
+        (tmp_path / "plain.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        shown = refused("evaluation.data=plain.jsonl")
+        assert shown.startswith("evaluation.data=plain.jsonl: no train document has a label; name the column")
+
     def test_an_empty_corpus(self, refused: Callable[..., str], tmp_path: Path) -> None:
         (tmp_path / "none").mkdir()
         assert "none: nothing in the folder is a file of a known type" in refused("corpus.source=none")

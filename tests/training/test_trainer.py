@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -259,12 +260,56 @@ def test_old_checkpoints_go_and_the_best_one_stays(make_trainer: Any, tmp_path: 
     )
     trainer.train()
 
-    left = {path.name for path in tmp_path.glob("checkpoint-*")}
-    assert left == {"checkpoint-4"}
+    # The last one stays too: a run that was asked to stop goes on from there.
+    assert {path.name for path in tmp_path.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-10"}
     best = load_file(tmp_path / "checkpoint-4" / "model.safetensors")
     for name, weight in weights(trainer).items():
         assert torch.equal(weight, best[name])
     assert [entry["eval_score"] for entry in entries(tmp_path) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_checkpoints_are_kept_apart_from_the_best_one(make_trainer: Any, tmp_path: Path, kept: int) -> None:
+    scores = iter([9.0, 3.0, 2.0, 0.5, 0.25])
+    trainer = make_trainer(
+        tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=kept
+    )
+    trainer.train()
+
+    left = sorted(int(path.name.partition("-")[2]) for path in tmp_path.glob("checkpoint-*"))
+    assert left == [2, *range(10 - 2 * (kept - 1), 11, 2)]
+
+
+def test_the_best_checkpoint_is_found_where_the_folder_was_moved_to(make_trainer: Any, tmp_path: Path) -> None:
+    scores = iter([9.0, 3.0, 2.0, 0.5, 0.25])
+    settings = {"evaluation": lambda: {"score": next(scores)}, "evaluation_steps": 2, "save_steps": 2}
+    make_trainer(tmp_path / "before", **settings).train()
+    moved = (tmp_path / "before").rename(tmp_path / "after")
+
+    trainer = make_trainer(moved, **settings)
+    trainer.train(str(moved / "checkpoint-10"))
+    best, last = (load_file(moved / f"checkpoint-{step}" / "model.safetensors") for step in (2, 10))
+    for name, weight in weights(trainer).items():
+        assert torch.equal(weight, best[name])
+    assert not torch.equal(best["projection.weight"], last["projection.weight"])
+
+
+def test_a_best_checkpoint_that_is_gone_is_told_and_another_one_is_best(
+    make_trainer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    scores = iter([9.0, 3.0, 2.0, 0.5, 0.25, 0.5, 0.25])
+    settings = {"evaluation": lambda: {"score": next(scores)}, "evaluation_steps": 2, "save_steps": 2}
+    make_trainer(tmp_path, **settings).train()
+    for step in (2, 8, 10):
+        rmtree(tmp_path / f"checkpoint-{step}")
+
+    trainer = make_trainer(tmp_path, **settings)
+    trainer.train(str(tmp_path / "checkpoint-6"))
+    assert f"{tmp_path / 'checkpoint-2'}, the best so far, is gone" in caplog.text
+    assert (trainer.state.best_global_step, trainer.state.best_metric) == (8, 0.5)
+    best = load_file(tmp_path / "checkpoint-8" / "model.safetensors")
+    for name, weight in weights(trainer).items():
+        assert torch.equal(weight, best[name])
 
 
 def test_a_run_ends_early_when_nothing_becomes_better(make_trainer: Any, tmp_path: Path) -> None:
@@ -337,6 +382,15 @@ def test_a_damaged_checkpoint_is_named(make_trainer: Any, tmp_path: Path) -> Non
 
     with pytest.raises(ModelError, match=r"optimiser's state in .*checkpoint-3"):
         make_trainer(tmp_path).train(str(checkpoint))
+
+
+def test_the_file_of_a_checkpoint_that_is_missing_is_named(make_trainer: Any, tmp_path: Path) -> None:
+    make_trainer(tmp_path, epochs=1, moving_average=0.5).train()
+    checkpoint = tmp_path / "checkpoint-3"
+    (checkpoint / "training" / "moving_average.safetensors").unlink()
+
+    with pytest.raises(ModelError, match=r"training/moving_average\.safetensors cannot be used"):
+        make_trainer(tmp_path, moving_average=0.5).train(str(checkpoint))
 
 
 def test_a_warm_up_that_outlasts_the_run_is_told(
