@@ -148,6 +148,8 @@ def require_labels(labels: Sequence[Any], part: str) -> None:
         EvaluationError: there are fewer than two labels.
     """
     if not len(labels):
-        raise EvaluationError(f"no {part} document has a label; name the column (--label-column), or call it label")
+        raise EvaluationError(
+            f"no {part} document has a label; name the column that holds it (--label-column), or call it label"
+        )
     if len(different := set(labels)) < 2:
         raise EvaluationError(f"all {part} documents have the label {different.pop()!r}; two are needed at least")

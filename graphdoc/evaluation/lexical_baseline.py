@@ -39,7 +39,9 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
     if not train.multi_label:
         require_labels([name for (name,) in train.labels], "train")
     elif not train.classes:
-        raise EvaluationError("no train document has a label; name the column (--label-column), or call it label")
+        raise EvaluationError(
+            "no train document has a label; name the column that holds it (--label-column), or call it label"
+        )
     vectorizer = TfidfVectorizer(max_features=MOST_WORDS, sublinear_tf=True)
     try:
         vectors = vectorizer.fit_transform([text_of(plain_document(one)) for one in train.documents])

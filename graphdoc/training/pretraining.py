@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import torch
+from tqdm.auto import tqdm
 
 from ..devices import usable_device
 from ..encoder import DocumentEncoder
@@ -64,7 +65,12 @@ def pretrain(
             lambda record, results: training_card(settings, _told(settings), record, data.report, results),
             show_progress,
         )
-        return run.start(resume)
+        result = run.start(resume)
+        if settings.corpus.streaming and processes.is_first:
+            # A stored corpus says it before the first step.
+            share = f" (share of the first of {processes.count} processes)" if processes.count > 1 else ""
+            tqdm.write(f"streamed in the last epoch{share}: {data.report.summary()}")
+        return result
 
 
 def _told(settings: PretrainingSettings) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -502,6 +503,8 @@ class TestBadInput:
         run = pretrain("corpus.source=broken.jsonl", "corpus.on_error=skip", *streaming)
         assert run.status == 0, run.err
         assert run.err.count("broken.jsonl:4: ") == 1
+        told = re.search(r"streamed in the last epoch: kept (\d) of \d documents", run.out)
+        assert told is not None and int(told[1]) > 0
 
     def test_a_document_of_ten_thousand_passages_is_cut_and_counted(
         self, pretrain: Callable[..., Any], tmp_path: Path
