@@ -53,6 +53,24 @@ def test_files(
         lxml.etree.parse(path)
 
 
+@pytest.mark.parametrize("kind", ["full", "section", "hierarchical"])
+def test_headings_stand_above_the_bars_of_their_sections(
+    tiny_encoder: EncoderFactory, structured: list[Document], kind: str
+) -> None:
+    table = tiny_encoder(graph_kind=kind).attention(structured[0])
+    axes = table.plot().axes[0]
+    (top,) = axes.child_axes
+    assert [text.get_text() for text in top.get_xticklabels()] == ["Opening", "Air & <wood>", "Salt"]
+    weights = table.document_weights()
+    looked_at = np.flatnonzero(weights[1:]) + 1
+    sections = np.array(table.section_of)
+    for place, number in zip(top.get_xticks(), dict.fromkeys(sections[looked_at].tolist()), strict=True):
+        own = looked_at[sections[looked_at] == number]
+        # A graph may look at the first passage of a section alone; its heading stands above all of them.
+        assert own[0] <= place <= max(own[-1], np.flatnonzero(sections == number)[-1])
+        assert kind != "hierarchical" or place == own[0]
+
+
 @pytest.mark.parametrize("path", ["plot", "plot.gif", "plot.jpeg", ".png"])
 def test_unknown_suffix(tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path, path: str) -> None:
     with pytest.raises(OutputError, match=r"has no image suffix; use one of \.png, \.svg, \.pdf"):

@@ -172,6 +172,24 @@ def test_an_untrained_model_is_called_untrained() -> None:
     assert "has not been trained" in words(parse(render_report(payload)).find_class("masthead")[0])
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"readout": "mean", "graph_layers": 0, "graph_kind": "full"}, ", mean readout, no graph layers"),
+        ({"readout": "document_node", "graph_layers": 2, "graph_kind": "full"}, ", document node readout, full graph"),
+        # The graph has no part in these scores.
+        ({"readout": "initial_mean", "graph_layers": 2, "graph_kind": "full"}, ", mean before the graph"),
+    ],
+)
+def test_what_made_the_scores_is_said_at_both_ends(settings: dict[str, Any], told: str) -> None:
+    payload = make_payload()
+    payload["model"].update(settings, name="mini", pooling="mean")
+    tree = parse(render_report(payload))
+    (line,), (footer,) = tree.find_class("model-line"), tree.find_class("colophon")
+    assert words(line) == f"Compared with mini, mean pooling{told}"
+    assert f"; model mini{told}, " in words(footer)
+
+
 def test_sentences_are_marked_inside_their_passages() -> None:
     payload = make_payload(sentences=True)
     tree = parse(render_report(payload))
