@@ -14,8 +14,11 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def output_folder(output: str) -> Path:
-    """The folder that a setting names, with the home folder for ``~``."""
-    return Path(output).expanduser()
+    """The folder that a setting names, with the home folder for ``~``; ``~name`` of nobody is a name like others."""
+    try:
+        return Path(output).expanduser()
+    except RuntimeError:
+        return Path(output)
 
 
 def require_usable_output(output: str, corpus: CorpusSettings) -> None:
@@ -35,7 +38,12 @@ def require_usable_output(output: str, corpus: CorpusSettings) -> None:
         ("corpus.cache", corpus.corpora_folder, "choose a corpus.cache elsewhere"),
     ):
         for source in corpus.sources:
-            if _reads(source, folder):
+            try:
+                is_read = _reads(source, folder)
+            except (OSError, RuntimeError):
+                # Whoever reads or writes there says better what is wrong, such as a link that leads to itself.
+                continue
+            if is_read:
                 raise ValueError(
                     f"{name}={folder} lies in corpus.source={source}, so that what is written there would be read as "
                     f"documents; {way_out}, or name the documents more closely"

@@ -63,3 +63,11 @@ def test_a_blank_name_is_refused(tmp_path: Path, output: str) -> None:
 
 def test_the_home_folder_may_be_written_short() -> None:
     assert output_folder("~/runs/1") == Path.home() / "runs" / "1"
+
+
+def test_what_leads_nowhere_is_told_by_those_who_go_there(documents: Path, tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for output in ("~nobody-of-that-name/run", str(tmp_path / "loop" / "run")):
+        require_usable_output(output, corpus(str(documents), tmp_path))
+    for source in ("~nobody-of-that-name/papers", str(tmp_path / "loop"), str(tmp_path / "loop" / "**" / "*.md")):
+        require_usable_output("run", corpus(source, tmp_path))
