@@ -17,6 +17,8 @@ Tracker = Literal["tensorboard"]
 TrainingPrecision = Literal["float32", "bfloat16"]
 
 MOST_STEPS = 10**9
+# Beyond this a slip of the pen fills the memory of most machines before the first step.
+MOST_LOADING_PROCESSES = 128
 _SET_BY_THE_RUN = {
     "labels": "the labels of the documents",
     "multi_label": "labels.multi_label",
@@ -100,7 +102,7 @@ class TrainingSettings:
         token_budget: most tokens, with padding, of a mini-batch; by default small on a CPU and large on accelerators.
         keep_activations: tokens whose activations are kept rather than computed twice; as many as fit in memory.
         seed: of everything that is drawn.
-        loading_processes: processes of each process that prepare batches ahead.
+        loading_processes: processes of each process that prepare batches ahead, at most 128.
         save_steps: steps between checkpoints; None for one at the end of every epoch.
         keep_checkpoints: checkpoints that are kept, apart from the best one.
         log_steps: steps between entries in the log.
@@ -151,6 +153,11 @@ class TrainingSettings:
         for name in ("weight_decay", "warmup", "clip", "keep_activations", "loading_processes"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and finite")
+        if self.loading_processes > MOST_LOADING_PROCESSES:
+            raise ValueError(
+                f"loading_processes={self.loading_processes} must be at most {MOST_LOADING_PROCESSES}; "
+                "each takes memory, and a few keep up with training"
+            )
         if not 0 <= self.seed < 2**32:
             raise ValueError(f"seed={self.seed} must be at least 0 and below {2**32}")
         if self.layer_decay is not None and not 0 < self.layer_decay <= 1:

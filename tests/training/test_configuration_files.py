@@ -124,6 +124,7 @@ def test_an_unknown_choice_is_refused_with_those_there_are(
         ("training: {warmup: .inf}", ": training.warmup=inf must be at least 0 and finite"),
         ("training: {clip: .inf}", ": training.clip=inf must be at least 0 and finite"),
         ("training: {save_steps: 0}", "save_steps=0 must be at least 1"),
+        ("training: {loading_processes: 5000}", "training.loading_processes=5000 must be at most 128"),
         ("training: {max_steps: 100000000000}", "training.max_steps=100000000000 must be at most 1,000,000,000"),
         ("training: {epochs: 1.0e+300}", "training.epochs=1e+300 must be a number above 0 and at most 1e+06"),
         ("training: {learning_rate: 1.0e+38}", "training.learning_rate=1e+38 must be a number above 0 and at most"),
