@@ -65,17 +65,18 @@ def describe_machine() -> str:
     return "Machine: " + "; ".join(parts) + "."
 
 
-def write_result(name: str, text: str) -> Path:
-    """Write ``benchmarks/results/<name>.md`` atomically.
+def write_result(name: str, text: str, folder: Path = RESULTS) -> Path:
+    """Write ``<name>.md`` atomically, to ``benchmarks/results`` unless it is to be elsewhere.
 
     Args:
         name: name of the benchmark.
         text: Markdown, with the command that made it.
+        folder: where it is written.
 
     Returns:
         The file.
     """
-    return write_text(RESULTS / f"{name}.md", text.rstrip() + "\n")
+    return write_text(folder / f"{name}.md", text.rstrip() + "\n")
 
 
 def _finish() -> None:

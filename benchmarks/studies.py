@@ -9,9 +9,12 @@ one that was interrupted goes on.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -103,9 +106,9 @@ class Study:
         # Before documents are read, which takes longer than finding a mistake.
         self.require_own_runs()
         first = self.recipe(next(iter(settings.rows)), 0)
-        left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
+        self._left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
         documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
-        self.comparison = self._compare(left_out.without(documents) if left_out.headings else documents)
+        self.comparison = self._compare(self._left_out.without(documents) if self._left_out.headings else documents)
 
     def recipe(self, row: str, seed: int) -> ComparisonSettings:
         """The settings of one run."""
@@ -120,12 +123,13 @@ class Study:
         ]
         return load_settings(ComparisonSettings, ROOT / settings.base, changes)
 
-    @property
+    @cached_property
     def measured(self) -> dict[str, str]:
-        """What scores are of."""
+        """What scores are of: the contents of files, since other pairs may stand in a file of the same name."""
         settings = self.settings
-        names = ("folder", "documents", "test", "validation", "precision")
-        return {name: str(getattr(settings, name)) for name in names}
+        files = {name: self.folder / getattr(settings, name) for name in ("documents", "test", "validation")}
+        contents = {name: content_hash(path) for name, path in files.items()}
+        return {**contents, "left_out": "; ".join(self._left_out.headings), "precision": settings.precision}
 
     def require_own_runs(self) -> None:
         """Refuse settings that cannot be, and runs of the working folder that were made with others.
@@ -211,6 +215,17 @@ class Study:
         return {row: found[row] for row in (TFIDF, UNTRAINED, *self.settings.rows)}
 
 
+def content_hash(path: Path) -> str:
+    """Hash of all that a file holds, or of all files of a folder."""
+    digest = hashlib.blake2b(digest_size=16)
+    for one in sorted(found for found in path.rglob("*") if found.is_file()) if path.is_dir() else [path]:
+        digest.update(one.name.encode() + b"\0")
+        with one.open("rb") as stream:
+            while part := stream.read(2**20):
+                digest.update(part)
+    return digest.hexdigest()
+
+
 def folder_name(row: str) -> str:
     """The folder of a row's runs."""
     return row.replace(" ", "_")
@@ -272,22 +287,36 @@ def run_study(
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "studies" / f"{name}.yaml")
     parser.add_argument("--work", type=Path, default=Path("runs") / name)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of the data sets")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        help=f"folder of table and figure (default: {RESULTS.relative_to(ROOT)} for the study as it is, otherwise the "
+        "folder --work)",
+    )
     parser.add_argument("changes", nargs="*", metavar="key=value", help="settings to change")
     options = parser.parse_args()
+    own = {"--config": options.config, "--data": options.data}
+    given = [
+        part
+        for option, value in own.items()
+        if value != parser.get_default(option[2:])
+        for part in (option, str(value))
+    ]
+    results = options.results or (options.work if given or options.changes else RESULTS)
     try:
         settings = load_settings(StudySettings, options.config, options.changes)
         study = Study(settings, options.work, options.data)
         table = study.table()
     except GraphdocError as error:
         parser.exit(2, f"{parser.prog}: {one_line(str(error))}\n")
-    figure = RESULTS / f"{name}.png"
+    results.mkdir(parents=True, exist_ok=True)
+    figure = results / f"{name}.png"
     plot(table, figure)
-    changes = " ".join(f"'{change}'" for change in options.changes)
     comparison = study.comparison
     lines = [
         f"# {settings.title}",
         "",
-        f"`python benchmarks/{name}.py{' ' + changes if changes else ''}`",
+        f"`{shlex.join(['python', f'benchmarks/{name}.py', *given, *options.changes])}`",
         "",
         describe_machine(),
         "",
@@ -304,7 +333,7 @@ def run_study(
         "",
     ]
     print("\n".join(lines))
-    write_result(name, "\n".join(lines))
+    print(f"wrote {write_result(name, chr(10).join(lines), results)} and {figure}")
 
 
 def course(table: Mapping[str, Sequence[Mapping[str, float]]], label: str, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 # Characters that begin or close markup somewhere in Markdown, and may be written with a backslash in front.
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
@@ -25,14 +26,16 @@ def one_line(text: str, width: int | None = None) -> str:
 def class_name(label: object) -> str:
     """The name of the class that a label means: on one line, with single spaces, and otherwise as it is written.
 
-    Labels that differ in white space alone mean one class. Markup is part of a name, and is escaped wherever names are
-    shown.
+    Labels that differ in white space alone mean one class, and so do those that write the same characters with other
+    code points, as some file systems do (Unicode's form NFC). Markup is part of a name, and is escaped wherever names
+    are shown.
 
     Args:
         label: a string, or a number that stands for a class.
     """
     # Halves of surrogate pairs, which no file can hold, become question marks as in other files.
-    return " ".join(str(label).encode("utf-8", "replace").decode("utf-8").split())
+    written = unicodedata.normalize("NFC", str(label).encode("utf-8", "replace").decode("utf-8"))
+    return " ".join(written.split())
 
 
 def markdown(text: str, width: int | None = None) -> str:

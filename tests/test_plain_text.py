@@ -12,6 +12,8 @@ def test_the_name_of_a_class_is_on_one_line() -> None:
     assert class_name("<b>a</b> | \u200b") == "<b>a</b> | \u200b"
     assert (class_name(7), class_name("7"), class_name(" \n")) == ("7", "7", "")
     assert class_name("a\ud800") == "a?"
+    # As one file system and another write the folder of a class.
+    assert class_name("e\u0301tude") == class_name("\u00e9tude") == "\u00e9tude"
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -88,9 +88,6 @@ def test_a_study_is_run_once_and_written(
 ) -> None:
     studies = benchmark("studies")
     module = benchmark("section_shuffling")
-    monkeypatch.setattr(studies, "RESULTS", tmp_path / "results")
-    monkeypatch.setattr(studies, "write_result", lambda name, text: (tmp_path / f"{name}.md").write_text(text))
-    (tmp_path / "results").mkdir()
     monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
     own = [
         "groups.by=pairs", "groups.file={data}/pairs_train.tsv", f"model.start={backbone_folder('bert')}",
@@ -106,9 +103,13 @@ def test_a_study_is_run_once_and_written(
     untrained = studies.untrained_mean
     monkeypatch.setattr(studies, "untrained_mean", lambda encoder: untrained(encoder, backbone_folder("bert")))
     module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
-    first = (tmp_path / "section_shuffling.md").read_text()
+    # A study of one's own does not take the place of those that are shipped.
+    written = tmp_path / "work" / "section_shuffling.md"
+    assert f"wrote {written} and {written.with_suffix('.png')}" in capsys.readouterr().out
+    first = written.read_text()
     assert first.count("\n| ") == 9
-    assert (tmp_path / "results" / "section_shuffling.png").stat().st_size > 1000
+    assert f"`python benchmarks/section_shuffling.py --data {data} documents=papers.jsonl seeds=1" in first
+    assert written.with_suffix(".png").stat().st_size > 1000
     changes = [float(line.split("|")[-2].split()[0]) for line in first.split("shuffled:")[1].splitlines()[4:7]]
     # The order of sections is nothing to a mean.
     assert changes[0] < 1e-3
@@ -122,10 +123,17 @@ def test_a_study_is_run_once_and_written(
     monkeypatch.setattr(sys, "argv", [*command, "test=pairs_dev.tsv"])
     module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
     kept = tmp_path / "work" / "natural_positions" / "0" / "scores.json"
-    assert json.loads(kept.read_text())["measured"]["test"] == "pairs_dev.tsv"
-    monkeypatch.setattr(sys, "argv", command)
+    dev = studies.content_hash(data / "scisumm_acl" / "pairs_dev.tsv")
+    assert json.loads(kept.read_text())["measured"]["test"] == dev
+    monkeypatch.setattr(sys, "argv", [*command[:1], "--results", str(tmp_path / "elsewhere"), *command[1:]])
     module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
-    assert (tmp_path / "section_shuffling.md").read_text() == first
+    assert (tmp_path / "elsewhere" / "section_shuffling.md").read_text() == first
+    # A file of the same name may hold other pairs.
+    pairs = data / "scisumm_acl" / "pairs_test.tsv"
+    pairs.write_text("\n".join(pairs.read_text().splitlines()[:-3]) + "\n")
+    before = json.loads(kept.read_text())
+    module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
+    assert json.loads(kept.read_text())["measured"]["test"] != before["measured"]["test"]
 
 
 @pytest.mark.parametrize(

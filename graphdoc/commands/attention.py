@@ -109,7 +109,8 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
     target.print(rows)
     more_rows(target, MOST_ROWS, len(numbers), "section")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
-    if layer == attention.readout_layer and not attention.is_chunkwise and float(np.ptp(weights[is_passage])) < 1e-7:
+    is_even = is_passage.sum() > 1 and float(np.ptp(weights[is_passage])) < 1e-7
+    if layer == attention.readout_layer and not attention.is_chunkwise and is_even:
         target.print(
             "\nevery passage has the same weight: this model reads the document vector off as a plain average"
         )

@@ -170,7 +170,7 @@ def _print_notes(target: Console, measured: Measured) -> None:
     target.print(plain(line))
     if labelled.without_label or labelled.with_several:
         without, several = len(labelled.without_label), len(labelled.with_several)
-        target.print(f"left out: {without:,} without a label, {several:,} with several")
+        target.print(f"left out: {without:,} without a label, {several:,} with several or an empty list")
     if scores.unknown:
         names = [f"{name} ({count:,})" for name, count in list(scores.unknown.items())[:_MOST_NAMED]]
         more = ", ..." if len(scores.unknown) > _MOST_NAMED else ""

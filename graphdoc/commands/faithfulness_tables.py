@@ -65,10 +65,14 @@ class Measured:
                 noun, why = LEFT_OUT[reason]
                 if count:
                     lines.append(f"{name}{counted(count, noun)} {why}")
-        lines.append(
-            f"random: mean of {counted(evaluation.orders, 'order')}; intervals: 95 % of "
-            f"{counted(evaluation.resamples, 'bootstrap resample')} of the documents"
+        intervals = (
+            f"; intervals: 95 % of {counted(evaluation.resamples, 'bootstrap resample')} of the documents"
+            if any(row.scores.samples is not None for row in self.rows)
+            else "; no intervals, which need two documents"
+            if evaluation.resamples
+            else ""
         )
+        lines.append(f"random: mean of {counted(evaluation.orders, 'order')}{intervals}")
         return lines
 
     @property

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from ..documents import Document
     from ..readers import ReadingReport
 
+SPLIT_COLUMN = "split"
+TEST_SPLIT = "test"
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -40,9 +43,11 @@ def add_part_arguments(parser: argparse.ArgumentParser, *, train: str, test: str
     data = parser.add_argument_group("documents")
     data.add_argument("--data", metavar="SOURCE", nargs="+", help="corpora with a column that says train or test")
     data.add_argument(
-        "--split-column", default="split", metavar="NAME", help="the column that says so (default: split)"
+        "--split-column", default=SPLIT_COLUMN, metavar="NAME", help="the column that says so (default: %(default)s)"
     )
-    data.add_argument("--test-split", default="test", metavar="VALUE", help="what is measured (default: test)")
+    data.add_argument(
+        "--test-split", default=TEST_SPLIT, metavar="VALUE", help="what is measured (default: %(default)s)"
+    )
     data.add_argument("--train", metavar="SOURCE", nargs="+", help=train)
     data.add_argument("--test", metavar="SOURCE", nargs="+", help=test)
 
@@ -57,6 +62,14 @@ def check_parts(options: argparse.Namespace, *, needs_train: bool = True) -> lis
     if bool(data) == bool(train or test) or (train and not test) or (needs_train and test and not train):
         two = "--train SOURCE and --test SOURCE" if needs_train else "--test SOURCE, if need be with --train SOURCE"
         raise EvaluationError(f"give the documents as --data SOURCE, or as {two}")
+    for option, value, usual in (
+        ("--split-column", options.split_column, SPLIT_COLUMN),
+        ("--test-split", options.test_split, TEST_SPLIT),
+    ):
+        if not data and value != usual:
+            raise EvaluationError(
+                f"{option} {value} is for --data; with --test all documents of that source are measured"
+            )
     return [*data, *train, *test]
 
 

@@ -16,11 +16,12 @@ from ..errors import EvaluationError, ModelError, SettingsError
 from ..inference import progress_bar
 from ..modeling import DocumentModel
 from ..prediction.predicting import classes_of
-from ..readers.pair_files import LabelledPair, Pairs, Unknown
+from ..readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from .explained_documents import ExplainedDocument, ProbabilityOf, SimilarityTo, explained_documents
 from .faithfulness_scores import METHODS, RANDOM, Case, FaithfulnessScores
-from .labels import ReadyDocument, plain_document
+from .labels import ReadyDocument
 from .pair_scores import RESAMPLES
+from .pairs import documents_of_pairs, require_own_ids
 from .passage_rankings import WordOverlap, attention_source
 from .removal_curves import KINDS, STEPS, curve, is_uniform, kept_passages, key_of, order_by
 from .shortened import encode_shortened
@@ -58,9 +59,9 @@ class FaithfulnessEvaluation:
         left_out: what is not measured, counted by reason.
 
     Raises:
-        DocumentError: a document of a pair is not there.
+        DocumentError: a document of a pair is not there, or two documents have one id.
         EvaluationError: there is nothing to measure.
-        SettingsError: a setting is out of range.
+        SettingsError: a setting is unknown or out of range.
     """
 
     def __init__(
@@ -88,14 +89,17 @@ class FaithfulnessEvaluation:
         self.steps, self.orders, self.resamples, self.seed, self.dtype = steps, orders, resamples, seed, dtype
         self.left_out: dict[str, int] = {}
         self.pairs: Pairs | None = None
+        require_known_handling(unknown)
         ready = list(documents)
+        require_own_ids(ready)
         if pairs is None:
             self.documents = [ready[place] for place in self._drawn(len(ready), sample)]
             if not self.documents:
                 raise EvaluationError("there are no documents to explain; give at least one")
             return
-        known = {plain_document(one).id: one for one in ready}
-        self.pairs = self._measured(Pairs.of(pairs), known, unknown, sample)
+        given = Pairs.of(pairs)
+        known = documents_of_pairs(ready, given)
+        self.pairs = self._measured(given, known, unknown, sample)
         ids = dict.fromkeys(id for pair in self.pairs for id in (pair.a, pair.b))
         self.documents = [known[id] for id in ids]
 

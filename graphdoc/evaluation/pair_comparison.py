@@ -15,10 +15,10 @@ from ..coverage_totals import CoverageTotals
 from ..devices import Precision
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, SettingsError
-from ..readers.pair_files import LabelledPair, Pairs, Unknown
+from ..readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from ..similarity.cosine import row_cosines
 from .labels import ReadyDocument, plain_document
-from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, score_pairs
+from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, require_criterion, score_pairs
 from .pairs import documents_of_pairs, require_both_labels
 from .ready_documents import MadeReady
 from .tfidf import tfidf_similarities
@@ -144,15 +144,20 @@ class PairComparison(MadeReady):
     ) -> None:
         if any(length < 1 for length in lengths) or any(a >= b for a, b in pairwise(lengths)):
             raise SettingsError(f"lengths {', '.join(map(str, lengths))} have to rise, from 1 on")
+        require_criterion(by)
+        require_known_handling(unknown)
+        for name, value in (("resamples", resamples), ("seed", seed)):
+            if value < 0:
+                raise SettingsError(f"{name}={value} must be at least 0")
         self.by, self.resamples, self.seed, self.dtype = by, resamples, seed, dtype
         self._lengths = tuple(lengths)
         given = [Pairs.of(pairs), Pairs.of(validation)]
         known = documents_of_pairs(documents, *given)
         self.left_out = {"unknown": 0, "with_themselves": 0}
         self.pairs, self.validation = (self._measured(part, known, unknown) for part in given)
-        require_both_labels(self.pairs)
+        require_both_labels(self.pairs, len(given[0]))
         if len(given[1]):
-            require_both_labels(self.validation)
+            require_both_labels(self.validation, len(given[1]))
         ids = dict.fromkeys(id for part in (self.pairs, self.validation) for pair in part for id in (pair.a, pair.b))
         self.documents: list[ReadyDocument] = [known[id] for id in ids]
         row_of = {id: row for row, id in enumerate(ids)}

@@ -115,12 +115,12 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
             pair is taken.
 
     Raises:
-        EvaluationError: there are no pairs, or none of label 1.
+        EvaluationError: there are no pairs, or none of label 1; similarities are not as many, or no numbers.
         SettingsError: the criterion is unknown.
     """
-    if by not in get_args(Criterion):
-        raise SettingsError(f"by={by!r} is unknown; use f1 or accuracy")
+    require_criterion(by)
     truth, scores = np.asarray(labels) == 1, np.asarray(similarities, np.float64)
+    _require_numbers(truth, scores)
     if not truth.any():
         raise EvaluationError("no pair has the label 1, so that there is no best threshold; give pairs of both labels")
     order = np.argsort(-scores, kind="stable")
@@ -140,6 +140,28 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
     middle = (last + ordered[ends[best] + 1]) / 2
     # Between neighbouring numbers there is no middle.
     return float(middle if middle > ordered[ends[best] + 1] else last)
+
+
+def require_criterion(by: str) -> None:
+    """Refuse what no threshold can be best for.
+
+    Raises:
+        SettingsError: the criterion is unknown.
+    """
+    if by not in get_args(Criterion):
+        raise SettingsError(f"by={by!r} is unknown; use f1 or accuracy")
+
+
+def _require_numbers(labels: npt.NDArray[Any], similarities: Floats) -> None:
+    if similarities.shape != labels.shape:
+        raise EvaluationError(
+            f"there are {similarities.size:,} similarities for {labels.size:,} pairs; give one for each"
+        )
+    if not np.isfinite(similarities).all():
+        raise EvaluationError(
+            f"{int((~np.isfinite(similarities)).sum()):,} of {similarities.size:,} similarities are no numbers; check "
+            "the vectors that they are of"
+        )
 
 
 def score_pairs(
@@ -164,11 +186,12 @@ def score_pairs(
         seed: draws the resamples.
 
     Raises:
-        EvaluationError: there are no pairs.
+        EvaluationError: there are no pairs; similarities are not as many, or no numbers.
     """
     truth, scores = np.asarray(labels, np.int64), np.asarray(similarities, np.float64)
     if not len(truth):
         raise EvaluationError("there are no pairs to measure; give at least one")
+    _require_numbers(truth, scores)
     found = scores >= threshold
     precision, recall, f1, _ = precision_recall_fscore_support(truth, found, average="binary", zero_division=0.0)
     both = 0 < truth.sum() < len(truth)

@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from ..errors import DocumentError, EvaluationError
 from ..readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..similarity.cosine import row_cosines
+from ..wording import counted
 from .labels import ReadyDocument, plain_document
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
@@ -45,22 +46,49 @@ def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[
     for document in documents:
         id = plain_document(document).id
         if id in found:
-            raise DocumentError(
-                f"several documents have the id {id!r}, so that pairs do not say which is meant; give every document "
-                "an id of its own"
-            )
+            raise _same_id(id, "pairs do not say which is meant")
         if id in wanted:
             found[id] = document
     return found
 
 
-def require_both_labels(pairs: Pairs) -> None:
+def require_own_ids(documents: Iterable[ReadyDocument]) -> None:
+    """Refuse documents that cannot be told apart by their ids.
+
+    Raises:
+        DocumentError: two of them have one id.
+    """
+    found: set[str] = set()
+    for document in documents:
+        id = plain_document(document).id
+        if id in found:
+            raise _same_id(id, "they would count as one")
+        found.add(id)
+
+
+def _same_id(id: str, consequence: str) -> DocumentError:
+    return DocumentError(
+        f"several documents have the id {id!r}, so that {consequence}; give every document an id of its own"
+    )
+
+
+def require_both_labels(pairs: Pairs, given: int | None = None) -> None:
     """Refuse pairs among which there is nothing to tell apart.
+
+    Args:
+        pairs: the pairs that are used.
+        given: number of pairs that there were before some were left out; None where none was.
 
     Raises:
         EvaluationError: not both labels occur.
     """
     if len({pair.label for pair in pairs}) < 2:
+        if given is not None and given > len(pairs):
+            raise EvaluationError(
+                f"{pairs.name}: {given - len(pairs):,} of {counted(given, 'pair')} cannot be used, since they are of "
+                "documents that are not among those read, of a document with itself, or given before, and the rest do "
+                "not have both labels, 0 and 1; read the corpus that the pairs are from, and give some pairs of each"
+            )
         raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1; give some pairs of each")
 
 

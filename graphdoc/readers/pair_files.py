@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from ..documents import clean_text
-from ..errors import DocumentError
+from ..errors import DocumentError, SettingsError
 from ..parsing.formats import open_bytes
 
 Unknown = Literal["stop", "leave_out"]
@@ -92,16 +92,25 @@ class Pairs:
         lines = tuple(self.lines[number] for number in numbers) if self.lines else ()
         return replace(self, pairs=tuple(self.pairs[number] for number in numbers), lines=lines)
 
-    def among(self, ids: Collection[str], unknown: Unknown = "stop") -> Pairs:
+    def among(
+        self,
+        ids: Collection[str],
+        unknown: Unknown = "stop",
+        *,
+        setting: str = "unknown=leave_out, on the command line --on-error skip",
+    ) -> Pairs:
         """The pairs whose documents are both there.
 
         Args:
             ids: ids of the documents that are there.
             unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs.
+            setting: what leaves them out, for the message.
 
         Raises:
             DocumentError: a document is not there; the message says in which line.
+            SettingsError: ``unknown`` is neither of both.
         """
+        require_known_handling(unknown)
         known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
         missing = [number for number, pair in enumerate(self.pairs) if not (pair.a in known and pair.b in known)]
         if not missing:
@@ -112,7 +121,7 @@ class Pairs:
             more = f", and so it is with {len(missing) - 1:,} more of {len(self):,} pairs" if len(missing) > 1 else ""
             raise DocumentError(
                 f"{self.place(missing[0])}: there is no document {id!r} among those read{more}; read the corpus that "
-                "the pairs are from, or leave such pairs out"
+                f"the pairs are from, or leave such pairs out ({setting})"
             )
         gone = set(missing)
         return self.chosen([number for number in range(len(self)) if number not in gone])
@@ -141,6 +150,16 @@ class Pairs:
                     f"{self.place(number)}: {pair.a!r} and {pair.b!r} have the label {pair.label}, but "
                     f"{self.pairs[other].label} in {self.place(other)}; keep one of the two"
                 )
+
+
+def require_known_handling(unknown: str) -> None:
+    """Refuse what says nothing about pairs of unknown documents.
+
+    Raises:
+        SettingsError: it is neither ``stop`` nor ``leave_out``.
+    """
+    if unknown not in get_args(Unknown):
+        raise SettingsError(f"unknown={unknown!r} is unknown; use one of {', '.join(get_args(Unknown))}")
 
 
 def read_pair_file(path: str | Path) -> Pairs:

@@ -238,7 +238,7 @@ def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:
 
 
 def require_finite(model: DocumentModel, step: int) -> None:
-    """Refuse weights that are no numbers, before they are written.
+    """Refuse weights that are no numbers, before they are written or measured.
 
     Args:
         model: the model in training.

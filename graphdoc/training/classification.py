@@ -10,6 +10,7 @@ import torch
 
 from ..devices import usable_device
 from ..encoder import DocumentEncoder
+from ..errors import ModelError
 from ..evaluation.classification import classification_scores
 from ..losses import ClassificationLoss, balanced_weights
 from ..losses.gathering import alone
@@ -108,6 +109,11 @@ def _evaluation(
             logits.append(model(moved.graphs, budget).logits.cpu())
             targets.append(batch.targets)
         rows, known = torch.cat(logits), torch.from_numpy(data.is_known)
+        if not torch.isfinite(rows).all():
+            raise ModelError(
+                "the model has diverged: its logits are no numbers; lower training.learning_rate, or warm up over "
+                "more steps (training.warmup)"
+            )
         probabilities = probabilities_of(rows, multi_label)
         given = [given_labels(row, data.classes, threshold) for row in probabilities]
         scores: Any = classification_scores(data.truth, given, data.classes, probabilities, multi_label=multi_label)

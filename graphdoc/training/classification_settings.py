@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from .corpus_settings import LabelledCorpusSettings
 from .output_folder import output_folder, require_usable_output
-from .settings import ModelSettings, TrainingSettings
+from .settings import ModelSettings, TrainingSettings, require_used_rates
 
 ClassWeights = Literal["none", "balanced"]
 Best = Literal["accuracy", "macro_f1", "micro_f1", "loss"]
@@ -99,6 +99,8 @@ class ClassificationSettings:
 
     def __post_init__(self) -> None:
         require_usable_output(self.output, self.corpus)
+        self.model.require_own_readout()
+        require_used_rates(self.model, self.training)
         if self.corpus.streaming:
             raise ValueError(
                 "corpus.streaming is for pretraining: classes are counted before training; set it to false"

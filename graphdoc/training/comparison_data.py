@@ -16,7 +16,7 @@ from ..errors import DocumentError
 from ..evaluation.labels import class_names
 from ..evaluation.pairs import require_both_labels
 from ..processes import Processes
-from ..readers.pair_files import Pairs, Unknown, read_link_file, read_pair_file
+from ..readers.pair_files import Pairs, read_link_file, read_pair_file
 from ..sampling import (
     ClassBalancedBatches,
     GroupLabels,
@@ -194,10 +194,10 @@ class PairedData(_SectionData):
         training = settings.training
         given = read_pair_file(settings.groups.file or "")
         row_of = _rows_by_id(self._corpus, given)
-        known = among(given, row_of, settings.groups.what_of_unknown, "groups.unknown")
+        known = given.among(row_of, settings.groups.what_of_unknown, setting="groups.unknown=leave_out")
         first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
         self.pairs = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
-        require_both_labels(self.pairs)
+        require_both_labels(self.pairs, len(given))
         self.ids = frozenset(id for pair in self.pairs for id in (pair.a, pair.b))
         self.documents = len(self.ids)
         self._beyond = self._beyond_limit(settings, sorted(row_of[id] for id in self.ids))
@@ -300,35 +300,23 @@ class PairCollator:
         return replace(batch, targets=torch.from_numpy(self.labels[pairs]))
 
 
-def among(pairs: Pairs, ids: Any, unknown: Unknown, setting: str) -> Pairs:
-    """The pairs whose documents are both there.
-
-    Args:
-        pairs: the pairs.
-        ids: ids of the documents that are there.
-        unknown: what becomes of the others.
-        setting: the setting that says so.
-
-    Raises:
-        DocumentError: a document is not there, and that stops; the message names the setting.
-    """
-    try:
-        return pairs.among(ids, unknown)
-    except DocumentError as error:
-        raise DocumentError(f"{error} ({setting}=leave_out)") from error
-
-
 def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool) -> GroupLabels:
     """The group of every document."""
     groups = settings.groups
     if groups.by == "label":
         names = [class_names(label) for label in corpus.labels]
-        return groups_of_labels([found[0] if found and len(found) == 1 else None for found in names])
+        try:
+            return groups_of_labels([found[0] if found and len(found) == 1 else None for found in names])
+        except DocumentError as error:
+            raise DocumentError(
+                f"{settings.corpus.name}: {error} (corpus.columns.label is {settings.corpus.columns.label!r}; "
+                "corpus.label_from=folder takes the names of folders)"
+            ) from error
     read, make = (read_pair_file, groups_of_pairs) if groups.by == "pairs" else (read_link_file, groups_of_links)
     given = read(groups.file or "")
     row_of = _rows_by_id(corpus, given)
     if groups.what_of_unknown == "stop":
-        among(given, row_of, "stop", "groups.unknown")
+        given.among(row_of, setting="groups.unknown=leave_out")
     return make(corpus.ids, given, unknown=groups.what_of_unknown, joining=groups.joining, most=groups.most, warn=warn)
 
 

@@ -13,7 +13,7 @@ from ..sampling.document_sections import SplitRule
 from ..sampling.group_labels import Joining
 from .corpus_settings import LabelledCorpusSettings
 from .output_folder import output_folder, require_usable_output
-from .settings import ModelSettings, TrainingSettings
+from .settings import ModelSettings, TrainingSettings, require_used_rates
 
 GroupsBy = Literal["label", "pairs", "links"]
 LossKind = Literal["contrastive", "cosine"]
@@ -187,6 +187,8 @@ class ComparisonSettings:
 
     def __post_init__(self) -> None:
         require_usable_output(self.output, self.corpus)
+        self.model.require_own_readout()
+        require_used_rates(self.model, self.training)
         groups, training = self.groups, self.training
         if self.corpus.streaming:
             raise ValueError("corpus.streaming is for pretraining: groups are made before training; set it to false")

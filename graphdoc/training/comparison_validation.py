@@ -12,7 +12,6 @@ from ..evaluation import PairComparison
 from ..evaluation.pairs import documents_of_pairs
 from ..processes import Processes
 from ..readers.pair_files import read_pair_file
-from .comparison_data import among
 from .comparison_settings import ComparisonSettings
 from .corpus_report import CorpusReport
 from .corpus_settings import CorpusSettings
@@ -49,7 +48,7 @@ class PairValidation:
         named = documents_of_pairs(documents_named(self._corpus(), wanted), pairs)
         found = self._encoder.segmenter.segment_many(named.values())
         documents = {one.document.id: one for one in found}
-        among(pairs, documents, validation.unknown, "validation.unknown")
+        pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
         for id in [id for id, document in documents.items() if not document.passages]:
             if validation.unknown == "stop":
                 raise DocumentError(

@@ -7,7 +7,7 @@ import difflib
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -60,7 +60,7 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
         built = parser.instantiate(parsed)
         result: Settings = kind(**_as_arguments(built))
     except (ArgumentError, ValueError, TypeError) as error:
-        reason = _with_whole_key(_reason(error), kind)
+        reason = _with_whole_key(_reason(error), kind, {override.partition("=")[0] for override in overrides})
         is_override = any(_names(reason, override.partition("=")[0]) for override in overrides)
         raise SettingsError(f"{'the command line' if is_override else source}: {reason}") from error
     return result
@@ -225,10 +225,15 @@ def _as_arguments(built: Any) -> dict[str, Any]:
     return dict(vars(built)) if isinstance(built, Namespace) else dict(built)
 
 
-def _with_whole_key(reason: str, kind: Any) -> str:
-    """A reason with the whole key of the value it begins with; dataclasses know their own fields only."""
+def _with_whole_key(reason: str, kind: Any, given: Collection[str]) -> str:
+    """A reason with the whole key of the value it begins with; dataclasses know their own fields only.
+
+    Of several keys that end alike, it is the one that was given on the command line, where only one was.
+    """
     start = re.match(r"(\w+)(?==| is )", reason)
     places = _places(kind, start[1]) if start else []
+    if len(places) > 1:
+        places = [place for place in places if place in given]
     return f"{places[0]}{reason.removeprefix(start[1])}" if start and len(places) == 1 else reason
 
 
@@ -252,4 +257,5 @@ def _reason(error: Exception) -> str:
         text,
     )
     text = re.sub(r"Expected an? (?:typing\.Literal)?", "expected ", text).replace("expected [", "expected one of [")
-    return text.replace(". Got value:", ", not")[:500]
+    text = text.replace(". Got value:", ", not")[:500]
+    return f"{text} an empty value" if text.endswith(", not") else text

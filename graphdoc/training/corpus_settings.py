@@ -73,6 +73,15 @@ class CorpusSettings:
             raise ValueError(
                 "corpus.source is missing, and so is corpus.dataset; give source (paths) or dataset (a name)"
             )
+        if self.source and self.dataset_config is not None:
+            raise ValueError(
+                f"corpus.dataset_config={self.dataset_config!r} is for corpus.dataset; leave it out with source"
+            )
+        if self.source and self.split != "train":
+            raise ValueError(
+                f"corpus.split={self.split!r} is for corpus.dataset; with source, leave out documents by their field "
+                "split (corpus.leave_out_splits)"
+            )
         if not all(source.strip() for source in self.sources):
             raise ValueError("corpus.source has an empty name, which would mean this folder; write . for that")
         if "-" in self.sources:

@@ -162,6 +162,10 @@ class LabelledData(CorpusData):
                 f"{counted(self._other_splits.total(), 'document')} to train on with a split that is none of train, "
                 f"dev and test: {named(map(str, self._other_splits))}"
             )
+        ids = self._corpus.ids
+        trained_on = {ids[row] for row in self._train}
+        if shared := sum(ids[row] in trained_on for row in self._validation):
+            lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
         single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
         if single:
             lines.append(f"{len(single):,} of the classes have one document to train on: {named(single)}")

@@ -9,7 +9,7 @@ from ..losses import InfoNCE
 from ..sampling import Split
 from .corpus_settings import CorpusSettings
 from .output_folder import output_folder, require_usable_output
-from .settings import ModelSettings, TrainingSettings
+from .settings import ModelSettings, TrainingSettings, require_used_rates
 
 # What is measured of documents that are held out.
 HELD_OUT_NUMBERS = ("accuracy", "embedding_norm", "loss", "negative_similarity", "positive_similarity", "spread")
@@ -106,6 +106,7 @@ class PretrainingSettings:
 
     def __post_init__(self) -> None:
         require_usable_output(self.output, self.corpus)
+        require_used_rates(self.model, self.training)
         if self.corpus.least_passages < 2:
             raise ValueError(
                 f"corpus.least_passages={self.corpus.least_passages} keeps documents that cannot be split in two; set "

@@ -46,7 +46,8 @@ class ModelSettings:
         begin: how layers begin that start untrained: ``random``, or so that document vectors are nearly the ``mean``
             of the passage vectors (see :func:`~graphdoc.modeling.mean_start.start_at_mean`).
         result_readout: readout of the trained model, where it is another than the one it is trained with:
-            ``document_node``, ``mean`` or ``initial_mean``, which have no weights of their own.
+            ``document_node``, ``mean`` or ``initial_mean``, which have no weights of their own. For pretraining alone:
+            what is fine-tuned on labels or groups learns for the vectors that it is trained with.
 
     Raises:
         ValueError: ``store`` does not go with ``tune``, ``begin`` is unknown, or a setting is one that the run makes.
@@ -77,6 +78,33 @@ class ModelSettings:
                 raise ValueError(f"model.settings.{name} is unknown; {hint}")
         if self.begin not in ("random", "mean"):
             raise ValueError(f"begin={self.begin!r} is unknown; use random or mean")
+
+    def require_own_readout(self) -> None:
+        """Refuse another readout for the result, which what is fine-tuned would not fit.
+
+        Raises:
+            ValueError: the result is to have another readout.
+        """
+        if self.result_readout is not None:
+            raise ValueError(
+                f"model.result_readout={self.result_readout} is for pretraining; leave it out, and set "
+                "model.settings.readout to train with that readout"
+            )
+
+
+def require_used_rates(model: ModelSettings, training: TrainingSettings) -> None:
+    """Refuse learning rates of a passage encoder that learns nothing.
+
+    Raises:
+        ValueError: there are such.
+    """
+    for name in ("encoder_learning_rate", "layer_decay"):
+        value = getattr(training, name)
+        if value is not None and model.tune == "frozen":
+            raise ValueError(
+                f"training.{name}={value} has no effect on a frozen passage encoder; leave it out, or set model.tune "
+                "to lora or full"
+            )
 
 
 @dataclass(frozen=True)

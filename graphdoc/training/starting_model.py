@@ -17,6 +17,8 @@ from .checkpointing import not_finite
 from .settings import ModelSettings
 from .tuning import prepare_tuning
 
+READOUTS_WITHOUT_WEIGHTS = ("document_node", "mean", "initial_mean")
+
 
 def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
     """Load the model that a run starts from.
@@ -31,9 +33,16 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
 
     Raises:
         ModelError: there is no such model, or its weights are no numbers.
-        SettingsError: its layers cannot begin as they should.
+        SettingsError: its layers cannot begin as they should, or its readout has weights that the result has no
+            place for.
     """
     encoder = _load(settings, device, similarity)
+    readout = encoder.model.config.readout
+    if settings.result_readout is not None and readout not in READOUTS_WITHOUT_WEIGHTS:
+        raise SettingsError(
+            f"model.result_readout={settings.result_readout} leaves no place for the weights of the {readout} readout "
+            f"that is trained; leave it out, or set model.settings.readout to {' or '.join(READOUTS_WITHOUT_WEIGHTS)}"
+        )
     if (wrong := not_finite(encoder.model.named_parameters())) is not None:
         raise ModelError(f"model.start={settings.start}: the weights {wrong} are no numbers; fetch or train it again")
     return encoder

@@ -234,6 +234,8 @@ class DocumentTrainer(Trainer):
         metrics: dict[str, float] = {}
 
         def measure() -> None:
+            # Otherwise the first measure that needs numbers would complain, of something else.
+            require_finite(self.document_model, self.state.global_step)
             with self._checkpoints.result_weights(), inference(self.document_model):
                 metrics.update({f"eval_{name}": float(value) for name, value in self._evaluation().items()})  # type: ignore[misc]
 

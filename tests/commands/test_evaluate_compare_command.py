@@ -258,7 +258,10 @@ def test_help(graphdoc: Command) -> None:
         (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), "bad.tsv:1: a pair is expected as id_a, id_b and 0 or 1"),
         (("--data", "corpus.jsonl", "--pairs", "far.tsv"), "far.tsv:2: there is no document '[b]x' among those read"),
         (("--data", "corpus.jsonl", "--pairs", "one.tsv"), "one.tsv do not have both labels, 0 and 1"),
-        (("--data", "corpus.jsonl", "--pairs", "self.tsv"), "self.tsv do not have both labels, 0 and 1"),
+        (
+            ("--data", "corpus.jsonl", "--pairs", "self.tsv"),
+            "self.tsv: 1 of 2 pairs cannot be used, since",
+        ),
         (("--data", "corpus.jsonl", "--pairs", "both.tsv"), "both.tsv:3: 'test1' and 'test0' have the label 0, but 1"),
         (
             ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--validation-pairs", "one.tsv"),

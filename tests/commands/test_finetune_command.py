@@ -182,6 +182,38 @@ class TestBadInput:
             classify(source, "labels.class_weights=square")
         )
         assert "corpus.streaming is for pretraining" in self.refused(classify(source, "corpus.streaming=true"))
+        # The head would be of other vectors than those of the model that is saved.
+        line = self.refused(classify(source, "model.result_readout=mean"))
+        assert "model.result_readout=mean is for pretraining; leave it out, and set model.settings.readout" in line
+        line = self.refused(classify(source, "model.tune=frozen", "training.layer_decay=0.5"))
+        assert "training.layer_decay=0.5 has no effect on a frozen passage encoder; leave it out" in line
+        line = self.refused(classify(source, "model.tune=frozen", "training.encoder_learning_rate=0.1"))
+        assert "training.encoder_learning_rate=0.1 has no effect" in line
+        # Of two settings of this name it is the one that was given.
+        line = self.refused(classify(source, "model.lora.dropout=1"))
+        assert "the command line: model.lora.dropout=1.0 must be at least 0 and below 1" in line
+        assert "expected int, not an empty value" in self.refused(classify(source, "training.batch_size=''"))
+        line = self.refused(classify(source, "corpus.split=test"))
+        assert "corpus.split='test' is for corpus.dataset; with source, leave out documents by their field" in line
+        line = self.refused(classify(source, "corpus.dataset_config=abc"))
+        assert "corpus.dataset_config='abc' is for corpus.dataset; leave it out with source" in line
+
+    def test_a_model_that_diverges_is_told_before_it_is_measured(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path]
+    ) -> None:
+        options = ("training.learning_rate=1e22", "training.warmup=0", "training.evaluation_steps=1")
+        result = classify(corpus(rows(12)), *options)
+        line = self.refused(result)
+        assert "are no numbers" in line
+        assert "lower training.learning_rate, or warm up over more steps (training.warmup)" in line
+        assert "RuntimeWarning" not in result.err
+
+    def test_documents_to_measure_that_are_trained_on(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path]
+    ) -> None:
+        made = [*rows(12), *({**row, "split": "dev"} for row in rows(6)[:3])]
+        told = " ".join(classify(corpus(made), "training.max_steps=1").out.split())
+        assert "3 documents to measure with the id of one to train on" in told
 
     def test_a_class_with_one_document(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         made = rows(21)

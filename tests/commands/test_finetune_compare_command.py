@@ -229,7 +229,9 @@ class TestBadInput:
         one = write("one.jsonl", [{**row, "label": "rice"} for row in rows(8)])
         assert "all 8 documents are of one group by label" in refused(f"corpus.source={one}")
         none = write("none.jsonl", [{"id": row["id"], "sections": row["sections"]} for row in rows(8)])
-        assert "no document has a label" in refused(f"corpus.source={none}")
+        line = refused(f"corpus.source={none}")
+        assert "none.jsonl: no document has a label" in line
+        assert "(corpus.columns.label is 'label'; corpus.label_from=folder takes the names of folders)" in line
         apart = write("apart.jsonl", [{**row, "label": row["id"]} for row in rows(8)])
         assert "0 groups by label have 2 documents or more" in refused(f"corpus.source={apart}", "sections.number=1")
         short = write("short.jsonl", [{"id": f"d{n}", "text": "Rice.", "label": str(n)} for n in range(8)])
@@ -247,8 +249,13 @@ class TestBadInput:
         assert "(validation.unknown=leave_out)" in line
         itself = write("itself.tsv", [("d0", "d0", 1), ("d1", "d0", 0)])
         assert "no pair of" in refused("groups.by=pairs", f"groups.file={itself}")
-        assert "do not have both labels" in refused("loss.kind=cosine", "groups.by=pairs", f"groups.file={itself}")
-        assert "do not have both labels" in refused(f"validation.pairs={itself}")
+        for arguments in (
+            ("loss.kind=cosine", "groups.by=pairs", f"groups.file={itself}"),
+            (f"validation.pairs={itself}",),
+        ):
+            line = refused(*arguments)
+            assert "itself.tsv: 1 of 2 pairs cannot be used" in line
+            assert "the rest do not have both labels, 0 and 1" in line
         assert "nowhere.tsv" in refused("groups.by=pairs", "groups.file=nowhere.tsv")
         twice = write("twice.jsonl", [*rows(8), *rows(8)])
         path = write("pairs.tsv", pairs(8))
@@ -263,6 +270,7 @@ class TestBadInput:
         assert "(validation.unknown=leave_out)" in line
 
     def test_settings(self, refused: Callable[..., str], write: Callable[..., Path]) -> None:
+        assert "model.result_readout=mean is for pretraining" in refused("model.result_readout=mean")
         assert "groups.by=pairs needs a file of pairs; give groups.file" in refused("groups.by=pairs")
         assert "groups.file='x.tsv' is for groups.by=pairs or links" in refused("groups.file=x.tsv")
         line = refused("groups.by=links", "groups.file=x", "groups.most=4")

@@ -124,6 +124,23 @@ def test_there_has_to_be_something_to_measure() -> None:
         classification_scores([], [], CLASSES)
 
 
+@pytest.mark.parametrize(
+    ("given", "classes", "options", "message"),
+    [
+        ([("a",)], CLASSES, {}, "there are 1 predictions for 2 documents; give one for each"),
+        (["a", "b"], CLASSES, {"multi_label": True}, r"given\[0\] is 'a'; give a tuple of labels for every document"),
+        ([("a",), ()], CLASSES, {}, r"given\[1\] is \(\); give a tuple of one label"),
+        ([("a",), ("zz",)], CLASSES, {}, r"predictions name what is not among the classes \(zz\)"),
+        ([("a",), ("b",)], ["a", "b", "a"], {}, r"classes holds a more than once"),
+        ([("a",), ("b",)], CLASSES, {"probabilities": np.ones((2, 1))}, r"the shape \(2, 1\); give \(2, 3\)"),
+        ([("a",), ("b",)], CLASSES, {"probabilities": np.full((2, 3), np.nan)}, "2 of 2 probabilities are no numbers"),
+    ],
+)
+def test_what_does_not_fit_together(given: Any, classes: list[str], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        classification_scores([("a",), ("b",)], given, classes, **options)
+
+
 class TestCalibration:
     def test_edges_belong_to_the_bin_below(self) -> None:
         found = calibration(np.array([0.0, 0.1, 0.2, 0.21, 1.0]), np.array([False, True, True, False, True]), bins=5)

@@ -258,3 +258,12 @@ def test_places_are_kept_with_structural_embeddings(tiny_encoder: EncoderFactory
     assert scores.notes[0].startswith("attention: chunkwise attention")
     assert scores.notes[1].startswith("structural embeddings: passages keep the places")
     assert scores.samples is None
+
+
+def test_documents_are_told_apart_by_their_ids(structured: list[Document]) -> None:
+    twice = [*structured, replace(structured[1], id=structured[0].id)]
+    for pairs in (None, PAIRS):
+        with pytest.raises(DocumentError, match=r"several documents have the id 'first', so that they would"):
+            FaithfulnessEvaluation(twice, pairs)
+    with pytest.raises(SettingsError, match="unknown='foo' is unknown; use one of stop, leave_out"):
+        FaithfulnessEvaluation(structured, PAIRS, unknown="foo")  # type: ignore[arg-type]

@@ -145,6 +145,9 @@ def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> N
         PairComparison(documents, pairs)
     comparison = PairComparison(documents, pairs, all_pairs(documents[:6]), unknown="leave_out")
     assert comparison.left_out == {"unknown": 1, "with_themselves": 1}
+    gone = [LabelledPair("x", "y", 1), LabelledPair("rice0", "sea0", 0)]
+    with pytest.raises(EvaluationError, match="the pairs: 1 of 2 pairs cannot be used, since"):
+        PairComparison(documents, gone, unknown="leave_out")
     assert comparison.labels == [1, 0, 0]
     assert comparison.pairs.place(2) == f"{path}:5"
     assert comparison.shared == 3
@@ -173,7 +176,7 @@ def test_a_model_in_training_is_measured_and_left_as_it_was(
             [("rice0", "rice1", 1), ("sea0", "sea0", 0)],
             [],
             EvaluationError,
-            "the pairs do not have both labels",
+            "the pairs: 1 of 2 pairs cannot be used, .* and the rest do not have both labels",
         ),
         (
             [("rice0", "rice1", 1), ("rice0", "sea0", 0)],
@@ -203,5 +206,14 @@ def test_settings_that_do_not_fit(documents: list[Document]) -> None:
     for lengths in ((5, 5), (9, 3), (0,)):
         with pytest.raises(SettingsError, match=r"lengths .* have to rise, from 1 on"):
             PairComparison(documents, pairs, lengths=lengths)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"by": "foo"}, "by='foo' is unknown; use f1 or accuracy"),
+        ({"unknown": "Stop"}, "unknown='Stop' is unknown; use one of stop, leave_out"),
+        ({"resamples": -3}, "resamples=-3 must be at least 0"),
+        ({"seed": -1}, "seed=-1 must be at least 0"),
+    ]
+    for options, message in wrong:
+        with pytest.raises(SettingsError, match=message):
+            PairComparison(documents, pairs, **options)
     with pytest.raises(EvaluationError, match="there are 2 and 0 similarities for 45 test and 0 validation pairs"):
         PairComparison(documents, pairs).score(PairSimilarities(np.zeros(2), np.zeros(0)))

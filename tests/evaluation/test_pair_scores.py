@@ -153,3 +153,14 @@ def test_refusals() -> None:
             best_threshold(labels, np.zeros(len(labels)))
     with pytest.raises(EvaluationError, match="there are no pairs to measure"):
         score_pairs([], [], 0.0)
+
+
+def test_similarities_are_numbers_one_for_each_pair() -> None:
+    for measure in (
+        lambda values: best_threshold([1, 0, 1], values),
+        lambda values: score_pairs([1, 0, 1], values, 0.5),
+    ):
+        with pytest.raises(EvaluationError, match="there are 2 similarities for 3 pairs; give one for each"):
+            measure([0.2, 0.3])
+        with pytest.raises(EvaluationError, match="1 of 3 similarities are no numbers"):
+            measure([np.nan, 0.2, 0.3])

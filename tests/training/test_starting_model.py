@@ -32,6 +32,18 @@ def test_layers_can_begin_at_the_mean(backbone_folder: Callable[[str], Path], st
     assert np.abs(random.encode(structured) - means).max() > 1e-3
 
 
+def test_the_weights_of_a_readout_need_a_place_in_the_result(backbone_folder: Callable[[str], Path]) -> None:
+    for readout, fits in (("attention", False), ("document_node", True)):
+        settings = ModelSettings(
+            start=str(backbone_folder("bert")), settings={"readout": readout}, result_readout="initial_mean"
+        )
+        if fits:
+            assert load_start(settings, CPU, "cosine").model.config.readout == readout
+            continue
+        with pytest.raises(SettingsError, match=r"result_readout=initial_mean leaves no place for the weights"):
+            load_start(settings, CPU, "cosine")
+
+
 def test_trained_layers_begin_where_they_are(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
     folder = tiny_encoder().save_pretrained(tmp_path / "model")
     with pytest.raises(SettingsError, match=r"model.begin=mean is for layers that start untrained, and .*/model has"):
