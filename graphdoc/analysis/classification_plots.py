@@ -92,7 +92,7 @@ def plot_reliability(calibration: Calibration, title: str, path: str | Path | No
         *(confidences[filled], accuracies[filled]), "o", color=COLORS[1], ms=4, label="mean probability of the bin"
     )
     upper.set(xlim=(0, 1), ylim=(0, 1.02), ylabel="right")
-    upper.legend(frameon=False, fontsize=8, loc="upper left")
+    figure.legend(*upper.get_legend_handles_labels(), frameon=False, fontsize=8, loc="outside lower center", ncols=3)
     lower.bar(middles, counts, width=0.92 / bins, color=MUTED)
     lower.set(xlabel="probability", ylabel="predictions")
     count_in_whole_numbers(lower.yaxis)

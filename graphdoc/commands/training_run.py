@@ -99,7 +99,10 @@ def _tell_results(folder: Path) -> None:
     before, after = results.get("before", {}), results.get("after", {})
     if not after:
         return
-    rows = table(("measured", "left"), ("before", "right"), ("after", "right"))
-    for name, value in after.items():
-        rows.add_row(plain(name), f"{before[name]:.4f}" if name in before else "", f"{value:.4f}")
+    parts = [before, after] if before else [after]
+    rows = table(("measured", "left"), *((name, "right") for name in ("before", "after")[-len(parts) :]))
+    for name in after:
+        rows.add_row(plain(name), *(f"{part[name]:.4f}" if name in part else "" for part in parts))
     console().print(rows)
+    if (best := results.get("best")) and results.get("steps"):
+        console().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -230,6 +231,25 @@ class RunCheckpoints:
         save_optimizer(folder, optimizer, scheduler)
         if self._data_state is not None:
             (folder / DATA_FILE).write_text(json.dumps(self._data_state()), encoding="utf-8")
+
+
+def wins_tie(state: TrainerState, metrics: Mapping[str, float], metric: str) -> bool:
+    """Whether a model that is as good as the best one so far takes its place.
+
+    Few documents to measure give the same accuracy again and again, at first to models that hardly know anything yet.
+    The lower loss tells them apart, or where none is measured, the later one is taken.
+
+    Args:
+        state: the state of the run.
+        metrics: what was measured now.
+        metric: the number by which the best model is told.
+    """
+    metric = f"eval_{metric.removeprefix('eval_')}"
+    if metrics.get(metric) != state.best_metric:
+        return False
+    before = next((entry for entry in state.log_history if entry.get("step") == state.best_global_step
+                   and metric in entry), {})  # fmt: skip
+    return "eval_loss" not in metrics or metrics["eval_loss"] < before.get("eval_loss", math.inf)
 
 
 def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:

@@ -155,7 +155,8 @@ class LabelledData(CorpusData):
             f"{len(self._validation):,} to measure",
         ]
         if not self.has_validation:
-            lines.append("no documents to measure (validation.share, or split dev): the last model is the result")
+            share = f"validation.share={self._settings.validation.share:g} of every class, rounded down, or split dev"
+            lines.append(f"no documents to measure ({share}): the last model is the result")
         lines += [f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()]
         if self._other_splits:
             lines.append(

@@ -25,7 +25,7 @@ from ..processes import Processes
 from ..sampling.sub_documents import random_generator
 from .arguments import training_arguments
 from .cached_step import StepOutput
-from .checkpointing import RunCheckpoints, require_finite
+from .checkpointing import RunCheckpoints, require_finite, wins_tie
 from .distributed import broadcast_weights, mean_over_processes, reduce_gradients
 from .progress import ProgressBar, RunLog, Stopping
 from .run_folder import ids_file, write_ids
@@ -290,6 +290,8 @@ class DocumentTrainer(Trainer):
 
     def _determine_best_metric(self, metrics: dict[str, float], trial: Any) -> bool:
         is_best = super()._determine_best_metric(metrics, trial)
+        if not is_best and wins_tie(self.state, metrics, str(self.args.metric_for_best_model)):
+            self.state.best_global_step, is_best = self.state.global_step, True
         # The best weights are of use only where they were kept.
         self.control.should_save = self.control.should_save or is_best
         return is_best

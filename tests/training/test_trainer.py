@@ -312,6 +312,28 @@ def test_a_best_checkpoint_that_is_gone_is_told_and_another_one_is_best(
         assert torch.equal(weight, best[name])
 
 
+@pytest.mark.parametrize(
+    ("losses", "best"),
+    [([], 8), ([0.5, 0.4, 0.3, 0.35, 0.1], 6), ([0.5, 0.6, 0.7, 0.8, 0.1], 2)],
+    ids=["the later one", "the lower loss", "the first one has it"],
+)
+def test_of_models_that_are_as_good_one_is_chosen(
+    make_trainer: Any, tmp_path: Path, losses: list[float], best: int
+) -> None:
+    scores, rest = iter([3.0, 3.0, 3.0, 3.0, 1.0]), iter(losses)
+
+    def measure() -> dict[str, float]:
+        return {"score": next(scores), **({"loss": next(rest)} if losses else {})}
+
+    trainer = make_trainer(tmp_path, evaluation=measure, evaluation_steps=2, save_steps=10)
+    trainer.train()
+
+    assert (trainer.state.best_global_step, trainer.state.best_metric) == (best, 3.0)
+    chosen = load_file(tmp_path / f"checkpoint-{best}" / "model.safetensors")
+    for name, weight in weights(trainer).items():
+        assert torch.equal(weight, chosen[name])
+
+
 def test_a_run_ends_early_when_nothing_becomes_better(make_trainer: Any, tmp_path: Path) -> None:
     scores = iter([3.0, 2.0, 1.0, 0.5, 0.25])
     trainer = make_trainer(tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, patience=2)
