@@ -15,6 +15,7 @@ from matplotlib.figure import Figure, SubFigure
 
 from .canvas import COLORS, INK, MUTED, finish, new_figure, shorten
 from .plots import MAP, write_cells
+from .report_content import number as as_text
 
 if TYPE_CHECKING:
     from ..similarity.cosine import Floats
@@ -194,7 +195,7 @@ def _draw_texts(
         darkness = float(norm(score))
         color = tuple(1 - darkness * (1 - part) for part in (0.12, 0.14, 0.19))
         axes.plot([0.45, 0.58], [left, right], color=color, linewidth=1.2 + 2.4 * darkness, solid_capstyle="round")
-        axes.text(0.43, left, f"{score:.2f}", fontsize=8, ha="center", va="center", color=MUTED)
+        axes.text(0.43, left, as_text(score, 2), fontsize=8, ha="center", va="center", color=MUTED)
 
 
 def _passage_text(encoded: EncodedDocument, number: int, row: int) -> str:

@@ -249,8 +249,8 @@ def _share(contribution: float | None, score: float | None) -> float | None:
 
 
 def number(value: float | None, decimals: int = 3) -> str:
-    """Return a number as text, with a true minus sign."""
-    return "no value" if value is None else f"{value:.{decimals}f}".replace("-", "−")
+    """Return a number as text, with a true minus sign, which what rounds to zero has not."""
+    return "no value" if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
 
 
 def percent(share: float | None) -> str:

@@ -140,6 +140,16 @@ def test_the_slider_changes_count_and_matches(report: Report, payload: dict[str,
     assert report.text("#count") == "all 480 pairs of passages"
 
 
+def test_the_scale_says_where_lower_scores_share_its_first_colour(report: Report, payload: dict[str, Any]) -> None:
+    lowest = np.array(payload["sections"]).min()
+    assert float(report.text("#scale-low").replace("−", "-")) == pytest.approx(lowest, abs=1e-3)
+    report.show_passages()
+    fifth = np.sort(np.array(payload["passages"]).ravel())[4]
+    sign, number = report.text("#scale-low").split()
+    assert sign == "≤"
+    assert float(number.replace("−", "-")) == pytest.approx(fifth, abs=1e-3)
+
+
 def test_contributions_replace_scores_on_demand(report: Report, payload: dict[str, Any]) -> None:
     before = report.text("#scale-high")
     report.page.check('input[name="measure"][value="contribution"]', force=True)
