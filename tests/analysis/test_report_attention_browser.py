@@ -231,7 +231,8 @@ def test_within_one_document(browser: Any, tmp_path: Path) -> None:
     report.page.fill("#threshold", "0")
     assert report.text("#count") == f"all {pairs} pairs of passages"
     assert listed(report) == strongest(np.mean(payload["attention"]["a"], axis=0), 4)
-    assert "pays to each of the next section" in report.text("#scale-meaning")
+    meaning = report.text("#scale-meaning")
+    assert "pays to each of the next section (columns), the last section to the first; the only passage" in meaning
     report.click_cell(0, 0)
     assert "the same passage" in report.text("#readout")
     report.close()
