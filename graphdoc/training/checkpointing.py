@@ -245,7 +245,7 @@ def wins_tie(state: TrainerState, metrics: Mapping[str, float], metric: str) -> 
         metric: the number by which the best model is told.
     """
     metric = f"eval_{metric.removeprefix('eval_')}"
-    if metrics.get(metric) != state.best_metric:
+    if state.best_metric is None or metrics.get(metric) != state.best_metric:
         return False
     before = next((entry for entry in state.log_history if entry.get("step") == state.best_global_step
                    and metric in entry), {})  # fmt: skip
