@@ -19,9 +19,9 @@ from ..prediction.predicting import classes_of
 from ..readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from .explained_documents import ExplainedDocument, ProbabilityOf, SimilarityTo, explained_documents
 from .faithfulness_scores import METHODS, RANDOM, Case, FaithfulnessScores
-from .labels import ReadyDocument
+from .labels import ReadyDocument, plain_document
 from .pair_scores import RESAMPLES
-from .pairs import documents_of_pairs, require_own_ids
+from .pairs import require_own_ids
 from .passage_rankings import WordOverlap, attention_source
 from .removal_curves import KINDS, STEPS, curve, is_uniform, kept_passages, key_of, order_by
 from .shortened import encode_shortened
@@ -97,9 +97,8 @@ class FaithfulnessEvaluation:
             if not self.documents:
                 raise EvaluationError("there are no documents to explain; give at least one")
             return
-        given = Pairs.of(pairs)
-        known = documents_of_pairs(ready, given)
-        self.pairs = self._measured(given, known, unknown, sample)
+        known = {plain_document(one).id: one for one in ready}
+        self.pairs = self._measured(Pairs.of(pairs), known, unknown, sample)
         ids = dict.fromkeys(id for pair in self.pairs for id in (pair.a, pair.b))
         self.documents = [known[id] for id in ids]
 
