@@ -65,13 +65,10 @@ class Measured:
                 noun, why = LEFT_OUT[reason]
                 if count:
                     lines.append(f"{name}{counted(count, noun)} {why}")
-        intervals = ""
+        intervals = "no intervals, which need two documents"
         if any(row.scores.samples is not None for row in self.rows):
-            resamples = counted(evaluation.resamples, "bootstrap resample")
-            intervals = f"; intervals: 95 % of {resamples} of the documents"
-        elif evaluation.resamples:
-            intervals = "; no intervals, which need two documents"
-        lines.append(f"random: mean of {counted(evaluation.orders, 'order')}{intervals}")
+            intervals = f"intervals: 95 % of {counted(evaluation.resamples, 'bootstrap resample')} of the documents"
+        lines.append(f"random: mean of {counted(evaluation.orders, 'order')}; {intervals}")
         return lines
 
     @property

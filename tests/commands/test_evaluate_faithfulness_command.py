@@ -110,6 +110,14 @@ def test_classes_of_several_models(
     assert "random" in (tmp_path / "curves.csv").read_text(encoding="utf-8")
 
 
+def test_one_document_has_no_intervals(graphdoc: Command, corpus: Path, classifiers: Callable[..., str]) -> None:
+    command = ("evaluate", "faithfulness", "--data", corpus, "--model", classifiers(), "--sample", "1")
+    status, out, _ = graphdoc(*command, "--resamples", "5")
+    assert status == 0
+    assert "random: mean of 5 orders; no intervals, which need two documents" in out
+    assert "bootstrap" not in out
+
+
 def test_what_is_left_out_is_told(graphdoc: Command, corpus: Path, pairs: Path, model: str) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"id": "short", "text": "Tides."}) + "\n")
