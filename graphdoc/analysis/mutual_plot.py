@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # Beyond it the names of sections would run into each other; the documents stay named.
 MOST_NAMED_SECTIONS = 44
 MOST_WRITTEN_SECTIONS = 14
+MOST_LETTERS_OF_A_TITLE = 130
 PAIRS_OF_PASSAGES = 3
 WIDTH = 15.0
 _LETTERS_IN_A_LINE, _LINES = 98, 3
@@ -46,7 +47,11 @@ def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None
     """
     pairs = list(combinations(range(len(comparison.documents)), 2))
     heights = [5.6, 7.4, *[2.05] * len(pairs)]
-    figure = new_figure(WIDTH, sum(heights) + 0.3)
+    named = [
+        f"D{number} = {shorten(_name(encoded), MOST_LETTERS_OF_A_TITLE)}"
+        for number, encoded in enumerate(comparison.documents, start=1)
+    ]
+    figure = new_figure(WIDTH, sum(heights) + 0.2 * (1 + len(named)))
     levels, passages, *texts = figure.subfigures(2 + len(pairs), 1, height_ratios=heights, squeeze=False)[:, 0]
     _draw_levels(levels, comparison)
     _draw_passages(passages, comparison)
@@ -55,11 +60,9 @@ def plot_mutual_comparison(comparison: MutualComparison, path: str | Path | None
     norm = Normalize(min(scores) - 0.3 * (max(scores) - min(scores) or 1.0), max(scores))
     for place, ((i, j), found) in zip(texts, strongest.items(), strict=True):
         _draw_texts(place.subplots(), comparison, i, j, found, norm)
-    names = "    ".join(
-        f"D{number} = {shorten(_name(encoded), 38)}" for number, encoded in enumerate(comparison.documents, start=1)
-    )
     model = shorten(str(comparison.model.get("name")), 40)
-    figure.suptitle(f"{names}\nmodel {model}, {comparison.similarity}", x=0.01, ha="left", fontsize=11)
+    named.append(f"model {model}, {comparison.similarity}")
+    figure.suptitle("\n".join(named), x=0.01, ha="left", fontsize=11)
     return finish(figure, path)
 
 
@@ -99,7 +102,12 @@ def _draw_passages(place: SubFigure, comparison: MutualComparison) -> None:
             name = shorten(encoded.segmented.document.section_name(section), 26)
             parts.append((first + int(members[0]), len(members), number, f"{name}  D{number + 1}"))
     image = panels[0].imshow(
-        comparison.passages, cmap=MAP, norm=_of_others(comparison.passages), interpolation="nearest"
+        comparison.passages,
+        cmap=MAP,
+        norm=_of_others(comparison.passages),
+        # Alone it takes the width of both, as the sections do above.
+        aspect="auto" if attention is None else "equal",
+        interpolation="nearest",
     )
     place.colorbar(image, ax=panels[0], label=comparison.similarity, extend="max", fraction=0.04, pad=0.02)
     panels[0].set_title("(c) passages: similarity", loc="left", fontsize=11)

@@ -43,6 +43,10 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
         key, separator, text = override.partition("=")
         if not separator or not key:
             raise SettingsError(f"{override!r} is no setting; write key=value, such as training.epochs=3")
+        if not text.strip():
+            raise SettingsError(
+                f"the command line: {key} has no value; write one behind the equals sign, or null for none"
+            )
         try:
             # A lone hyphen is standard input elsewhere, and a list of nothing in YAML.
             value = text if text == "-" else _parsed(text)

@@ -15,6 +15,8 @@ LabelFrom = Literal["column", "folder"]
 
 CACHE_VARIABLE = "GRAPHDOC_CACHE"
 MOST_BUFFERED = sys.maxsize
+# Every one takes memory for itself; no machine has so many cores that more would help.
+MOST_PREPARING_PROCESSES = 512
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class CorpusSettings:
         deduplicate: leave out documents whose text is exactly that of an earlier one.
         streaming: read the documents anew in every epoch instead of storing their tokens.
         shuffle_buffer: documents among which the next one is drawn when streaming; 1 keeps the order.
-        preparing_processes: processes that cut and tokenise; None takes one for every core.
+        preparing_processes: processes that cut and tokenise, at most 512; None takes one for every core.
         cache: folder for prepared corpora; None takes ``$GRAPHDOC_CACHE``, or else ``~/.cache/graphdoc``.
 
     Raises:
@@ -105,6 +107,11 @@ class CorpusSettings:
         if self.preparing_processes is not None and self.preparing_processes < 1:
             raise ValueError(
                 f"preparing_processes is {self.preparing_processes}; set it to 1 or more, or leave it out"
+            )
+        if self.preparing_processes is not None and self.preparing_processes > MOST_PREPARING_PROCESSES:
+            raise ValueError(
+                f"preparing_processes is {self.preparing_processes}; set it to {MOST_PREPARING_PROCESSES} or less, or "
+                "leave it out for one on every core"
             )
 
     @property

@@ -74,6 +74,16 @@ def test_all_levels_of_three_documents_with_attention(tiny_encoder: EncoderFacto
 def test_models_without_attention_have_no_panel_of_it(tiny_encoder: EncoderFactory) -> None:
     figure = make(tiny_encoder("bert"), 2, 2).plot()
     assert [title[:3] for title in titles(figure)] == ["(a)", "(b)", "(c)", "D1 "]
+    passages = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith("(c)"))
+    assert passages.get_window_extent().width > 0.6 * figure.bbox.width, "it takes the room of the other panel"
+
+
+def test_titles_are_whole(tiny_encoder: EncoderFactory) -> None:
+    title = "How distributed systems agreed on the order of what had happened in them, told by those who were there"
+    document = Document("a", (Section("Some words."), Section("Other words.")), title)
+    encoder = tiny_encoder("bert")
+    comparison = MutualComparison([encoder.encode_document(document)] * 2, encoder.describe())
+    assert f"D1 = {title}\nD2 = {title}\nmodel " in "\n".join(texts_of(comparison.plot()))
 
 
 def test_the_closest_passages_are_linked_and_darker_is_closer(tiny_encoder: EncoderFactory) -> None:

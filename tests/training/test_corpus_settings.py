@@ -20,6 +20,7 @@ from graphdoc.training.corpus_settings import CorpusSettings
         ({"source": "a", "max_passages": 1}, ["max_passages is 1", "least_passages (2)"]),
         ({"source": "a", "shuffle_buffer": 0}, ["shuffle_buffer is 0"]),
         ({"source": "a", "preparing_processes": 0}, ["preparing_processes is 0"]),
+        ({"source": "a", "preparing_processes": 513}, ["preparing_processes is 513", "512 or less"]),
     ],
 )
 def test_wrong_values_are_named_with_the_fix(values: dict[str, Any], words: list[str]) -> None:
