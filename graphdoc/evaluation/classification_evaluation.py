@@ -214,6 +214,8 @@ class ClassificationEvaluation(MadeReady):
                     list(dict.fromkeys([mistake.label, *(name for name in labels[mistake.row] if name in known)])),
                     threshold=self.threshold,
                     dtype=self.dtype,
+                    # What they leave out was told when they were predicted.
+                    totals=CoverageTotals(),
                 ),
             )
             for mistake in found[:most]

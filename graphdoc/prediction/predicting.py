@@ -132,6 +132,7 @@ def explain(
     *,
     threshold: float | None = None,
     dtype: Precision | None = None,
+    totals: CoverageTotals | None = None,
 ) -> Prediction:
     """Tell what every passage of a document adds to the logits of some classes, whether it gets them or not.
 
@@ -141,6 +142,7 @@ def explain(
         labels: the classes; the decisions are in their order.
         threshold: see :func:`predict`.
         dtype: compute the transformer in this precision.
+        totals: where coverage is added up; None warns of what is not encoded.
 
     Raises:
         ModelError: the model has no head.
@@ -151,7 +153,9 @@ def explain(
     for label in labels:
         place_of(label, classes_of(encoder))
     precision = partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name)
-    windows = stream_windows(encoder.model, encoder.segmenter, [document], precision, show_progress=False)
+    windows = stream_windows(
+        encoder.model, encoder.segmenter, [document], precision, totals=totals, show_progress=False
+    )
     (prediction,) = (
         prediction
         for window, vectors, output in windows

@@ -150,6 +150,16 @@ class TestMistakes:
             assert one.prediction.decisions[0].label == one.mistake.label
             assert one.mistake.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
 
+    def test_what_they_leave_out_is_not_told_once_more(
+        self, classifier: EncoderFactory, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        encoder = classifier(passage_words=3, max_passages=1)
+        evaluation = ClassificationEvaluation(documents(["b"] * 5 + ["c"] * 5))
+        caplog.clear()
+        found = evaluation.mistakes(encoder, evaluation.predict(encoder))
+        assert found and all(one.prediction.segmented.coverage.share < 1 for one in found)
+        assert not caplog.messages
+
 
 def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:
     with pytest.raises(EvaluationError, match=r"has one label \(9 have none, 1 several\); name the column"):
