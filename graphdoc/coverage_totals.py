@@ -66,7 +66,7 @@ class CoverageTotals:
         if self.documents_not_whole:
             left_out = sorted(self.left_out.items())
             logger.warning(
-                "%d of %s %s not encoded whole (%s); max_passages=None encodes all passages",
+                "%d of %s %s not encoded whole (%s); max_passages=None (--max-passages all) encodes all passages",
                 self.documents_not_whole,
                 counted(self.documents, "document"),
                 "was" if self.documents_not_whole == 1 else "were",

@@ -210,7 +210,7 @@ class TestOutput:
         # Said once, not once for every shard.
         assert [record.getMessage() for record in caplog.records if "not encoded whole" in record.getMessage()] == [
             f"{totals['documents_not_whole']} of 12 documents were not encoded whole ({lost:,} characters: passage "
-            "limit); max_passages=None encodes all passages"
+            "limit); max_passages=None (--max-passages all) encodes all passages"
         ]
         console = Console(record=True, width=200)
         manifest.summarise(console)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from ..documents import Document
 from ..encoder import DocumentEncoder
@@ -43,7 +44,13 @@ class PairValidation:
 
     def _read(self) -> None:
         validation, training = self._settings.validation, self._settings.training
-        pairs = read_pair_file(validation.pairs or "")
+        path = Path(validation.pairs or "")
+        if not path.exists():
+            raise DocumentError(
+                f"{path}: there is no such file; give pairs to measure the model on as validation.pairs, or null to "
+                "measure nothing"
+            )
+        pairs = read_pair_file(path)
         wanted = {id for pair in pairs for id in (pair.a, pair.b)}
         named = documents_of_pairs(documents_named(self._corpus(), wanted), pairs)
         found = self._encoder.segmenter.segment_many(named.values())

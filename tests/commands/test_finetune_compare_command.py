@@ -257,6 +257,8 @@ class TestBadInput:
             assert "itself.tsv: 1 of 2 pairs cannot be used" in line
             assert "the rest do not have both labels, 0 and 1" in line
         assert "nowhere.tsv" in refused("groups.by=pairs", "groups.file=nowhere.tsv")
+        line = refused("validation.pairs=nowhere.tsv")
+        assert "nowhere.tsv: there is no such file; give pairs to measure the model on as validation.pairs" in line
         twice = write("twice.jsonl", [*rows(8), *rows(8)])
         path = write("pairs.tsv", pairs(8))
         line = refused(f"corpus.source={twice}", "groups.by=pairs", f"groups.file={path}")
