@@ -44,9 +44,7 @@ def load_settings(kind: type[Settings], path: str | Path | None = None, override
         if not separator or not key:
             raise SettingsError(f"{override!r} is no setting; write key=value, such as training.epochs=3")
         if not text.strip():
-            raise SettingsError(
-                f"the command line: {key} has no value; write one behind the equals sign, or null for none"
-            )
+            raise SettingsError(f"the command line: {key} has no value; give one, or leave the key out (null is none)")
         try:
             # A lone hyphen is standard input elsewhere, and a list of nothing in YAML.
             value = text if text == "-" else _parsed(text)

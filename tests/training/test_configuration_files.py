@@ -240,7 +240,7 @@ def test_numbers_may_be_written_as_they_are_in_papers(load: Load) -> None:
         ("loss.epochs=3", "the command line: loss.epochs is unknown; did you mean training.epochs?"),
         ("model.lora={rnk: 4}", "the command line: model.lora.rnk is unknown; did you mean model.lora.rank?"),
         ("model=roberta-base", "the command line: model is 'roberta-base'; it should hold keys and values (start"),
-        ("output=", "the command line: output has no value; write one behind the equals sign, or null for none"),
+        ("output=", "the command line: output has no value; give one, or leave the key out (null is none)"),
         ("corpus.cache= ", "the command line: corpus.cache has no value"),
         ("output=[a", "'output=[a': the value is no YAML; put it in quotes"),
         ("output=2024-13-45", "'output=2024-13-45': the value is no YAML; put it in quotes"),
