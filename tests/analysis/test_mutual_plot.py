@@ -75,6 +75,7 @@ def test_models_without_attention_have_no_panel_of_it(tiny_encoder: EncoderFacto
     figure = make(tiny_encoder("bert"), 2, 2).plot()
     assert [title[:3] for title in titles(figure)] == ["(a)", "(b)", "(c)", "D1 "]
     passages = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith("(c)"))
+    figure.canvas.draw()
     assert passages.get_window_extent().width > 0.6 * figure.bbox.width, "it takes the room of the other panel"
 
 
