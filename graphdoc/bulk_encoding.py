@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass
@@ -28,6 +29,8 @@ from .vector_manifest import Manifest, read_vectors
 from .vector_shards import InputHash, Shard, ShardWriter, account_of
 
 __all__ = ["Manifest", "encode_to_disk", "read_vectors"]
+
+logger = logging.getLogger(__name__)
 
 OnError = Literal["stop", "skip"]
 
@@ -93,7 +96,9 @@ def encode_to_disk(
             processes.gather(None)
             source = _Input(documents, report, on_error)
             with _progress_bar(show_progress, documents, processes) as bar:
-                own = _Job(encoder, target, settings, processes, bar, on_error).run(source)
+                job = _Job(encoder, target, settings, processes, bar, on_error)
+                own = job.run(source)
+            is_new = any(processes.gather(job.has_encoded))
             shards = dict(chain.from_iterable(shares.items() for shares in processes.gather(own)))
             manifest = Manifest.of(
                 target.folder,
@@ -111,6 +116,8 @@ def encode_to_disk(
             raise
     if processes.is_first:
         manifest.coverage.warn()
+        if not is_new:
+            logger.warning("%s held these vectors already: nothing was left to encode", target.folder)
     return manifest
 
 
@@ -169,7 +176,11 @@ class _Input:
 
 
 class _Job:
-    """One process's share of a run."""
+    """One process's share of a run.
+
+    Attributes:
+        has_encoded: whether any of its shards had to be made.
+    """
 
     def __init__(
         self,
@@ -186,6 +197,7 @@ class _Job:
         self._processes = processes
         self._bar = bar
         self._on_error = on_error
+        self.has_encoded = False
 
     def run(self, source: _Input) -> dict[int, Shard]:
         """Go through the input, and encode the shards of this process that do not exist."""
@@ -249,6 +261,7 @@ class _Job:
                 account.update(account_of(self._target.made_with, watched, writer.rows, coverage, skipped))
                 writer.finish(account)
 
+        self.has_encoded = True
         self._target.reopen()
         write_atomically(self._target.path(number), write)
         return self._target.read_shard(number, account)

@@ -61,16 +61,21 @@ class CoverageTotals:
         """Everything as plain values, reasons in alphabetical order."""
         return {**asdict(self), "left_out": dict(sorted(self.left_out.items()))}
 
-    def warn(self) -> None:
-        """Log one warning if anything was left out."""
+    def warn(self, name: str | None = None) -> None:
+        """Log one warning if anything was left out.
+
+        Args:
+            name: id of the document, where it is one.
+        """
         if self.documents_not_whole:
-            left_out = sorted(self.left_out.items())
+            which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
             logger.warning(
-                "%d of %s %s not encoded whole (%s); max_passages=None (--max-passages all) encodes all passages",
-                self.documents_not_whole,
-                counted(self.documents, "document"),
+                "%s %s not encoded whole (%s); max_passages=None (--max-passages all) encodes all passages",
+                which if name is None else f"document {name!r}",
                 "was" if self.documents_not_whole == 1 else "were",
-                ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in left_out),
+                ", ".join(
+                    f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())
+                ),
             )
 
 

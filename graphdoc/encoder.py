@@ -374,7 +374,7 @@ class DocumentEncoder:
             encoded = replace(encoded, sentences=spans, sentence_vectors=vectors)
         totals = CoverageTotals()
         totals.add(segmented.coverage)
-        totals.warn()
+        totals.warn(segmented.document.id)
         return encoded
 
     def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:

@@ -277,8 +277,8 @@ class TestPassageLimit:
         assert record.getMessage().startswith(expected)
         assert "max_passages=None" in record.getMessage()
         caplog.clear()
-        encoder.compare(self.text)
-        assert "1 of 1 document was not encoded whole" in caplog.text
+        encoder.compare({"id": "long", "text": self.text})
+        assert "document 'long' was not encoded whole" in caplog.text
 
     def test_all_passages(self, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture) -> None:
         encoder = tiny_encoder(max_passages=None, graph_kind="window")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..documents import Columns, Document
 from ..errors import DocumentError, OutputError
-from ..parsing.formats import split_suffix
+from ..parsing.formats import is_corpus, split_suffix
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -131,13 +131,28 @@ def read_many(
         raise DocumentError("the name of a document is empty; name a file, a folder or a corpus")
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
-    return read_documents(
+    documents = read_documents(
         sources,
         columns=columns_of(options),
         on_error=getattr(options, "on_error", "stop"),
         report=report,
         encoding=options.encoding,
     )
+    return _telling_to_skip(documents) if _could_skip(sources, options) else documents
+
+
+def _could_skip(sources: list[str], options: argparse.Namespace) -> bool:
+    """Whether there may be more documents than one that cannot be read, and the command could go on without it."""
+    return getattr(options, "on_error", None) == "stop" and (
+        len(sources) > 1 or not Path(sources[0]).is_file() or is_corpus(split_suffix(Path(sources[0]))[1])
+    )
+
+
+def _telling_to_skip(documents: Iterator[Document]) -> Iterator[Document]:
+    try:
+        yield from documents
+    except DocumentError as error:
+        raise DocumentError(f"{error} (--on-error skip goes on without it)") from error.__cause__
 
 
 def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: ReadingReport) -> Iterator[Document]:

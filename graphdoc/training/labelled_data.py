@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 Rows = npt.NDArray[np.int64]
 # Documents that are measured at once.
 MEASURED_AT_ONCE = 64
+# The paper reads twice as many passages at inference as in training; beyond, it is worth telling.
+USUAL_RATIO = 2
 
 
 class LabelledData(CorpusData):
@@ -157,6 +159,7 @@ class LabelledData(CorpusData):
         if not self.has_validation:
             share = f"validation.share={self._settings.validation.share:g} of every class, rounded down, or split dev"
             lines.append(f"no documents to measure ({share}): the last model is the result")
+        lines += [*self._reads_more()]
         lines += [f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()]
         if self._other_splits:
             lines.append(
@@ -176,6 +179,16 @@ class LabelledData(CorpusData):
                 f"({named(self._unseen)}); they count as missed"
             )
         return lines
+
+    def _reads_more(self) -> Iterator[str]:
+        """A line where the model will read far more of a document than it is trained and measured on."""
+        trained, read = self._settings.corpus.max_passages, self._config.max_passages
+        if self.report.documents_cut and (read is None or read > USUAL_RATIO * trained):
+            yield (
+                f"training and validation read the first {counted(trained, 'passage')} of a document, the trained "
+                f"model {'all' if read is None else f'up to {read:,}'}, which can be better or worse: measure both "
+                f"(graphdoc evaluate classify --max-passages {trained}), or set model.settings.max_passages"
+            )
 
     def _sizes(self) -> str:
         return f"{min(self.counts):,} to {max(self.counts):,} each"

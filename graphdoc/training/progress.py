@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -94,7 +95,12 @@ class RunLog(TrainerCallback):
         """Add an entry."""
         if state.is_world_process_zero:
             with self._writing(), self.path.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps({"step": state.global_step, **logs}) + "\n")
+                # JSON has no word for what is not finite, such as gradients that fp16 overflows in.
+                entry = {
+                    name: value if not isinstance(value, float) or math.isfinite(value) else None
+                    for name, value in logs.items()
+                }
+                stream.write(json.dumps({"step": state.global_step, **entry}, allow_nan=False) + "\n")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

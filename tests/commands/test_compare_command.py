@@ -188,7 +188,7 @@ def test_what_is_left_out_is_told(graphdoc: Command, tmp_path: Path, model: str)
     )
     status, out, err = graphdoc("compare", "long.txt", "--model", model)
     assert status == 0
-    assert "1 of 1 document was not encoded whole" in err
+    assert "document 'long' was not encoded whole" in err
     assert len(err.splitlines()) == 1
     assert "of the text was encoded (" in " ".join(out.split())
     assert "--max-passages all" in " ".join(out.split())

@@ -76,8 +76,8 @@ def test_json_and_csv(graphdoc: Command, corpus: Path, vectors: np.ndarray, mode
 
 def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray, model: str, tmp_path: Path) -> None:
     command = ("encode", corpus, "--model", model, "--output", "vectors", "--shard-size", "3")
-    status, out, _ = graphdoc(*command)
-    assert status == 0
+    status, out, err = graphdoc(*command)
+    assert (status, err) == (0, "")
     assert "7 documents" in out
     folder = tmp_path / "vectors"
     names = sorted(path.name for path in folder.iterdir())
@@ -88,7 +88,12 @@ def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray
     np.testing.assert_allclose(np.stack(table["vector"].to_numpy()), vectors, atol=1e-5)
     json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    assert graphdoc(*command)[0] == 0
+    status, _, err = graphdoc(*command)
+    assert (status, err) == (0, "graphdoc: vectors held these vectors already: nothing was left to encode\n")
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    (folder / "shard-00001.parquet").unlink()
+    status, _, err = graphdoc(*command)
+    assert (status, err) == (0, "")
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
@@ -117,6 +122,27 @@ def test_what_is_skipped_is_listed(graphdoc: Command, corpus: Path, model: str, 
         assert f"skipped {corpus}:{line}: {reason}" in out
     assert "skipped zero: it has no text to encode" in out
     assert f"ignored {tmp_path / 'note.xyz'}: unknown type .xyz" in out
+
+
+@pytest.mark.parametrize(
+    ("sources", "is_told"),
+    [(["texts"], True), (["texts/*.txt"], True), (["rows.jsonl"], True), (["texts/b.txt", "texts/a.txt"], True),
+     (["texts/a.txt"], False)],
+)  # fmt: skip
+def test_how_to_go_on_without_a_document_is_told(
+    refused: Command, graphdoc: Command, tmp_path: Path, model: str, sources: list[str], is_told: bool
+) -> None:
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("")
+    (tmp_path / "texts" / "b.txt").write_text("Two clocks never agree.")
+    (tmp_path / "rows.jsonl").write_text('{"text": ""}\n{"text": "Two clocks."}\n')
+    line = refused("encode", *sources, "--model", model)
+    assert "no text" in line
+    assert line.endswith("leave it out (--on-error skip goes on without it)" if is_told else "leave it out")
+    # Commands for one document have nothing to go on with.
+    assert "--on-error" not in refused("compare", "texts/b.txt", "rows.jsonl", "--model", model)
+    if is_told:
+        assert graphdoc("encode", *sources, "--model", model, "--on-error", "skip")[0] == 0
 
 
 def test_a_folder_tells_what_it_passed_over(graphdoc: Command, tmp_path: Path, model: str) -> None:

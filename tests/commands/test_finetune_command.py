@@ -215,6 +215,23 @@ class TestBadInput:
         told = " ".join(classify(corpus(made), "training.max_steps=1").out.split())
         assert "3 documents to measure with the id of one to train on" in told
 
+    @pytest.mark.parametrize(
+        ("trained", "read", "told"),
+        [(1, 3, "up to 3"), (1, "null", "all"), (1, 2, None), (100, "null", None)],
+    )
+    def test_a_model_that_reads_more_than_it_is_trained_on(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path], trained: int, read: Any, told: str | None
+    ) -> None:
+        options = (f"corpus.max_passages={trained}", f"model.settings.max_passages={read}", "training.max_steps=1")
+        result = classify(corpus(rows(12)), *options)
+        assert result.status == 0, result.err
+        line = " ".join(result.out.split())
+        if told is None:
+            assert "training and validation read" not in line
+        else:
+            assert f"the first 1 passage of a document, the trained model {told}, which can be" in line
+            assert "graphdoc evaluate classify --max-passages 1)" in line
+
     def test_a_class_with_one_document(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         made = rows(21)
         made[20]["label"] = 'a <b>"class"</b>\nof its own'

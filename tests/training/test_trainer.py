@@ -8,6 +8,7 @@ from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 from shutil import rmtree
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from graphdoc.training.cached_step import CachedStep
 from graphdoc.training.checkpointing import RunCheckpoints
 from graphdoc.training.moving_average import MovingAverage
 from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.progress import RunLog
 from graphdoc.training.settings import TrainingSettings
 from graphdoc.training.sub_document_batch import sub_document_batch
 from graphdoc.training.trainer import DocumentTrainer, layers_below
@@ -470,6 +472,14 @@ def test_weights_that_are_no_numbers_are_not_written(make_trainer: Any, tmp_path
         trainer.document_model.projection.weight.register_hook(lambda gradient: gradient * float("inf"))
         trainer.train()
     assert not list(tmp_path.glob("checkpoint-*"))
+
+
+def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
+    logs = {"loss": 0.5, "grad_norm": float("inf"), "accuracy": float("nan"), "epoch": 1, "note": "text"}
+    RunLog(tmp_path).on_log(None, SimpleNamespace(is_world_process_zero=True, global_step=3), None, logs)
+    line = (tmp_path / "log.jsonl").read_text()
+    entry = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert entry == {"step": 3, "loss": 0.5, "grad_norm": None, "accuracy": None, "epoch": 1, "note": "text"}
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xfe", b'{"step": 1', b"5\n", b'{"loss": 1}\n', b"\0\0"])
