@@ -220,7 +220,7 @@ class Manifest:
             lines += ["  " + one_line(f"{entry.source}: {entry.reason}") for entry in self.ignored[:_MOST_PASSED_OVER]]
             if len(self.ignored) > _MOST_PASSED_OVER:
                 lines.append(f"  ... all are listed in {self.folder / MANIFEST_FILE}")
-        lines.append(f"wrote {counted(len(self.shards), 'shard')} and {MANIFEST_FILE} to {self.folder}")
+        lines.append(f"{counted(len(self.shards), 'shard')} and {MANIFEST_FILE} in {self.folder}")
         for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 

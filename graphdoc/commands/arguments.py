@@ -77,15 +77,19 @@ def passage_limit(value: str) -> int | None:
 
 def positive(value: str) -> int:
     """A whole number of at least 1, within what a computer counts to."""
-    if len(value) > _MOST_DIGITS or not value.isdecimal() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 1")
-    return int(value)
+    return _whole(value, 1)
 
 
 def whole(value: str) -> int:
-    """A whole number of at least 0."""
-    if len(value) > _MOST_DIGITS or not value.isdecimal():
-        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least 0")
+    """A whole number of at least 0, within what a computer counts to."""
+    return _whole(value, 0)
+
+
+def _whole(value: str, least: int) -> int:
+    if value.isdecimal() and len(value) > _MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"{value!r} is too large; give a number of up to {_MOST_DIGITS} digits")
+    if not value.isdecimal() or int(value) < least:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number of at least {least}")
     return int(value)
 
 
@@ -138,7 +142,7 @@ def read_many(
         report=report,
         encoding=options.encoding,
     )
-    return _telling_to_skip(documents) if _could_skip(sources, options) else documents
+    return _telling_to_skip(documents, sources) if _could_skip(sources, options) else documents
 
 
 def _could_skip(sources: list[str], options: argparse.Namespace) -> bool:
@@ -148,10 +152,13 @@ def _could_skip(sources: list[str], options: argparse.Namespace) -> bool:
     )
 
 
-def _telling_to_skip(documents: Iterator[Document]) -> Iterator[Document]:
+def _telling_to_skip(documents: Iterator[Document], sources: list[str]) -> Iterator[Document]:
     try:
         yield from documents
     except DocumentError as error:
+        if len(sources) == 1 and str(error).startswith(f"{sources[0]}: "):
+            # It is the source itself that cannot be read, and there is nothing else.
+            raise
         raise DocumentError(f"{error} (--on-error skip goes on without it)") from error.__cause__
 
 

@@ -86,7 +86,7 @@ def reading_error(error: BaseException) -> DocumentError:
         case PermissionError():
             return DocumentError("permission to read it is denied; change its permissions")
         case IsADirectoryError():
-            return DocumentError("it is a folder, not a file")
+            return DocumentError("it is a folder; name a file")
         case gzip.BadGzipFile():
             return DocumentError("it is not a gzip file although its name ends in .gz; rename or compress it")
         case EOFError() | zlib.error():

@@ -172,7 +172,7 @@ def groups_of_pairs(
             by_label[pair.label][pair.documents] = (row_of[pair.a], row_of[pair.b])
     similar, dissimilar = (np.array([*by_label[label].values()], np.int64).reshape(-1, 2) for label in (1, 0))
     if not len(similar):
-        raise DocumentError(f"no pair of {given.name} joins two different documents; give pairs with label 1")
+        raise DocumentError(f"no pair of {given.name} {_why_none_joins(known)}")
     found = _stars(similar, len(ids), most) if joining == "stars" else _components(similar, len(ids))
     # Numbered in the order of the documents, however they were found.
     _, first, inverse = np.unique(found, return_index=True, return_inverse=True)
@@ -196,6 +196,15 @@ def groups_of_pairs(
         for line in made.report.warnings():
             logger.warning(line)
     return made
+
+
+def _why_none_joins(known: Pairs) -> str:
+    """What is wrong with pairs of which none is of two similar documents, and what to do."""
+    if not len(known):
+        return "is of documents that are there; read the collection that they are from"
+    if not any(pair.label for pair in known):
+        return "has label 1; give pairs of similar documents too"
+    return "that counts as similar joins two different documents; give some that do"
 
 
 def groups_of_links(

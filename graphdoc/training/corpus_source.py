@@ -106,9 +106,11 @@ def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> Docum
             f"{first.reason} ({first.source})"
         )
     unread = f" ({report.errors:,} more could not be read: {report.first_errors[0].reason})" if report.errors else ""
+    fewer = ", or leave fewer sections out (leave_out_sections)" if any(report.sections_left_out.values()) else ""
     return DocumentError(
-        f"{settings.name}: none of the {counted(report.documents, 'document')} has {settings.least_passages} passages "
-        f"or more{unread}; give longer documents, or make passages shorter (passage_words)"
+        f"{settings.name}: none of the {counted(report.documents, 'document')} has "
+        f"{counted(settings.least_passages, 'passage')} or more{unread}; give longer documents, or make passages "
+        f"shorter (passage_words){fewer}"
     )
 
 

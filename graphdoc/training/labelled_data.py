@@ -172,7 +172,8 @@ class LabelledData(CorpusData):
             lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
         single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
         if single:
-            lines.append(f"{len(single):,} of the classes have one document to train on: {named(single)}")
+            have = "has" if len(single) == 1 else "have"
+            lines.append(f"{len(single):,} of the classes {have} one document to train on: {named(single)}")
         if self._unseen:
             lines.append(
                 f"{counted(self._unseen.total(), 'document')} to measure with labels that none to train on has "
@@ -222,7 +223,7 @@ class LabelledData(CorpusData):
         if not usable:
             raise DocumentError(
                 f"{settings.corpus.name}: none of the {len(self._names):,} documents has "
-                f"{'labels' if settings.labels.multi_label else 'one label'}; {self._where_labels_are()}"
+                f"{'labels' if settings.labels.multi_label else 'one label'}{self._why_none_is_usable()}"
             )
         test = [row for row in usable if splits[row] in TEST_SPLITS]
         validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
@@ -241,6 +242,12 @@ class LabelledData(CorpusData):
             held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
             train, validation = train[~held_out], train[held_out].tolist()
         return train.astype(np.int64), np.array(validation, np.int64)
+
+    def _why_none_is_usable(self) -> str:
+        without = self._left_out.get("without a label", 0)
+        if without == len(self._names):
+            return f"; {self._where_labels_are()}"
+        return f": {', '.join(f'{count:,} are {reason}' for reason, count in self._left_out.items())}"
 
     def _where_labels_are(self) -> str:
         corpus = self._settings.corpus

@@ -91,6 +91,11 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
     path = folder / CONFIG_FILE
     require_own_folder(folder)
     if path.exists():
+        if others := sorted(_settings_in(path).keys() - as_values(settings).keys()):
+            raise OutputError(
+                f"{folder} holds a run of another kind, which has settings for {', '.join(map(str, others))}; remove "
+                "it, or choose another with output=FOLDER"
+            )
         if not resume:
             raise OutputError(
                 f"{folder} holds a run already; go on with it by --resume, remove it, or choose another with "
@@ -111,9 +116,11 @@ def require_own_folder(folder: Path) -> None:
     try:
         if (folder / CONFIG_FILE).exists() or not folder.exists():
             return
-        is_foreign = not folder.is_dir() or any(_is_foreign(entry) for entry in folder.iterdir())
+        is_foreign = folder.is_dir() and any(_is_foreign(entry) for entry in folder.iterdir())
     except OSError as error:
         raise OutputError(f"{folder} cannot be used: {error.strerror or error}; choose another output") from error
+    if not folder.is_dir():
+        raise OutputError(f"{folder} is a file; choose another output")
     if is_foreign:
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
 
@@ -145,12 +152,7 @@ def check_same_settings(path: Path, settings: Any) -> None:
     Raises:
         OutputError: they differ in what decides about the model, or cannot be read.
     """
-    try:
-        before = yaml.safe_load(path.read_text(encoding="utf-8"))
-        assert isinstance(before, dict)
-    except (OSError, ValueError, yaml.YAMLError, AssertionError) as error:
-        raise OutputError(f"{path} cannot be read, so the run cannot go on; choose another output") from error
-    old, new = dict(_leaves(before)), dict(_leaves(as_values(settings)))
+    old, new = dict(_leaves(_settings_in(path))), dict(_leaves(as_values(settings)))
     old = {key: value for key, value in _leaves(default_values(settings)) if key in new} | old
     for key in sorted({*old, *new}):
         if key not in _FREE and old.get(key) != new.get(key):
@@ -159,6 +161,15 @@ def check_same_settings(path: Path, settings: Any) -> None:
                 f"{path.parent} holds a run with {name}={old.get(key)!r}, not {new.get(key)!r}; resume it with the "
                 "settings it has, or choose another output"
             )
+
+
+def _settings_in(path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert isinstance(found, dict)
+    except (OSError, ValueError, yaml.YAMLError, AssertionError) as error:
+        raise OutputError(f"{path} cannot be read, so the run cannot go on; choose another output") from error
+    return found
 
 
 def _is_foreign(entry: Path) -> bool:

@@ -141,6 +141,8 @@ def test_how_to_go_on_without_a_document_is_told(
     assert line.endswith("leave it out (--on-error skip goes on without it)" if is_told else "leave it out")
     # Commands for one document have nothing to go on with.
     assert "--on-error" not in refused("compare", "texts/b.txt", "rows.jsonl", "--model", model)
+    (tmp_path / "nothing").mkdir()
+    assert "--on-error" not in refused("encode", "nothing", "--model", model)
     if is_told:
         assert graphdoc("encode", *sources, "--model", model, "--on-error", "skip")[0] == 0
 
@@ -156,7 +158,7 @@ def test_a_folder_tells_what_it_passed_over(graphdoc: Command, tmp_path: Path, m
         "1 document, 1 vector of 16 numbers (document level), model tiny",
         "passed over: 1 file",
         f"  {source / 'b.xyz'}: unknown type .xyz",
-        "wrote 1 shard and manifest.json to v1",
+        "1 shard and manifest.json in v1",
         "1 document had no id and got a hash of the content; name a column with --id-column",
     ]
     for name in "cdefg":
@@ -185,6 +187,8 @@ def test_nothing_left(refused: Command, tmp_path: Path, model: str) -> None:
         (("--level", "passage"), "--level passage needs --output FOLDER"),
         (("--output", ""), "the name of the output folder is empty"),
         (("--output", "corpus.jsonl"), "corpus.jsonl is a file; give a folder"),
+        (("--shard-size", "9" * 19), f"argument --shard-size: '{'9' * 19}' is too large; give a number of up to 18"),
+        (("--shard-size", "-1"), "argument --shard-size: '-1' is not a whole number of at least 1"),
         (("--shard-size", "0"), "argument --shard-size: '0' is not a whole number of at least 1"),
         (("--on-error", "cry"), "argument --on-error: invalid choice: 'cry'"),
         (("-", "-"), "standard input can be read only once"),

@@ -167,6 +167,15 @@ class TestBadInput:
         assert "none of the 6 documents has one label; name the column" in told
         assert "where every class has a folder of its own, set corpus.label_from=folder" in told
 
+    def test_labels_of_which_none_is_one(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
+        made = [
+            {**row, "label": label} for row, label in zip(rows(6), [["a", "b"]] * 3 + [[]] * 2 + [None], strict=True)
+        ]
+        told = self.refused(classify(corpus(made)))
+        assert "none of the 6 documents has one label: 3 are with several labels (labels.multi_label=true" in told
+        assert "2 are with an empty list of labels (labels.multi_label=true" in told
+        assert told.endswith("1 are without a label")
+
     def test_one_class(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         made = [{**row, "label": "rice"} for row in rows(12)]
         assert "have one label (rice), and there is nothing to tell apart" in self.refused(classify(corpus(made)))
@@ -232,12 +241,23 @@ class TestBadInput:
             assert f"the first 1 passage of a document, the trained model {told}, which can be" in line
             assert "graphdoc evaluate classify --max-passages 1)" in line
 
+    def test_a_folder_with_a_run_of_another_kind(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        (tmp_path / "run").mkdir()
+        settings = {"output": "run", "groups": {"by": "pairs"}, "sections": {"number": 2}}
+        (tmp_path / "run" / "config.yaml").write_text(yaml.safe_dump(settings))
+        for options in ((), ("--resume",)):
+            line = self.refused(classify(corpus(rows(12)), *options))
+            assert "holds a run of another kind, which has settings for groups, sections; remove it, or" in line
+        assert [path.name for path in (tmp_path / "run").glob("*.yaml")] == ["config.yaml"]
+
     def test_a_class_with_one_document(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         made = rows(21)
         made[20]["label"] = 'a <b>"class"</b>\nof its own'
         result = classify(corpus(made), "training.epochs=1")
         assert result.status == 0, result.err
-        assert "1 of the classes have one document to train on" in result.out + result.err
+        assert "1 of the classes has one document to train on" in result.out + result.err
 
     def test_labels_to_measure_that_training_does_not_have(
         self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path

@@ -577,7 +577,7 @@ class TestBadInput:
             (("model.settings.graph_kind=ful",), "graph_kind='ful' is unknown; use one of full, section"),
             (("model.start=nowhere",), "model 'nowhere' is neither a folder nor shipped"),
             (("output=config.yaml/run",), "config.yaml/run cannot be written: Not a directory; choose another output"),
-            (("output=config.yaml",), "config.yaml is not empty and holds no run; choose another output"),
+            (("output=config.yaml",), "config.yaml is a file; choose another output"),
             (("output=occupied",), "occupied is not empty and holds no run; choose another output"),
             (("evaluation.data=nowhere.jsonl",), "nowhere.jsonl: there is no such file or folder"),
             (("evaluation.held_out=0.95",), "has 11 documents of two passages or more, of which 10 are held out"),

@@ -108,7 +108,7 @@ def test_missing_files(tmp_path: Path) -> None:
     (tmp_path / "no.tsv.gz").write_bytes(b"plain")
     for path, message in (
         (tmp_path / "none.tsv", "none.tsv: there is no such file"),
-        (tmp_path, "it is a folder, not a file"),
+        (tmp_path, "it is a folder; name a file"),
         (tmp_path / "no.tsv.gz", "it is not a gzip file although its name ends in .gz"),
         ("", "the name of a file of pairs is empty"),
     ):

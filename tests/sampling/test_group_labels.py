@@ -123,7 +123,9 @@ def test_pairs_of_unknown_documents_stop_and_links_are_left_out(tmp_path: Path) 
     made = groups_of_links(list("abcd"), links, warn=False)
     assert made.labels.tolist() == [0, 0, 1, 2]
     assert made.report.pairs["unknown"] == 1
-    with pytest.raises(DocumentError, match=r"no pair of .*links.tsv joins two different documents"):
+    with pytest.raises(
+        DocumentError, match=r"no pair of .*links.tsv is of documents that are there; read the collection"
+    ):
         groups_of_links(list("xyz"), links)
 
 
@@ -175,8 +177,8 @@ def test_groups_are_what_batches_take() -> None:
             {},
             "all 3 documents are of one group by the pairs, so that there",
         ),
-        ([("a", "a", 1)], {}, "no pair of the pairs joins two different documents; give pairs with label 1"),
-        ([("a", "b", 0)], {}, "no pair of the pairs joins two different documents"),
+        ([("a", "a", 1)], {}, "no pair of the pairs that counts as similar joins two different documents; give some"),
+        ([("a", "b", 0)], {}, "no pair of the pairs has label 1; give pairs of similar documents too"),
         ([("a", "b", 1), ("b", "a", 0)], {}, "pair 2: 'b' and 'a' have the label 0, but 1 in pair 1"),
         ([("a", "b", 1), ("a", "x", 1)], {}, "pair 2: there is no document 'x' among those read"),
     ],

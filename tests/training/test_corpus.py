@@ -249,6 +249,20 @@ class TestBadInput:
             prepare_corpus(settings(source=str(source)), segmenter)
         assert len(prepare_corpus(settings(source=str(source), least_passages=1), segmenter)) == 3
 
+    def test_sections_left_out_until_nothing_is_there(
+        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+    ) -> None:
+        sections = [{"heading": "One", "text": "Rice is steamed."}]
+        source = str(write_rows(tmp_path / "one.jsonl", [{"id": "a", "sections": sections}]))
+        made = settings(source=source, least_passages=1, leave_out_sections=["One"])
+        message = (
+            r"none of the 1 document has 1 passage or more; .* or leave fewer sections out \(leave_out_sections\)"
+        )
+        with pytest.raises(DocumentError, match=message):
+            prepare_corpus(made, segmenter)
+        with pytest.raises(DocumentError, match=r"passages or more; .*\(passage_words\)$"):
+            prepare_corpus(settings(source=source, least_passages=2), segmenter)
+
     def test_ten_thousand_passages_are_cut(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
     ) -> None:
