@@ -136,8 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except Exception as error:
         if _is_out_of_memory(error):
-            advice = "give smaller documents or fewer of their passages (max_passages), or a lower token_budget"
-            print(f"{name}: there is too little memory; {advice}", file=sys.stderr)
+            advice = "fewer of their passages (max_passages), a lower token_budget, or a smaller model"
+            print(f"{name}: there is too little memory; give smaller documents or {advice}", file=sys.stderr)
             return 2
         if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
             raise

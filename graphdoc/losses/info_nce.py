@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -12,6 +11,7 @@ from torch.nn import functional
 
 from .gathering import gather_rows, process_count
 from .outputs import LossOutput
+from .temperature import require_temperature
 
 Similarity = Literal["dot", "cosine"]
 Directions = Literal["both", "one"]
@@ -51,8 +51,7 @@ class InfoNCE:
     def __post_init__(self) -> None:
         if self.similarity not in get_args(Similarity):
             raise ValueError(f"similarity {self.similarity!r} is unknown; use dot or cosine")
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
+        require_temperature(self.temperature)
         if self.directions not in get_args(Directions):
             raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
         if self.mask_similar is not None and not 0 < self.mask_similar <= 1:

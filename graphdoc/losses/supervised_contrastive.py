@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import torch
@@ -11,6 +10,7 @@ from torch.nn import functional
 
 from .gathering import gather_rows, process_count
 from .outputs import LossOutput
+from .temperature import require_temperature
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,7 @@ class SupervisedContrastive:
     temperature: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
-            raise ValueError(f"temperature={self.temperature} must be above 0 and finite")
+        require_temperature(self.temperature)
 
     def __call__(self, vectors: Tensor, labels: Tensor) -> LossOutput:
         """Compute the loss of this process's rows against those of all processes.

@@ -276,7 +276,8 @@ def _made(labels: Rows, source: str, pairs: Mapping[str, int] | None = None) -> 
     if len(sizes) == 1:
         raise DocumentError(
             f"all {counted(int(sizes[0]), 'document')} are of one group by {source}, so that there is nothing to tell "
-            "apart; give documents of other groups, or another label"
+            f"apart; {'use joining=stars with most=3' if pairs else 'name another label'}, or give documents of other "
+            "groups"
         )
     report = GroupReport(
         source=source,

@@ -115,9 +115,10 @@ class GroupedData(_SectionData):
         self.ids = frozenset(ids[row] for row in np.flatnonzero(trained).tolist())
         self.documents = int(trained.sum())
         self._beyond = self._beyond_limit(settings, np.flatnonzero(trained).tolist())
+        how = "groups.smallest=1" + ("" if settings.sections.number > 1 else " with sections.number=2")
         self._left_out = {
             "without one label": int((labels < 0).sum()),
-            "alone in their group (groups.smallest=1 trains on them)": int(((labels >= 0) & ~trained).sum()),
+            f"alone in their group ({how} trains on them)": int(((labels >= 0) & ~trained).sum()),
         }
         self._trained_groups = int((sizes >= smallest).sum())
 

@@ -57,8 +57,10 @@ class GroupSettings:
             raise ValueError(f"groups.file={self.file!r} is for groups.by=pairs or links; set that or leave it out")
         if self.by != "label" and not self.file:
             raise ValueError(f"groups.by={self.by} needs a file of {self.by}; give groups.file")
-        if self.most is not None and (self.joining != "stars" or self.most < 2):
-            raise ValueError(f"groups.most={self.most} is for groups.joining=stars, and 2 or more")
+        if self.most is not None and self.joining != "stars":
+            raise ValueError(f"groups.most={self.most} is for groups.joining=stars; set that, or groups.most=null")
+        if self.most is not None and self.most < 2:
+            raise ValueError(f"groups.most={self.most} must be at least 2, or null for no limit")
         if self.smallest not in (None, 1, 2):
             raise ValueError(f"groups.smallest={self.smallest} must be 1 or 2")
         if self.per_batch < 2:

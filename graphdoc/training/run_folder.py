@@ -103,6 +103,10 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
             )
         check_same_settings(path, settings)
         _check_same_data(folder, record)
+    if not resume:
+        for told in folder.glob(f"{WRONG_BATCH}*"):
+            # It is of a run that was given up.
+            told.unlink()
     write_text(path, yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True))
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 

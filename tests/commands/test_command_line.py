@@ -312,7 +312,7 @@ class TestEnds:
         message = refused("compare", *two, "--model", model)
         assert message == (
             "graphdoc compare: there is too little memory; give smaller documents or fewer of their passages "
-            "(max_passages), or a lower token_budget"
+            "(max_passages), a lower token_budget, or a smaller model"
         )
 
     def test_a_missing_extra_names_the_command(

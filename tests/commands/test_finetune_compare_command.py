@@ -159,6 +159,12 @@ def test_groups_by_pairs_and_links(compare: Callable[..., Any], write: Callable[
     assert record["groups"]["pairs"]["unknown"] == 1
     assert record["train"] + sum(record["left_out"].values()) == 32
     assert record["left_out"]["alone in their group (groups.smallest=1 trains on them)"] == record["groups"]["alone"]
+    result = compare("groups.by=links", f"groups.file={links}", "training.max_steps=1", "groups.joining=stars",
+                     "groups.most=3", "sections.number=1", f"output={tmp_path / 'whole'}")  # fmt: skip
+    assert result.status == 0, result.err
+    assert "alone in their group (groups.smallest=1 with sections.number=2 trains on them)" in " ".join(
+        result.out.split()
+    )
 
 
 def test_pairs_themselves(compare: Callable[..., Any], write: Callable[..., Path], tmp_path: Path) -> None:
@@ -276,10 +282,12 @@ class TestBadInput:
         assert "groups.by=pairs needs a file of pairs; give groups.file" in refused("groups.by=pairs")
         assert "groups.file='x.tsv' is for groups.by=pairs or links" in refused("groups.file=x.tsv")
         line = refused("groups.by=links", "groups.file=x", "groups.most=4")
-        assert "groups.most=4 is for groups.joining=stars" in line
+        assert "groups.most=4 is for groups.joining=stars; set that, or groups.most=null" in line
+        line = refused("groups.by=links", "groups.file=x", "groups.joining=stars", "groups.most=1")
+        assert "groups.most=1 must be at least 2, or null for no limit" in line
         assert "loss.kind=cosine trains on labelled pairs, and groups.by is label" in refused("loss.kind=cosine")
         assert "has no room for groups.per_batch=5 documents of two groups" in refused("groups.per_batch=5")
-        assert "temperature=0.0 must be above 0" in refused("loss.temperature=0")
+        assert "temperature=0.0 must be at least 0.0001" in refused("loss.temperature=0")
         assert "margin=1.0 must be at least -1" in refused("loss.margin=1")
         assert "groups.smallest=1 leaves whole documents" in refused("groups.smallest=1", "sections.number=1")
         assert "training.patience=2 needs an evaluation; give validation.pairs" in refused("training.patience=2")

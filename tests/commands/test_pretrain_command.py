@@ -557,6 +557,7 @@ class TestBadInput:
         # Nothing was trained, so that the mended run needs no other folder.
         assert pretrain("training.max_steps=1").status == 0
         assert (tmp_path / "run" / "model").is_dir()
+        assert not list((tmp_path / "run").glob("wrong-batch-*"))
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

@@ -126,9 +126,9 @@ def test_vectors_in_half_precision_are_compared_in_fp32_under_autocast() -> None
     assert vectors.grad is not None and torch.isfinite(vectors.grad).all()
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("temperature", [0.0, -1.0, 9e-5, float("inf"), float("nan")])
 def test_a_temperature_out_of_range_is_refused(temperature: float) -> None:
-    with pytest.raises(ValueError, match=r"temperature=\S+ must be above 0"):
+    with pytest.raises(ValueError, match=r"temperature=\S+ must be at least 0.0001 and finite"):
         SupervisedContrastive(temperature)
 
 

@@ -175,7 +175,7 @@ def test_groups_are_what_batches_take() -> None:
         (
             [("a", "b", 1), ("b", "c", 1)],
             {},
-            "all 3 documents are of one group by the pairs, so that there",
+            "all 3 documents are of one group by the pairs, so that there is nothing to tell apart; use joining=stars",
         ),
         ([("a", "a", 1)], {}, "no pair of the pairs that counts as similar joins two different documents; give some"),
         ([("a", "b", 0)], {}, "no pair of the pairs has label 1; give pairs of similar documents too"),
@@ -189,7 +189,7 @@ def test_pairs_that_make_no_groups_are_refused(pairs: list[tuple[str, str, int]]
 
 
 def test_labels_that_make_no_groups_are_refused() -> None:
-    with pytest.raises(DocumentError, match="all 2 documents are of one group by topic"):
+    with pytest.raises(DocumentError, match=r"all 2 documents are of one group by topic, so .*; name another label"):
         groups_of_labels(["x", None, "x"], "topic")
     with pytest.raises(DocumentError, match="no document has a topic; name what says"):
         groups_of_labels([None, ""], "topic")

@@ -114,8 +114,8 @@ def test_an_unknown_choice_is_refused_with_those_there_are(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("loss: {temperature: 0}", ": loss.temperature=0.0 must be above 0"),
-        ("loss: {temperature: .inf}", ": loss.temperature=inf must be above 0 and finite"),
+        ("loss: {temperature: 0}", ": loss.temperature=0.0 must be at least 0.0001 and finite"),
+        ("loss: {temperature: .inf}", ": loss.temperature=inf must be at least 0.0001 and finite"),
         ("training: {batch_size: 1}", "batch_size=1 leaves no other document"),
         ("training: {learning_rate: .inf}", "learning_rate=inf must be a number above 0"),
         ("training: {learning_rate: .nan}", "learning_rate=nan must be a number above 0"),
@@ -154,7 +154,7 @@ def test_a_value_out_of_range_is_named(refused: Callable[..., str], text: str, m
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("loss.temperature=0", "the command line: loss.temperature=0.0 must be above 0 and finite"),
+        ("loss.temperature=0", "the command line: loss.temperature=0.0 must be at least 0.0001 and finite"),
         ("training.precision=fp8", 'the command line: "training.precision": expected one of'),
         ("training.patience=2", "the command line: training.patience=2 needs an evaluation"),
         ("model.settings.graph_layers=[1]", 'the command line: "model.settings": expected'),
