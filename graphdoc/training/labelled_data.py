@@ -185,10 +185,12 @@ class LabelledData(CorpusData):
         """A line where the model will read far more of a document than it is trained and measured on."""
         trained, read = self._settings.corpus.max_passages, self._config.max_passages
         if self.report.documents_cut and (read is None or read > USUAL_RATIO * trained):
+            who = "training and validation read" if self.has_validation else "training reads"
+            number = "all" if read is None else str(read)
             yield (
-                f"training and validation read the first {counted(trained, 'passage')} of a document, the trained "
-                f"model {'all' if read is None else f'up to {read:,}'}, which can be better or worse: measure both "
-                f"(graphdoc evaluate classify --max-passages {trained}), or set model.settings.max_passages"
+                f"{who} the first {counted(trained, 'passage')} of a document, the trained model "
+                f"{'all' if read is None else f'up to {read:,}'}, which can be better or worse: try graphdoc evaluate "
+                f"classify with --max-passages {trained} and with {number}; model.settings.max_passages sets it"
             )
 
     def _sizes(self) -> str:

@@ -238,8 +238,8 @@ class TestBadInput:
         if told is None:
             assert "training and validation read" not in line
         else:
-            assert f"the first 1 passage of a document, the trained model {told}, which can be" in line
-            assert "graphdoc evaluate classify --max-passages 1)" in line
+            assert f"validation read the first 1 passage of a document, the trained model {told}, which can be" in line
+            assert f"with --max-passages 1 and with {told.removeprefix('up to ')}; model.settings.max_passages" in line
 
     def test_a_folder_with_a_run_of_another_kind(
         self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
