@@ -147,9 +147,14 @@ def read_many(
 
 def _could_skip(sources: list[str], options: argparse.Namespace) -> bool:
     """Whether there may be more documents than one that cannot be read, and the command could go on without it."""
-    return getattr(options, "on_error", None) == "stop" and (
-        len(sources) > 1 or not Path(sources[0]).is_file() or is_corpus(split_suffix(Path(sources[0]))[1])
-    )
+    if getattr(options, "on_error", None) != "stop":
+        return False
+    try:
+        is_file = Path(sources[0]).is_file()
+    except (OSError, ValueError):
+        # No name that the system takes; reading tells it.
+        return False
+    return len(sources) > 1 or not is_file or is_corpus(split_suffix(Path(sources[0]))[1])
 
 
 def _telling_to_skip(documents: Iterator[Document], sources: list[str]) -> Iterator[Document]:

@@ -143,6 +143,8 @@ def test_how_to_go_on_without_a_document_is_told(
     assert "--on-error" not in refused("compare", "texts/b.txt", "rows.jsonl", "--model", model)
     (tmp_path / "nothing").mkdir()
     assert "--on-error" not in refused("encode", "nothing", "--model", model)
+    # Names that the system does not take are told like any other that is not there.
+    assert "there is no such file or folder" in refused("encode", "x" * 5000, "--model", model)
     if is_told:
         assert graphdoc("encode", *sources, "--model", model, "--on-error", "skip")[0] == 0
 
