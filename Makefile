@@ -62,6 +62,7 @@ test: $(TEST_READY) ## check everything: lint, types, tests
 lint: $(TEST_READY) ## check style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports --config setup.cfg --no-logo
 
 types: $(TEST_READY) ## check types
 	$(BIN)/mypy

@@ -30,12 +30,12 @@ from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.evaluation.classification import classification_scores
 from graphdoc.evaluation.lexical_baseline import NAME as LEXICAL
 from graphdoc.evaluation.lexical_baseline import lexical_predictions
-from graphdoc.files import write_text
-from graphdoc.training.classification import train_classifier
-from graphdoc.training.classification_settings import ClassificationSettings
-from graphdoc.training.configuration import load_settings
-from graphdoc.training.pretraining import pretrain
-from graphdoc.training.pretraining_settings import PretrainingSettings
+from graphdoc.recipes.classify import train_classifier
+from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.runtime.files import write_text
+from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.sub_documents import PretrainingSettings
 
 PASSAGES = 24
 GRAPH, PRETRAINED = "graph", "graph, pretrained by contrast"

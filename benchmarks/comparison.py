@@ -15,7 +15,7 @@ from pathlib import Path
 from reporting import DATA, ROOT, describe_machine, write_result
 from studies import Study, StudySettings, as_markdown, made_with
 
-from graphdoc.training.configuration import load_settings
+from graphdoc.settings.loading import load_settings
 
 STUDIES = {"wikispeedia_pairs": 0.92, "scisumm_pairs": 0.93}
 

@@ -26,9 +26,9 @@ from reporting import (
 from sentence_transformers import SentenceTransformer
 
 from graphdoc import Document, DocumentEncoder, Section, read_documents
-from graphdoc.batching import GraphBatch, pack_by_tokens
+from graphdoc.graphs.batch import GraphBatch, pack_by_tokens
 from graphdoc.modeling.document_model import TOKEN_BUDGET
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.segmentation.spans import SegmentedDocument
 
 
 def passages_of(encoder: DocumentEncoder, count: int) -> list[str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from graphdoc import Document, DocumentEncoder
-from graphdoc.devices import Precision
 from graphdoc.errors import OutputError
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.runtime.devices import Precision
+from graphdoc.segmentation.spans import SegmentedDocument
 
 
 def passages_of(

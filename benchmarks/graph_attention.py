@@ -19,8 +19,8 @@ import numpy as np
 import torch
 from reporting import alternate, describe_machine, write_result
 
-from graphdoc.batching import GraphBatch
-from graphdoc.graphs import graph_of_sections
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling.graph_attention import DENSE_CELLS_PER_EDGE, Form, GraphAttentionStack
 
 HIDDEN, LAYERS, HEADS, WINDOW = 512, 2, 2, 2

@@ -27,15 +27,15 @@ from torch_geometric.nn import GATConv, GATv2Conv
 from zero_shot import FITTED, STARTS, WIKISPEEDIA, ZeroShot, messages_of
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.batching import GraphBatch
-from graphdoc.checkpoints import backbone_config
-from graphdoc.graph_kinds import EdgeKind
-from graphdoc.graphs import graph_of_sections
-from graphdoc.inference import windows_of
+from graphdoc.checkpoints.loading import backbone_config
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.inference.stream import windows_of
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentModel
+from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.sampling import EpochBatches, SubDocuments
-from graphdoc.training.sub_document_batch import sub_document_batch
 
 BACKBONE = "sentence-transformers/all-MiniLM-L6-v2"
 READING = """Reading, as of the run that is kept: every way of training but the random section graph moves pairs apart

@@ -22,12 +22,12 @@ from zero_shot import WIKISPEEDIA, ZeroShot, drawn, messages_of
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.files import write_text
 from graphdoc.losses import InfoNCE
-from graphdoc.training.corpus_settings import CorpusSettings
-from graphdoc.training.pretraining import pretrain
-from graphdoc.training.pretraining_settings import PretrainingSettings
-from graphdoc.training.settings import ModelSettings, TrainingSettings
+from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.runtime.files import write_text
+from graphdoc.settings.corpus import CorpusSettings
+from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.training import ModelSettings, TrainingSettings
 
 BACKBONE = "sentence-transformers/all-MiniLM-L6-v2"
 PASSAGES, BATCH, MESSAGES, ARTICLES = 3, 128, 1_200, 400

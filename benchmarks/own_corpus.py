@@ -23,10 +23,10 @@ from studies import spread
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusterEvaluation
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.files import write_text
-from graphdoc.training.configuration import load_settings
-from graphdoc.training.pretraining import pretrain
-from graphdoc.training.pretraining_settings import PretrainingSettings
+from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.runtime.files import write_text
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.sub_documents import PretrainingSettings
 
 GRAPH = "trained, graph"
 ROWS = {

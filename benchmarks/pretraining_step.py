@@ -40,14 +40,14 @@ from reporting import (
 from torch import Tensor
 from transformers import AutoConfig
 
-from graphdoc.batching import MiniBatch
+from graphdoc.graphs.batch import MiniBatch
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.sampling import SubDocuments
-from graphdoc.training.cached_step import CachedStep
+from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.objectives import ViewContrast
-from graphdoc.training.sub_document_batch import sub_document_batch
-from graphdoc.training.training_batch import TrainingBatch
+from graphdoc.training.step import CachedStep
 
 ENCODERS: dict[str, dict[str, int]] = {
     "tiny": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256},

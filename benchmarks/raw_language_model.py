@@ -32,10 +32,10 @@ from transformers import (
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusterEvaluation
 from graphdoc.losses import InfoNCE
-from graphdoc.training.corpus_settings import CorpusSettings
-from graphdoc.training.pretraining import pretrain
-from graphdoc.training.pretraining_settings import PretrainingSettings
-from graphdoc.training.settings import ModelSettings, TrainingSettings
+from graphdoc.recipes.sub_documents import pretrain
+from graphdoc.settings.corpus import CorpusSettings
+from graphdoc.settings.sub_documents import PretrainingSettings
+from graphdoc.settings.training import ModelSettings, TrainingSettings
 
 NEWSGROUPS = DATA / "newsgroups20"
 SOURCES = (

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from graphdoc.files import write_text
+from graphdoc.runtime.files import write_text
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"

@@ -19,7 +19,7 @@ import numpy as np
 from studies import UNTRAINED, Study, documents_of, error_bars, numbers, run_study, spread
 
 from graphdoc.evaluation import PairComparison
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.segmentation.spans import SegmentedDocument
 
 
 def shuffled(segmented: SegmentedDocument, seed: int) -> SegmentedDocument:

@@ -23,19 +23,19 @@ from frozen_passages import passages_of
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.devices import PRECISIONS
+from graphdoc.documents.readers.left_out_sections import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.evaluation import PairComparison, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import PairScores
-from graphdoc.files import write_text
-from graphdoc.plain_text import one_line
-from graphdoc.readers.left_out_sections import LeftOutSections
-from graphdoc.segmentation import SegmentedDocument
-from graphdoc.training.comparison import train_comparison
-from graphdoc.training.comparison_settings import ComparisonSettings
-from graphdoc.training.configuration import load_settings
+from graphdoc.recipes.compare import train_comparison
+from graphdoc.runtime.devices import PRECISIONS
+from graphdoc.runtime.files import write_text
+from graphdoc.runtime.plain_text import one_line
+from graphdoc.segmentation.spans import SegmentedDocument
+from graphdoc.settings.compare import ComparisonSettings
+from graphdoc.settings.loading import load_settings
 from graphdoc.training.run_folder import CONFIG_FILE, check_same_settings
 
 METRICS = ("auc", "average_precision", "f1", "accuracy")

@@ -13,7 +13,7 @@ from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
 from sklearn.preprocessing import normalize
 
 from graphdoc import Document, read_documents
-from graphdoc.readers.pair_files import read_pair_file
+from graphdoc.documents.readers.pair_files import read_pair_file
 
 WIKISPEEDIA, NEWSGROUPS = DATA / "wikispeedia", DATA / "newsgroups20"
 FITTED, STARTS = 4_000, 4

@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .documents import Document, Section
+    from .documents.document import Document
+    from .documents.readers import read_documents
+    from .documents.section import Section
     from .encoder import DocumentEncoder
     from .errors import GraphdocError
-    from .graphs import build_graph
-    from .readers import read_documents
+    from .graphs.document_graph import build_graph
 
 # Looked up on first use, so that reading documents or asking for help does not wait for torch.
 _HOMES = {
-    "Document": "documents",
+    "Document": "documents.document",
     "DocumentEncoder": "encoder",
     "GraphdocError": "errors",
-    "Section": "documents",
-    "build_graph": "graphs",
-    "read_documents": "readers",
+    "Section": "documents.section",
+    "build_graph": "graphs.document_graph",
+    "read_documents": "documents.readers",
 }
 
 __all__ = [

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from .errors import GraphdocError
-from .plain_text import one_line
+from .runtime.plain_text import one_line
 from .version import __version__
 
 DESCRIPTION = "Vectors, comparison and explanation for long documents."

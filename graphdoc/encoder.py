@@ -15,14 +15,12 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from .checkpoints import backbone_config, load_backbone, load_checkpoint, name_of, save_checkpoint
 from .checkpoints.hub import upload
-from .coverage_totals import CoverageTotals
-from .devices import PRECISIONS, Precision, computed_in, place
-from .documents import Document
+from .checkpoints.loading import backbone_config, load_backbone, load_checkpoint, name_of, save_checkpoint
+from .documents.document import Document
 from .errors import ModelError, SettingsError
-from .graphs import DocumentGraph, build_graph
-from .inference import (
+from .graphs.document_graph import DocumentGraph, build_graph
+from .inference.stream import (
     LEVELS,
     AnyDocument,
     Level,
@@ -37,13 +35,16 @@ from .inference import (
     vectors_at,
 )
 from .modeling import DocumentModel
-from .segmentation import SegmentationConfig, SegmentedDocument, Segmenter
+from .runtime.devices import PRECISIONS, Precision, computed_in, place
+from .segmentation.coverage import CoverageTotals
+from .segmentation.segmenter import SegmentationConfig, Segmenter
+from .segmentation.spans import SegmentedDocument
 from .similarity import Comparison, EncodedDocument
 
 if TYPE_CHECKING:
     from .analysis.attention import AttentionTable
-    from .bulk_encoding import Manifest
     from .prediction import Predictions
+    from .vectors.writer import Manifest
 
 logger = logging.getLogger(__name__)
 
@@ -294,9 +295,9 @@ class DocumentEncoder:
     ) -> Iterator[SegmentedDocument]:
         """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 
-        See :func:`graphdoc.encoded_passages.with_passage_vectors` for the options.
+        See :func:`graphdoc.inference.encoded_passages.with_passage_vectors` for the options.
         """
-        from .encoded_passages import with_passage_vectors
+        from .inference.encoded_passages import with_passage_vectors
 
         return with_passage_vectors(self, documents, **options)
 
@@ -380,9 +381,9 @@ class DocumentEncoder:
     def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:
         """Encode a corpus into a folder of Parquet shards, resumable and in constant memory.
 
-        See :func:`graphdoc.bulk_encoding.encode_to_disk` for the options.
+        See :func:`graphdoc.vectors.writer.encode_to_disk` for the options.
         """
-        from .bulk_encoding import encode_to_disk
+        from .vectors.writer import encode_to_disk
 
         return encode_to_disk(self, documents, folder, **options)
 

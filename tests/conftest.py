@@ -15,10 +15,14 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedTokenizerFast
 
-from graphdoc.documents import Document, Section
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.segmentation import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+
+# Fixtures of several folders.
+pytest_plugins = ["training_fixtures"]
 
 # Tiny tensors gain nothing from more threads, and threads that wait for each other cost tens of times the work itself
 # where processors are busy, as under xdist.

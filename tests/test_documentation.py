@@ -28,9 +28,9 @@ import pytest
 import yaml
 
 from graphdoc.cli import main, parse
-from graphdoc.training.classification_settings import ClassificationSettings
-from graphdoc.training.comparison_settings import ComparisonSettings
-from graphdoc.training.pretraining_settings import PretrainingSettings
+from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.settings.compare import ComparisonSettings
+from graphdoc.settings.sub_documents import PretrainingSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

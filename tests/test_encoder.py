@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.documents import Document, Section
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, SettingsError
-from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.graphs.document_graph import GRAPH_KINDS
 
 READOUTS = ("document_node", "mean", "attention")
 
@@ -158,7 +159,7 @@ class TestEncode:
         self, tiny: DocumentEncoder, structured: list[Document], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         whole = tiny.encode(structured * 3)
-        monkeypatch.setattr("graphdoc.inference.WINDOW_PASSAGES", 3)
+        monkeypatch.setattr("graphdoc.inference.stream.WINDOW_PASSAGES", 3)
         np.testing.assert_allclose(tiny.encode(structured * 3), whole, atol=1e-5)
         found = [segmented.document.id for segmented, _ in tiny.stream(iter(structured * 3))]
         assert found == ["first", "second", "third"] * 3
@@ -177,7 +178,7 @@ class TestEncode:
         assert np.abs(found[1][1].numpy() - tiny.encode([structured[1]])).max() > 1e-4
 
     def test_a_stream_does_not_run_ahead(self, tiny: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("graphdoc.inference.WINDOW_PASSAGES", 64)
+        monkeypatch.setattr("graphdoc.inference.stream.WINDOW_PASSAGES", 64)
         taken = 0
 
         def endless() -> Iterator[str]:

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.batching import GraphBatch, section_ids
-from graphdoc.bulk_encoding import Manifest, read_vectors
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.graph_kinds import EdgeKind
-from graphdoc.graphs import graph_of_sections
+from graphdoc.graphs.batch import GraphBatch, section_ids
+from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.vectors.writer import Manifest, read_vectors
 
 EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {

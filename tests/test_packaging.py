@@ -18,53 +18,12 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import graphdoc
-from graphdoc.checkpoints import PACKAGED_BACKBONES
+from graphdoc.checkpoints.loading import PACKAGED_BACKBONES
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "graphdoc"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 400
-
-# From the ground up; a module imports from its own layer and the layers below it.
-LAYERS = [
-    {"errors", "version"},
-    {"devices", "files", "graph_kinds", "memory", "plain_text", "processes", "wording"},
-    {"documents", "parsing"},
-    {"readers"},
-    {"cutting", "segmentation", "segments", "sentences"},
-    {"coverage_totals", "graphs"},
-    {"batching"},
-    {"modeling"},
-    {"losses", "sampling"},
-    {"checkpoints"},
-    {"similarity"},
-    {"inference"},
-    {"encoder"},
-    {
-        *("analysis", "bulk_encoding", "encoded_passages", "evaluation", "prediction"),
-        *("vector_folder", "vector_manifest", "vector_shards"),
-    },
-    {"training"},
-    {"commands"},
-    {"cli"},
-    {"__main__"},
-]
-RANK = {unit: rank for rank, layer in enumerate(LAYERS) for unit in layer}
-
-# Methods through which users reach upwards from the object in their hands; they import when called.
-REACHES_UP = {
-    ("encoder", "analysis"),
-    ("encoder", "bulk_encoding"),
-    ("encoder", "encoded_passages"),
-    ("encoder", "prediction"),
-    ("similarity", "analysis"),
-}
-
-
-def unit_of(path: Path) -> str:
-    """The part of the package that a file belongs to: the module or folder at its top level."""
-    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-
 
 def imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[str]:
     """Absolute names that a statement imports."""
@@ -249,27 +208,6 @@ def test_constraints_pin_what_is_required(requirements: dict[str, list[Requireme
         pinned = versions.get(canonicalize_name(requirement.name))
         assert pinned is not None, f"constraints.txt has no {requirement.name}"
         assert requirement.specifier.contains(pinned), f"constraints.txt: {pinned} is not {requirement}"
-
-
-def test_every_module_has_a_layer() -> None:
-    units = {unit_of(path) for path in SOURCES} - {"__init__"}
-    assert units - set(RANK) == set()
-    assert set(RANK) - units == set(), "these are gone from the package"
-
-
-def test_layers_point_one_way() -> None:
-    against = []
-    for path in SOURCES:
-        unit = unit_of(path)
-        if unit == "__init__":
-            continue
-        for name, waits, line in imports(path):
-            parts = name.split(".")
-            if parts[0] != "graphdoc" or parts[1] == unit or parts[1] == "__version__":
-                continue
-            if RANK[parts[1]] > RANK[unit] and not (waits and (unit, parts[1]) in REACHES_UP):
-                against.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
-    assert against == []
 
 
 def test_importing_the_package_waits_for_nothing() -> None:

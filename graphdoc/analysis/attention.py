@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..batching import GraphBatch
 from ..errors import GraphdocError
-from ..files import write_atomically
-from ..graph_kinds import EdgeKind, NodeKind
+from ..graphs.batch import GraphBatch
+from ..graphs.kinds import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
-from ..segmentation import SegmentedDocument
+from ..runtime.files import write_atomically
+from ..segmentation.spans import SegmentedDocument
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,13 +36,13 @@ class AttentionTable:
 
     Args:
         segmented: the document.
-        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.NodeKind`.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.document_graph.NodeKind`.
         section_of: ``(nodes,)``, section of a node, -1 for the document node.
         layer: ``(rows,)``.
         head: ``(rows,)``.
         source: ``(rows,)``, the node attended to.
         target: ``(rows,)``, the node that attends.
-        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.EdgeKind`.
+        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.document_graph.EdgeKind`.
         weight: ``(rows,)``.
         model: what the weights come from, for the record.
     """
@@ -288,6 +288,6 @@ class AttentionTable:
         Raises:
             OutputError: the file cannot be written.
         """
-        from .plots import plot_attention
+        from .figures.plots import plot_attention
 
         return plot_attention(self, path, layer, head)

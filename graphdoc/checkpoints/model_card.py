@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..modeling import DocumentConfig
-from ..plain_text import markdown
+from ..runtime.plain_text import markdown
 
 # A card is to be read; the configuration has all names.
 MOST_CLASSES = 30

@@ -10,13 +10,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents import Columns, Document
+from ..documents.document import Columns, Document
+from ..documents.parsing.formats import is_corpus, split_suffix
 from ..errors import DocumentError, OutputError
-from ..parsing.formats import is_corpus, split_suffix
 
 if TYPE_CHECKING:
+    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
-    from ..readers import ReadingReport
 
 _MOST_DIGITS = 18
 PRECISION_CHOICES = ("float32", "bfloat16", "float16")
@@ -129,7 +129,7 @@ def read_many(
     sources: list[str], options: argparse.Namespace, report: ReadingReport | None = None
 ) -> Iterator[Document]:
     """Read documents as the arguments say."""
-    from ..readers import read_documents
+    from ..documents.readers import read_documents
 
     if not all(sources):
         raise DocumentError("the name of a document is empty; name a file, a folder or a corpus")
@@ -169,7 +169,7 @@ def _telling_to_skip(documents: Iterator[Document], sources: list[str]) -> Itera
 
 def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: ReadingReport) -> Iterator[Document]:
     """Leave out and list documents of nothing but invisible characters, which give no passages."""
-    from ..readers import Skipped
+    from ..documents.readers import Skipped
 
     for document in documents:
         # A letter or digit always makes a token, so that few documents are cut twice.
@@ -191,7 +191,7 @@ def read_one(source: str, options: argparse.Namespace) -> Document:
     Raises:
         DocumentError: there is none, or more than one.
     """
-    from ..readers.folders import FoundFile, find_files
+    from ..documents.readers.folders import FoundFile, find_files
 
     found = list(islice(read_many([source], options), 2))
     if len(found) == 1:
@@ -209,7 +209,7 @@ def write_json(path: str, content: Any) -> None:
     Raises:
         OutputError: the file cannot be written.
     """
-    from ..files import write_text
+    from ..runtime.files import write_text
 
     text = json.dumps(content, ensure_ascii=False, allow_nan=False)
     if path == "-":

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import OutputError
-from ..graph_kinds import NodeKind
-from ..wording import counted
+from ..graphs.kinds import NodeKind
+from ..runtime.wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..wording import counted
+from ..runtime.wording import counted
 from .summaries import MOST_ROWS, console, list_left_out, more_rows, plain, table, written
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..coverage_totals import CoverageTotals
+    from ..documents.readers import ReadingReport
     from ..evaluation import ClassificationScores, LabelledDocuments
     from ..evaluation.classification_evaluation import ExplainedMistake
-    from ..readers import ReadingReport
+    from ..segmentation.coverage import CoverageTotals
 
 FORMAT = "graphdoc.classification/1"
 SHOWN_MISTAKES = 5

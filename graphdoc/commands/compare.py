@@ -24,7 +24,7 @@ from .summaries import MOST_ROWS, console, coverage_line, headings_above, indent
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ..documents import Document
+    from ..documents.document import Document
     from ..encoder import DocumentEncoder
     from ..similarity import Comparison, EncodedDocument, MutualComparison
     from ..similarity.comparison import Level

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..plain_text import markdown
-from ..wording import counted
+from ..runtime.plain_text import markdown
+from ..runtime.wording import counted
 from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
+    from ..documents.readers import ReadingReport
     from ..evaluation import ComparisonScores, PairComparison, PairScores, PairSimilarities
     from ..evaluation.pair_scores import Difference
-    from ..readers import ReadingReport
 
 FORMAT = "graphdoc.pair_comparison/1"
 HEADINGS = {

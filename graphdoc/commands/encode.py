@@ -6,7 +6,7 @@ import argparse
 import os
 
 from ..errors import OutputError
-from ..wording import counted
+from ..runtime.wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _encode_to_folder(options: argparse.Namespace) -> None:
-    from ..readers import ReadingReport
+    from ..documents.readers import ReadingReport
 
     report = ReadingReport()
     documents = read_many(options.sources, options, report)
@@ -101,7 +101,7 @@ def _encode_here(options: argparse.Namespace) -> None:
     import numpy as np
     from sklearn.preprocessing import normalize
 
-    from ..readers import ReadingReport
+    from ..documents.readers import ReadingReport
     from ..similarity.cosine import similarity_matrix
 
     report = ReadingReport()
@@ -121,7 +121,7 @@ def _encode_here(options: argparse.Namespace) -> None:
     if options.csv:
         import pandas as pd
 
-        from ..files import write_text
+        from ..runtime.files import write_text
 
         write_text(options.csv, pd.DataFrame(vectors, index=pd.Index(ids, name="id")).to_csv(lineterminator="\n"))
     if options.json == "-":

@@ -94,12 +94,12 @@ def run(options: argparse.Namespace) -> None:
     check_image(options.plot)
     check_image(options.reliability)
 
-    from ..coverage_totals import CoverageTotals
+    from ..documents.readers import ReadingReport
+    from ..documents.readers.folders import labelled_by_folder
     from ..evaluation import ClassificationEvaluation, LabelledDocuments
     from ..modeling.logit_attribution import splits_exactly
     from ..prediction.predicting import classes_of, threshold_of
-    from ..readers import ReadingReport
-    from ..readers.folders import labelled_by_folder
+    from ..segmentation.coverage import CoverageTotals
 
     report = ReadingReport(places={})
     parts = read_parts(options, report, needs_train=False)
@@ -174,20 +174,20 @@ def _write(options: argparse.Namespace, measured: Measured) -> None:
     if options.json:
         write_json(options.json, to_json(measured, options.passages))
     if options.csv:
-        from ..files import write_text
+        from ..runtime.files import write_text
 
         write_text(options.csv, to_csv(measured))
     if options.plot:
-        from ..analysis.classification_plots import plot_confusion
+        from ..analysis.figures.classification import plot_confusion
 
         plot_confusion(scores, title, options.plot)
     if options.reliability:
-        from ..analysis.classification_plots import plot_reliability
+        from ..analysis.figures.classification import plot_reliability
 
         assert scores.calibration is not None
         plot_reliability(scores.calibration, measured.name, options.reliability)
     if options.html:
-        from ..analysis.mistakes import write_mistakes
+        from ..analysis.report.mistakes import write_mistakes
 
         write_mistakes(
             options.html,

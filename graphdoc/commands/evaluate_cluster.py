@@ -6,14 +6,7 @@ import argparse
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_image,
-    fill_outputs,
-    positive,
-    write_json,
-)
+from .arguments import add_model_arguments, add_reading_arguments, check_image, fill_outputs, positive, write_json
 from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
 from .measured_models import (
     Candidate,
@@ -26,10 +19,10 @@ from .measured_models import (
 from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
+    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusterEvaluation, EvaluationScores
     from ..evaluation.clustering import SeedScores
-    from ..readers import ReadingReport
 
 NAME = "cluster"
 HELP = "k-means on train documents, applied to test: NMI and purity"
@@ -101,8 +94,8 @@ def run(options: argparse.Namespace) -> None:
     fill_outputs(options, *sources, options.pairs, json="scores.json", csv="scores.csv", plot="projection.png")
     check_image(options.plot)
 
+    from ..documents.readers import ReadingReport
     from ..evaluation import ClusterEvaluation, read_pairs
-    from ..readers import ReadingReport
 
     pairs = read_pairs(options.pairs) if options.pairs is not None else []
     report = ReadingReport()
@@ -124,7 +117,7 @@ def run(options: argparse.Namespace) -> None:
     if options.csv:
         _write_csv(options.csv, rows)
     if options.plot:
-        from ..analysis.plots import plot_projection
+        from ..analysis.figures.plots import plot_projection
         from ..analysis.projection import sample_rows
 
         shown = [evaluation.test_labels[row] for row in sample_rows(len(evaluation.test_labels))]
@@ -139,7 +132,7 @@ def _with_passages(parts: Parts, encoder: DocumentEncoder, report: ReadingReport
 
 def _measure(evaluation: ClusterEvaluation, candidates: list[Candidate], *, plot: bool) -> list[Row]:
     from ..analysis.projection import project, sample_rows
-    from ..coverage_totals import CoverageTotals
+    from ..segmentation.coverage import CoverageTotals
 
     rows: list[Row] = []
     for candidate, measuring in with_shared_passages(evaluation, candidates):
@@ -181,7 +174,7 @@ def _counts(evaluation: ClusterEvaluation, shared: int) -> dict[str, Any]:
 def _write_csv(path: str, rows: list[Row]) -> None:
     import pandas as pd
 
-    from ..files import write_text
+    from ..runtime.files import write_text
 
     frame = pd.DataFrame([{"model": row.name, "role": row.role, **row.scores.metrics()} for row in rows])
     write_text(path, frame.to_csv(index=False, lineterminator="\n"))

@@ -31,10 +31,10 @@ from .measured_models import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..documents import Document
+    from ..documents.document import Document
+    from ..documents.readers import ReadingReport
+    from ..documents.readers.left_out_sections import LeftOutSections
     from ..evaluation import PairComparison
-    from ..readers import ReadingReport
-    from ..readers.left_out_sections import LeftOutSections
 
 NAME = "compare"
 HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
@@ -119,10 +119,10 @@ def run(options: argparse.Namespace) -> None:
     fill_outputs(options, *options.data, options.pairs, options.validation_pairs, **files, plot="pairs.png")
     check_image(options.plot)
 
+    from ..documents.readers import ReadingReport
+    from ..documents.readers.left_out_sections import LeftOutSections
     from ..evaluation import PairComparison, Pairs, read_pair_file
     from ..evaluation.pair_comparison import LENGTHS
-    from ..readers import ReadingReport
-    from ..readers.left_out_sections import LeftOutSections
 
     pairs = read_pair_file(options.pairs)
     validation = Pairs(()) if options.validation_pairs is None else read_pair_file(options.validation_pairs)
@@ -154,11 +154,11 @@ def run(options: argparse.Namespace) -> None:
         write_json(options.json, to_json(measured))
     for path, content in ((options.csv, to_csv), (options.markdown, to_markdown), (options.scored, to_scored_pairs)):
         if path:
-            from ..files import write_text
+            from ..runtime.files import write_text
 
             write_text(path, content(measured))
     if options.plot:
-        from ..analysis.pair_plots import plot_pairs
+        from ..analysis.figures.pairs import plot_pairs
 
         shown = {row.name: row for row in measured.rows}
         plot_pairs(
@@ -179,8 +179,8 @@ def _read(options: argparse.Namespace, sections: LeftOutSections, report: Readin
 
 def _measure(comparison: PairComparison, candidates: list[Candidate]) -> list[Row]:
     """Measure TF-IDF and all encoders; those that give the same vectors once."""
-    from ..coverage_totals import CoverageTotals
     from ..evaluation import tfidf
+    from ..segmentation.coverage import CoverageTotals
 
     words = comparison.tfidf()
     rows = [Row(tfidf.NAME, "words", words, comparison.score(words))]

@@ -23,7 +23,8 @@ from .measured_models import with_passages
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
-    from ..evaluation import FaithfulnessEvaluation, Pairs
+    from ..evaluation import Pairs
+    from ..evaluation.faithfulness.study import FaithfulnessEvaluation
 
 NAME = "faithfulness"
 HELP = "do contributions and attention explain? Deletion and insertion curves"
@@ -85,8 +86,8 @@ def run(options: argparse.Namespace) -> None:
     fill_outputs(options, *options.data, options.pairs, **files, plot="curves.png")
     check_image(options.plot)
 
-    from ..evaluation import FaithfulnessEvaluation
-    from ..readers import ReadingReport
+    from ..documents.readers import ReadingReport
+    from ..evaluation.faithfulness.study import FaithfulnessEvaluation
 
     pairs = _pairs(options)
     wanted = None if pairs is None else {id for pair in pairs for id in (pair.a, pair.b)}
@@ -119,11 +120,11 @@ def run(options: argparse.Namespace) -> None:
         write_json(options.json, to_json(measured))
     for path, content in ((options.csv, to_csv), (options.markdown, to_markdown)):
         if path:
-            from ..files import write_text
+            from ..runtime.files import write_text
 
             write_text(path, content(measured))
     if options.plot:
-        from ..analysis.faithfulness_plots import plot_faithfulness
+        from ..analysis.figures.faithfulness import plot_faithfulness
 
         plot_faithfulness({row.name: row.scores for row in rows}, options.plot)
     if options.json != "-":
@@ -146,7 +147,7 @@ def _pairs(options: argparse.Namespace) -> Pairs | None:
 
 
 def _measured(evaluation: FaithfulnessEvaluation, encoder: DocumentEncoder, name: str) -> Row:
-    from ..coverage_totals import CoverageTotals
+    from ..segmentation.coverage import CoverageTotals
 
     totals = CoverageTotals()
     scores = evaluation.measure(encoder, totals=totals)

@@ -8,15 +8,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..plain_text import markdown
-from ..wording import counted
+from ..runtime.plain_text import markdown
+from ..runtime.wording import counted
 from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
-    from ..evaluation import FaithfulnessEvaluation, FaithfulnessScores
+    from ..documents.readers import ReadingReport
+    from ..evaluation.faithfulness.removal_curves import Kind
+    from ..evaluation.faithfulness.scores import FaithfulnessScores
+    from ..evaluation.faithfulness.study import FaithfulnessEvaluation
     from ..evaluation.pair_scores import Difference
-    from ..evaluation.removal_curves import Kind
-    from ..readers import ReadingReport
 
 FORMAT = "graphdoc.faithfulness/1"
 KINDS: tuple[Kind, Kind] = ("deletion", "insertion")

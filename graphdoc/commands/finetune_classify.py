@@ -30,11 +30,11 @@ add_arguments = add_training_arguments
 
 def run(options: argparse.Namespace) -> int:
     """Train, say where the model is, and give the exit status."""
-    from ..training.classification_settings import ClassificationSettings
+    from ..settings.classify import ClassificationSettings
 
     settings = settings_of(ClassificationSettings, options)
     if settings is None:
         return 0
-    from ..training.classification import train_classifier
+    from ..recipes.classify import train_classifier
 
     return train(train_classifier, settings, options, "graphdoc predict DOCUMENTS --model MODEL")

@@ -33,11 +33,11 @@ add_arguments = add_training_arguments
 
 def run(options: argparse.Namespace) -> int:
     """Train, say where the model is, and give the exit status."""
-    from ..training.comparison_settings import ComparisonSettings
+    from ..settings.compare import ComparisonSettings
 
     settings = settings_of(ComparisonSettings, options)
     if settings is None:
         return 0
-    from ..training.comparison import train_comparison
+    from ..recipes.compare import train_comparison
 
     return train(train_comparison, settings, options, "graphdoc compare A B --model MODEL")

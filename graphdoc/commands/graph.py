@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from ..graph_kinds import GRAPH_KINDS, EdgeKind, NodeKind
-from ..wording import counted
+from ..graphs.kinds import GRAPH_KINDS, EdgeKind, NodeKind
+from ..runtime.wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
@@ -82,11 +82,11 @@ def run(options: argparse.Namespace) -> None:
     if options.csv:
         import pandas as pd
 
-        from ..files import write_text
+        from ..runtime.files import write_text
 
         write_text(options.csv, pd.DataFrame(edges).to_csv(index=False, lineterminator="\n"))
     if options.plot:
-        from ..analysis.plots import plot_graph
+        from ..analysis.figures.plots import plot_graph
 
         plot_graph(graph, f"{document.title or document.id} ({kind} graph)", options.plot)
     if options.json == "-":

@@ -11,8 +11,8 @@ from ..errors import EvaluationError
 from .arguments import read_many
 
 if TYPE_CHECKING:
-    from ..documents import Document
-    from ..readers import ReadingReport
+    from ..documents.document import Document
+    from ..documents.readers import ReadingReport
 
 SPLIT_COLUMN = "split"
 TEST_SPLIT = "test"

@@ -11,10 +11,10 @@ from ..errors import EvaluationError, ModelError
 from .arguments import load_encoder
 
 if TYPE_CHECKING:
-    from ..documents import Document
+    from ..documents.document import Document
+    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusterEvaluation, PairComparison
-    from ..readers import ReadingReport
 
 Measuring = TypeVar("Measuring", "ClusterEvaluation", "PairComparison")
 
@@ -127,7 +127,7 @@ def with_shared_passages(
 
 def with_passages(documents: list[Document], encoder: DocumentEncoder, report: ReadingReport) -> list[Document]:
     """Leave out and list documents of nothing but invisible characters, which give no passages."""
-    from ..readers import Skipped
+    from ..documents.readers import Skipped
 
     kept = []
     for document, segmented in zip(documents, encoder.segmenter.segment_many(documents), strict=True):

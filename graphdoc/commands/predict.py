@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OutputError
-from ..wording import counted
+from ..runtime.wording import counted
 from .arguments import (
     add_model_arguments,
     add_reading_arguments,
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
         raise OutputError(f"{options.output} has no suffix of a table; use one of {', '.join(_SUFFIXES)}")
     check_apart(options.sources, options.output, options.json)
 
-    from ..readers import ReadingReport
+    from ..documents.readers import ReadingReport
 
     report = ReadingReport()
     documents = read_many(options.sources, options, report)
@@ -101,9 +101,9 @@ def run(options: argparse.Namespace) -> None:
     if first is None:
         raise no_documents(options.sources, report)
 
-    from ..coverage_totals import CoverageTotals
     from ..prediction import Predictions, stream_predictions, write_predictions
     from ..prediction.predicting import classes_of, threshold_of
+    from ..segmentation.coverage import CoverageTotals
 
     encoder = load_encoder(options)
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)

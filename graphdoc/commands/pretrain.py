@@ -30,11 +30,11 @@ add_arguments = add_training_arguments
 
 def run(options: argparse.Namespace) -> int:
     """Train, say where the model is, and give the exit status."""
-    from ..training.pretraining_settings import PretrainingSettings
+    from ..settings.sub_documents import PretrainingSettings
 
     settings = settings_of(PretrainingSettings, options)
     if settings is None:
         return 0
-    from ..training.pretraining import pretrain
+    from ..recipes.sub_documents import pretrain
 
     return train(pretrain, settings, options, "graphdoc encode DOCUMENTS --model MODEL")

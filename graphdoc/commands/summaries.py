@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..documents import Document
-from ..plain_text import one_line
-from ..segmentation import PASSAGE_LIMIT, Coverage
-from ..wording import counted
+from ..documents.document import Document
+from ..runtime.plain_text import one_line
+from ..runtime.wording import counted
+from ..segmentation.segmenter import PASSAGE_LIMIT
+from ..segmentation.spans import Coverage
 
 if TYPE_CHECKING:
-    from ..readers import ReadingReport
+    from ..documents.readers import ReadingReport
 
 # A table on the terminal is to be read; everything is in the files.
 MOST_ROWS = 60

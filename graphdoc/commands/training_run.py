@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from ..plain_text import one_line
+from ..runtime.plain_text import one_line
 from .summaries import console, plain
 
 
@@ -46,7 +46,7 @@ def settings_of(kind: type[SettingsT], options: argparse.Namespace) -> SettingsT
     Raises:
         SettingsError: the file or a setting is not valid.
     """
-    from ..training.configuration import as_values, load_settings
+    from ..settings.loading import as_values, load_settings
 
     settings = load_settings(kind, options.config, options.settings)
     if not options.print:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from ..readers.pair_files import LabelledPair, Pairs, read_pair_file
+from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from .baselines import first_chunk_encoder, untrained_mean
 from .classification import ClassificationScores, classification_scores
 from .classification_evaluation import ClassificationEvaluation
 from .cluster_evaluation import ClusterEvaluation, EvaluationScores, LabelledVectors
 from .clustering import ClusteringScores, SeedScores, cluster, purity
-from .faithfulness import FaithfulnessEvaluation
-from .faithfulness_scores import FaithfulnessScores
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
 from .pair_comparison import ComparisonScores, PairComparison, PairSimilarities
@@ -23,8 +21,6 @@ __all__ = [
     "ClusteringScores",
     "ComparisonScores",
     "EvaluationScores",
-    "FaithfulnessEvaluation",
-    "FaithfulnessScores",
     "LabelledDocuments",
     "LabelledPair",
     "LabelledVectors",

@@ -9,12 +9,14 @@ from typing import Any
 
 import torch
 
-from ..checkpoints import token_limit
-from ..devices import Precision
-from ..documents import Document, Section
+from ..checkpoints.loading import token_limit
+from ..documents.document import Document
+from ..documents.section import Section
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
-from ..segmentation import SegmentedDocument, Segmenter
+from ..runtime.devices import Precision
+from ..segmentation.segmenter import Segmenter
+from ..segmentation.spans import SegmentedDocument
 
 TOKEN_LIMIT = "token limit"
 # What the vectors of a model without trained parts depend on, besides its backbone.

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..coverage_totals import CoverageTotals
-from ..devices import Precision
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..losses import ClassificationLoss
 from ..losses.gathering import alone
 from ..prediction import Prediction, explain, stream_predictions
 from ..prediction.predicting import classes_of
+from ..runtime.devices import Precision
+from ..segmentation.coverage import CoverageTotals
 from .classification import (
     ClassificationScores,
     Mistake,

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.preprocessing import normalize as unit_length
 
-from ..coverage_totals import CoverageTotals
-from ..devices import Precision
+from ..documents.readers.pair_files import LabelledPair
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
-from ..readers.pair_files import LabelledPair
+from ..runtime.devices import Precision
+from ..segmentation.coverage import CoverageTotals
 from .clustering import ClusteringScores, cluster, require_labels
 from .labels import ReadyDocument, label_of, plain_document, require_known
 from .linear_probe import ProbeScores, linear_probe

@@ -10,10 +10,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..documents import Document, Label
+from ..documents.document import Document, Label
 from ..errors import EvaluationError
-from ..plain_text import class_name
-from ..segmentation import SegmentedDocument
+from ..runtime.plain_text import class_name
+from ..segmentation.spans import SegmentedDocument
 
 ReadyDocument = Document | SegmentedDocument
 
@@ -33,8 +33,8 @@ def labels_of(document: Document, separator: str | None = None) -> tuple[str, ..
         separator: what stands between the labels of a string that holds several, such as ``;`` in a CSV file.
 
     Returns:
-        Names of classes (see :func:`~graphdoc.plain_text.class_name`) in the order given; none of them for an empty
-        list, which says that the document belongs to no class; None where it has no label, or a blank one.
+        Names of classes (see :func:`~graphdoc.runtime.plain_text.class_name`) in the order given; none of them for an
+        empty list, which says that the document belongs to no class; None where it has no label, or a blank one.
     """
     return class_names(document.label, separator)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
-from ..documents import Document
+from ..documents.document import Document
 from ..errors import EvaluationError
 from .clustering import require_labels
 from .labels import LabelledDocuments, ReadyDocument, plain_document

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..coverage_totals import CoverageTotals
-from ..devices import Precision
+from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, SettingsError
-from ..readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
+from ..runtime.devices import Precision
+from ..segmentation.coverage import CoverageTotals
 from ..similarity.cosine import row_cosines
 from .labels import ReadyDocument, plain_document
 from .pair_scores import RESAMPLES, Criterion, PairScores, best_threshold, require_criterion, score_pairs

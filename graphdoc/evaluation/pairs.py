@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
+from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..errors import DocumentError, EvaluationError
-from ..readers.pair_files import LabelledPair, Pairs, read_pair_file
+from ..runtime.wording import counted
 from ..similarity.cosine import row_cosines
-from ..wording import counted
 from .labels import ReadyDocument, plain_document
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Sequence
 from typing import Self
 
-from ..coverage_totals import CoverageTotals
-from ..devices import Precision
 from ..encoder import DocumentEncoder
+from ..runtime.devices import Precision
+from ..segmentation.coverage import CoverageTotals
 from .labels import ReadyDocument, plain_document
 
 

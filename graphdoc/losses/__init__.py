@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import gather_rows
-from .gradient_cache import GradientCache
 from .info_nce import InfoNCE
 from .outputs import ContrastiveLoss, LossOutput
 from .pair_cosine import PairCosine
@@ -13,7 +12,6 @@ from .supervised_contrastive import SupervisedContrastive
 __all__ = [
     "ClassificationLoss",
     "ContrastiveLoss",
-    "GradientCache",
     "InfoNCE",
     "LossOutput",
     "PairCosine",

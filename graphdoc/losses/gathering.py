@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from ..processes import exchange
+from ..runtime.processes import exchange
 
 _ALONE: ContextVar[bool] = ContextVar("alone", default=False)
 

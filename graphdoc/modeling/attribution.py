@@ -8,13 +8,13 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from ..batching import GraphBatch
-from ..graph_kinds import NodeKind
+from ..graphs.batch import GraphBatch
+from ..graphs.kinds import NodeKind
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
 from .outputs import DocumentOutput
-from .section_attribution import section_terms
-from .section_readout import SectionReadout
+from .readouts.section_terms import section_terms
+from .readouts.sections import SectionReadout
 
 # Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
 BLOCK_CELLS = 2**25
@@ -28,7 +28,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     attention weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and
     biases are shared equally. This is the function the network computes, written as a sum, so nothing is approximated
     but the choice to hold attention still. The readout ``sections`` is taken apart in
-    :func:`~graphdoc.modeling.section_attribution.section_terms`.
+    :func:`~graphdoc.modeling.readouts.section_terms.section_terms`.
 
     Args:
         model: the model, in eval mode.

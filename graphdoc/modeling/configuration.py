@@ -8,8 +8,8 @@ from huggingface_hub.dataclasses import strict
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
-from ..graph_kinds import GRAPH_KINDS
-from ..segmentation import UNITS, Unit
+from ..graphs.kinds import GRAPH_KINDS
+from ..segmentation.segmenter import UNITS, Unit
 from .heads import checked_labels
 
 Pooling = Literal["cls", "mean"]
@@ -68,10 +68,10 @@ class DocumentConfig(PreTrainedConfig):
         attention_dropout: dropout on attention weights in training.
         readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
             ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
-            ``sections`` (see :class:`~graphdoc.modeling.section_readout.SectionReadout`).
+            ``sections`` (see :class:`~graphdoc.modeling.readouts.sections.SectionReadout`).
         chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
         chunk_attention_norm: bring chunks to mean 0 and variance 1 before it (see
-            :class:`~graphdoc.modeling.chunk_attention.ChunkAttention`).
+            :class:`~graphdoc.modeling.readouts.chunk_attention.ChunkAttention`).
         section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
             or their ``mean``.
         section_lstm_size: width of each direction of the LSTM.

@@ -13,15 +13,15 @@ from torch_geometric.nn import Linear as GraphLinear
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
-from ..batching import GraphBatch, MiniBatch
-from ..graph_kinds import NodeKind
+from ..graphs.batch import GraphBatch, MiniBatch
+from ..graphs.kinds import NodeKind
 from .configuration import DocumentConfig
 from .graph_attention import Form, GraphAttentionStack
 from .heads import ClassificationHead, checked_labels
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
-from .readout import Readout, mean_by_group
-from .section_readout import SectionReadout, SectionVectors
+from .readouts.sections import SectionReadout, SectionVectors
+from .readouts.weighted import Readout, mean_by_group
 from .structural_embeddings import StructuralEmbeddings
 
 # Small blocks stay in a processor's cache; accelerators want large ones.

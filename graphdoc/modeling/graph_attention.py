@@ -13,7 +13,7 @@ from torch.nn import functional
 from torch_geometric.nn import GATConv
 from torch_geometric.utils import softmax
 
-from ..batching import GraphBatch
+from ..graphs.batch import GraphBatch
 
 Form = Literal["auto", "dense", "sparse"]
 

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import SettingsError
-from ..plain_text import class_name, one_line
+from ..runtime.plain_text import class_name, one_line
 
 _MOST_NAMED = 3
 
@@ -53,7 +53,7 @@ class ClassificationHead(nn.Module):
 
 
 def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
-    """The names of classes, each on one line (see :func:`~graphdoc.plain_text.class_name`).
+    """The names of classes, each on one line (see :func:`~graphdoc.runtime.plain_text.class_name`).
 
     Args:
         labels: the names, in the order of the logits.

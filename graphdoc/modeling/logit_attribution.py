@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..batching import GraphBatch
+from ..graphs.batch import GraphBatch
 from .attribution import node_terms, passage_terms
 from .document_model import DocumentModel
 from .outputs import DocumentOutput

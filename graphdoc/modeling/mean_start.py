@@ -8,7 +8,7 @@ from torch_geometric.nn import GATConv
 
 from ..errors import SettingsError
 from .document_model import DocumentModel
-from .section_readout import SectionReadout
+from .readouts.sections import SectionReadout
 
 # What a graph layer adds to its nodes at the start, as a share of what it would add with weights of the usual size.
 MESSAGE_SHARE = 0.1

@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ..batching import GraphBatch
-from ..coverage_totals import CoverageTotals
-from ..devices import Precision, computed_in, inference
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
-from ..inference import AnyDocument, as_numpy, rows_of, stream_windows
+from ..graphs.batch import GraphBatch
+from ..inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
 from ..modeling.logit_attribution import logit_contributions, splits_exactly
-from ..segmentation import SegmentedDocument
+from ..runtime.devices import Precision, computed_in, inference
+from ..segmentation.coverage import CoverageTotals
+from ..segmentation.spans import SegmentedDocument
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
 
 

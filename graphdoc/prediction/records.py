@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from ..coverage_totals import CoverageTotals
-from ..documents import Document
+from ..documents.document import Document
 from ..errors import SettingsError
-from ..files import write_text
-from ..segmentation import SegmentedDocument
+from ..runtime.files import write_text
+from ..segmentation.coverage import CoverageTotals
+from ..segmentation.spans import SegmentedDocument
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import OutputError
-from ..files import write_atomically
+from ..runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from .records import Prediction

@@ -13,9 +13,9 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError, SettingsError
-from ..readers.pair_files import LabelledPair, Pairs, Unknown
-from ..wording import counted
+from ..runtime.wording import counted
 from .sub_documents import Rows
 
 Joining = Literal["components", "stars"]

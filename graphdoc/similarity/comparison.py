@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from ..errors import SettingsError
-from ..files import write_atomically, write_text
-from ..segmentation import Span
+from ..runtime.files import write_atomically, write_text
+from ..segmentation.spans import Span
 from .chunk_attention import attention_columns
 from .comparison_dict import comparison_dict
 from .cosine import Floats, similarity_matrix, similarity_scale
@@ -274,7 +274,7 @@ class Comparison:
         Raises:
             OutputError: the file cannot be written.
         """
-        from ..analysis.report import render_report
+        from ..analysis.report.page import render_report
 
         page = render_report(self.to_dict())
         return page if path is None else write_text(path, page)
@@ -292,7 +292,7 @@ class Comparison:
         Raises:
             OutputError: the file cannot be written.
         """
-        from ..analysis.plots import plot_comparison
+        from ..analysis.figures.plots import plot_comparison
 
         return plot_comparison(self, path, level)
 

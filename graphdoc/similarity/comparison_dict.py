@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..segmentation import Span
+from ..segmentation.spans import Span
 from .chunk_attention import attention_dict
 from .cosine import Floats
 from .encoded_document import EncodedDocument

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from ..segmentation import SegmentedDocument, Span
+from ..segmentation.spans import SegmentedDocument, Span
 from .chunk_attention import ChunkwiseAttention
 
 Vectors = npt.NDArray[np.float32]

@@ -83,6 +83,6 @@ class MutualComparison:
         Raises:
             OutputError: the file cannot be written.
         """
-        from ..analysis.mutual_plot import plot_mutual_comparison
+        from ..analysis.figures.mutual import plot_mutual_comparison
 
         return plot_mutual_comparison(self, path)

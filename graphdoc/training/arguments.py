@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from transformers import TrainingArguments
 
-from .settings import TrainingSettings
+from ..settings.training import TrainingSettings
 
 # Share of the steps in which ``warmup_stable_decay`` comes down, as in the paper that proposed it (Hu et al. 2024).
 DECAY_SHARE = 0.1

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, distributed, nn
 
 from ..losses.gathering import process_count
-from ..processes import exchange
+from ..runtime.processes import exchange
 
 
 def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:

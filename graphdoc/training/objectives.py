@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from ..losses import ClassificationLoss, ContrastiveLoss, LossOutput, PairCosine, SupervisedContrastive
 from ..modeling import DocumentOutput
-from .training_batch import TrainingBatch
+from .batch import TrainingBatch
 
 
 class Objective(Protocol):

@@ -11,12 +11,13 @@ from typing import Any, Protocol
 from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
-from ..analysis.plots import plot_run
+from ..analysis.figures.plots import plot_run
 from ..encoder import DocumentEncoder
 from ..modeling.weights_hash import weights_hash
-from ..processes import Processes
-from .cached_step import CachedStep
-from .checkpointing import PREFIX, RunCheckpoints, require_finite
+from ..runtime.processes import Processes
+from ..settings.training import ModelSettings, TrainingSettings
+from .checkpoint import PREFIX, RunCheckpoints, require_finite
+from .loop import DocumentTrainer, Evaluation, computing_in
 from .moving_average import MovingAverage
 from .objectives import Objective
 from .run_folder import (
@@ -31,8 +32,7 @@ from .run_folder import (
     write_results,
 )
 from .run_lock import RunLock
-from .settings import ModelSettings, TrainingSettings
-from .trainer import DocumentTrainer, Evaluation, computing_in
+from .step import CachedStep
 from .tuning import fixed_weights, trained_weights
 
 logger = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from typing import Any
 import yaml
 
 from ..errors import OutputError
-from ..files import write_text
+from ..runtime.files import write_text
+from ..settings.loading import as_values, default_values
 from ..version import __version__
-from .checkpointing import PREFIX
-from .configuration import as_values, default_values
+from .checkpoint import PREFIX
 
 logger = logging.getLogger(__name__)
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 
-from ..checkpoints import CONFIG_FILE, SHIPPED
+from ..checkpoints.loading import CONFIG_FILE, SHIPPED
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
 from ..modeling.mean_start import start_at_mean
-from .checkpointing import not_finite
-from .settings import ModelSettings
+from ..settings.training import ModelSettings
+from .checkpoint import not_finite
 from .tuning import prepare_tuning
 
 READOUTS_WITHOUT_WEIGHTS = ("document_node", "mean", "initial_mean")

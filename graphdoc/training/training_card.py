@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from .configuration import as_values
-from .corpus_report import CorpusReport
-from .stored_corpus import CorpusRun
+from ..corpus.report import CorpusReport
+from ..corpus.stored import CorpusRun
+from ..settings.loading import as_values
 
 
 def training_card(

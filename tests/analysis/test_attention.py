@@ -12,13 +12,13 @@ import torch
 from torch_geometric.nn import GATConv
 
 from graphdoc.analysis.attention import CSV_COLUMNS, AttentionTable
-from graphdoc.batching import GraphBatch
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
 from graphdoc.evaluation import untrained_mean
-from graphdoc.graph_kinds import NodeKind
-from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import GRAPH_KINDS
+from graphdoc.graphs.kinds import NodeKind
 
 EncoderFactory = Callable[..., DocumentEncoder]
 READOUTS = ("document_node", "mean", "attention")

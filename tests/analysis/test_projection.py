@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from graphdoc.analysis.plots import COLORS, MARKERS, plot_projection
+from graphdoc.analysis.figures.plots import COLORS, MARKERS, plot_projection
 from graphdoc.analysis.projection import project, sample_rows
 from graphdoc.errors import EvaluationError, OutputError
 

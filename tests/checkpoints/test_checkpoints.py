@@ -18,11 +18,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2Model, RobertaForMaskedLM, T5Config
 
-from graphdoc.checkpoints import CONFIG_FILE, SHIPPED, WEIGHTS_FILE, model_card, token_limit
-from graphdoc.documents import Document
+from graphdoc.checkpoints import model_card
+from graphdoc.checkpoints.loading import CONFIG_FILE, SHIPPED, WEIGHTS_FILE, token_limit
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
-from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.modeling import DocumentConfig
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -8,13 +8,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from graphdoc.checkpoints import CONFIG_FILE, WEIGHTS_FILE, model_card, save_checkpoint
+from graphdoc.checkpoints import model_card
+from graphdoc.checkpoints.loading import CONFIG_FILE, WEIGHTS_FILE, save_checkpoint
 from graphdoc.checkpoints.model_card import MOST_CLASSES
 from graphdoc.checkpoints.updates import UPDATES_FILE
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
-from graphdoc.inference import run_model
+from graphdoc.inference.stream import run_model
 from graphdoc.modeling import DocumentConfig
 from graphdoc.training.tuning import LoraSettings, prepare_tuning, trained_updates
 

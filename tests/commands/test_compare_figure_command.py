@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 
 Command = Callable[..., Any]

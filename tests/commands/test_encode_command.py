@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 
 Command = Callable[..., Any]

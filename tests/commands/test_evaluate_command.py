@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.batching import MiniBatch
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClusterEvaluation, LabelledPair
+from graphdoc.graphs.batch import MiniBatch
 from graphdoc.modeling import DocumentModel
 
 Command = Callable[..., Any]

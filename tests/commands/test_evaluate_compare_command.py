@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import LabelledPair, PairComparison
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation import FaithfulnessEvaluation, LabelledPair
+from graphdoc.evaluation import LabelledPair
+from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
 
 Command = Callable[..., Any]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}

@@ -11,7 +11,7 @@ import yaml
 from safetensors.torch import load_file
 
 from graphdoc import DocumentEncoder
-from graphdoc.training import cached_step
+from graphdoc.training import step as cached_step
 
 GROUPS = ("rice mould steam grain koji", "tide marsh flood silt wall", "clock log order entry vote",
           "letter code byte page table")  # fmt: skip

@@ -14,9 +14,9 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from graphdoc import DocumentEncoder, __version__
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.sub_documents import HELD_OUT_NUMBERS, PretrainingSettings
 from graphdoc.training import run_lock
-from graphdoc.training.configuration import load_settings
-from graphdoc.training.pretraining_settings import HELD_OUT_NUMBERS, PretrainingSettings
 
 TRAINING = {"batch_size": 4, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1}
 CONFIG: dict[str, Any] = {

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.evaluation.baselines import TOKEN_LIMIT, first_chunk_encoder, is_same_model, untrained_mean

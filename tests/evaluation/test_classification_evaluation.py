@@ -9,7 +9,7 @@ import pytest
 import torch
 from sklearn.metrics import accuracy_score, f1_score
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError
 from graphdoc.evaluation import ClassificationEvaluation

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation import ClusterEvaluation, LabelledPair, cluster, linear_probe, pair_auc

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation.labels import LabelledDocuments, held_out_rows, label_of, labels_of, named, ordered_classes

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.documents import Document, Section
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.errors import EvaluationError
 from graphdoc.evaluation.labels import LabelledDocuments
 from graphdoc.evaluation.lexical_baseline import lexical_predictions, text_of

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, EvaluationError, SettingsError
 from graphdoc.evaluation import (

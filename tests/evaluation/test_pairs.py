@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
+from graphdoc.documents.readers.pair_files import Pairs
 from graphdoc.errors import DocumentError, EvaluationError
 from graphdoc.evaluation import LabelledPair, pair_auc, read_pairs
 from graphdoc.evaluation.pairs import documents_of_pairs
-from graphdoc.readers.pair_files import Pairs
 
 
 def angle(degrees: float, length: float = 1.0) -> np.ndarray:

@@ -19,7 +19,7 @@ from torch.nn import functional
 
 from graphdoc.losses import ClassificationLoss, balanced_weights
 
-JOB = Path(__file__).with_name("cross_entropy_job.py")
+JOB = Path(__file__).parents[1] / "support" / "cross_entropy_job.py"
 
 sizes = {"documents": st.integers(1, 8), "classes": st.integers(2, 6), "seed": st.integers(0, 1000)}
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from losses_job import CASES, Loss, measured, rows_of
 
-JOB = Path(__file__).with_name("losses_job.py")
+JOB = Path(__file__).parents[1] / "support" / "losses_job.py"
 PATIENCE = 120
 
 pytestmark = pytest.mark.distributed

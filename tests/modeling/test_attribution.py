@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu
 
-from graphdoc.batching import GraphBatch
-from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]

@@ -12,11 +12,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers.modeling_layers import GradientCheckpointingLayer
 
-from graphdoc.batching import GraphBatch
-from graphdoc.graph_kinds import GRAPH_KINDS, NodeKind
-from graphdoc.graphs import graph_of_sections
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.kinds import GRAPH_KINDS, NodeKind
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.segmentation.spans import SegmentedDocument
 
 READOUTS = ("document_node", "mean", "attention")
 # One passage, sections that come back, numbers with gaps and out of order, no structure, many short sections.

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.nn import GATConv
 
-from graphdoc.batching import GraphBatch
-from graphdoc.graph_kinds import GRAPH_KINDS
-from graphdoc.graphs import graph_of_sections
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.modeling.graph_attention import (
     DENSE_BLOCK_CELLS,
     DENSE_BLOCK_EVENNESS,

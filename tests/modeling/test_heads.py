@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.batching import GraphBatch
 from graphdoc.errors import SettingsError
+from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.heads import ClassificationHead, checked_labels
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 READOUTS = ("document_node", "mean", "attention")

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from graphdoc.batching import GraphBatch
-from graphdoc.devices import inference
-from graphdoc.graph_kinds import GRAPH_KINDS
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
 from graphdoc.modeling.logit_attribution import LINEAR_READOUTS, logit_contributions, splits_exactly
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.runtime.devices import inference
+from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]

@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch.nn import functional
 
-from graphdoc.batching import GraphBatch
 from graphdoc.errors import SettingsError
+from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.mean_start import start_at_mean
-from graphdoc.modeling.readout import mean_by_group
-from graphdoc.segmentation import SegmentedDocument
+from graphdoc.modeling.readouts.weighted import mean_by_group
+from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]

@@ -6,10 +6,10 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
-from graphdoc.batching import GraphBatch
-from graphdoc.devices import computed_in
 from graphdoc.errors import ModelError
+from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling.passage_encoder import PassageEncoder
+from graphdoc.runtime.devices import computed_in
 
 POOLINGS = ("cls", "mean")
 

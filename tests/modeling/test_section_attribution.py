@@ -8,11 +8,11 @@ import torch
 from sections_by_hand import attention_by_hand, linear, numbers
 from test_attribution import SECTIONS, run, spread, terms_of
 
-from graphdoc.batching import GraphBatch
-from graphdoc.graphs import GRAPH_KINDS
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.modeling import DocumentModel, attribution
 from graphdoc.modeling.attribution import passage_terms
-from graphdoc.modeling.section_attribution import section_terms
+from graphdoc.modeling.readouts.section_terms import section_terms
 
 VARIANTS: list[dict[str, Any]] = [
     {},

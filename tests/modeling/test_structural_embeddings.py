@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from graphdoc.batching import GraphBatch
+from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.structural_embeddings import StructuralEmbeddings
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.coverage_totals import CoverageTotals
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 from graphdoc.prediction import Prediction, explain, predict, stream_predictions
 from graphdoc.prediction.predicting import given_labels
+from graphdoc.segmentation.coverage import CoverageTotals
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice", "the <b>sea</b>", "clocks"]
@@ -160,8 +160,8 @@ def test_one_document_in_any_form(classifier: EncoderFactory, structured: list[D
 def test_documents_are_asked_for_as_they_are_needed(
     classifier: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphdoc.inference.WINDOW_PASSAGES", 4)
-    monkeypatch.setattr("graphdoc.inference.BLOCK_DOCUMENTS", 1)
+    monkeypatch.setattr("graphdoc.inference.stream.WINDOW_PASSAGES", 4)
+    monkeypatch.setattr("graphdoc.inference.stream.BLOCK_DOCUMENTS", 1)
     asked: list[int] = []
 
     def documents() -> Iterator[Document]:

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from graphdoc.coverage_totals import CoverageTotals
-from graphdoc.documents import Document, Section
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.prediction import Decision, Prediction, Predictions, write_predictions
-from graphdoc.segmentation import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.coverage import CoverageTotals
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
 CLASSES = ("a,b", 'the "sea"', "<i>")
 TEXT = "One, two.\nThree 'four'; \u2603."

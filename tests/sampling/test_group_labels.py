@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphdoc.documents.readers.pair_files import LabelledPair, Pairs, read_link_file, read_pair_file
 from graphdoc.errors import DocumentError, SettingsError
-from graphdoc.readers.pair_files import LabelledPair, Pairs, read_link_file, read_pair_file
 from graphdoc.sampling import ClassBalancedBatches, groups_of_labels, groups_of_links, groups_of_pairs
 
 IDS = [f"d{number}" for number in range(12)]

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from graphdoc.documents import Document, Section
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import OutputError, SettingsError
-from graphdoc.graphs import GRAPH_KINDS
-from graphdoc.segmentation import Coverage, SegmentedDocument, Span
+from graphdoc.graphs.document_graph import GRAPH_KINDS
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.cosine import similarity_matrix
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.documents import Document, Section
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.similarity import MutualComparison
 

@@ -12,12 +12,12 @@ import torch
 from test_cached_step import assert_equal_gradients, gradients
 from torch import Tensor
 
-from graphdoc.batching import GraphBatch
-from graphdoc.graphs import graph_of_sections
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.losses import LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
-from graphdoc.training.cached_step import CachedStep
-from graphdoc.training.training_batch import TrainingBatch
+from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.step import CachedStep
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphdoc.graph_kinds import GRAPH_KINDS
+from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.sampling import SPLITS, SubDocuments
-from graphdoc.training.cached_step import CachedStep
+from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.objectives import ViewContrast, describe_vectors
-from graphdoc.training.sub_document_batch import sub_document_batch
-from graphdoc.training.training_batch import TrainingBatch
+from graphdoc.training.step import CachedStep
 
 LOSS = InfoNCE("cosine", 0.3)
 

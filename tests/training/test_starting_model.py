@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from graphdoc.documents import Document
+from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.training.settings import ModelSettings
+from graphdoc.settings.training import ModelSettings
 from graphdoc.training.starting_model import begin_training, load_start
 
 CPU = torch.device("cpu")

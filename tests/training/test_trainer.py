@@ -20,18 +20,18 @@ from torch import Tensor
 from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.losses import InfoNCE
-from graphdoc.processes import Processes
+from graphdoc.recipes.sub_document_batch import sub_document_batch
+from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import EpochBatches, SubDocuments
-from graphdoc.training import trainer as trainer_module
-from graphdoc.training.cached_step import CachedStep
-from graphdoc.training.checkpointing import RunCheckpoints
+from graphdoc.settings.training import TrainingSettings
+from graphdoc.training import loop as trainer_module
+from graphdoc.training.checkpoint import RunCheckpoints
+from graphdoc.training.loading import EpochLoader
+from graphdoc.training.log import RunLog
+from graphdoc.training.loop import DocumentTrainer, layers_below
 from graphdoc.training.moving_average import MovingAverage
 from graphdoc.training.objectives import ViewContrast
-from graphdoc.training.progress import RunLog
-from graphdoc.training.settings import TrainingSettings
-from graphdoc.training.sub_document_batch import sub_document_batch
-from graphdoc.training.trainer import DocumentTrainer, layers_below
-from graphdoc.training.training_data import EpochLoader
+from graphdoc.training.step import CachedStep
 from graphdoc.training.tuning import prepare_tuning
 
 SETTINGS = TrainingSettings(
@@ -360,7 +360,7 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_documents(make_tra
 def test_a_full_disk_leaves_the_last_checkpoint_whole(
     make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from graphdoc.training import checkpointing
+    from graphdoc.training import checkpoint as checkpointing
 
     trainer = make_trainer(tmp_path)
     whole = checkpointing.save_optimizer

@@ -16,7 +16,7 @@ import pytest
 
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.epoch_batches import Place
-from graphdoc.training.training_data import EpochLoader
+from graphdoc.training.loading import EpochLoader
 
 # Batches that a worker may have before it.
 AHEAD = 4

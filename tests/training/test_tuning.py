@@ -8,13 +8,13 @@ import pytest
 import torch
 from corpus_examples import SettingsFactory
 
-from graphdoc.batching import GraphBatch
-from graphdoc.checkpoints import save_checkpoint
+from graphdoc.checkpoints.loading import save_checkpoint
+from graphdoc.corpus.passage_vectors import prepare_passage_vectors
+from graphdoc.corpus.prepare import prepare_corpus
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
-from graphdoc.segmentation import Segmenter
-from graphdoc.training.corpus import prepare_corpus
-from graphdoc.training.passage_vectors import prepare_passage_vectors
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.segmentation.segmenter import Segmenter
 from graphdoc.training.tuning import merged_weights, prepare_tuning, trained_updates, trained_weights
 
 TABLES = {"structural_embeddings.sections", "structural_embeddings.chunks"}

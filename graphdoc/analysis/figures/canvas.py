@@ -1,0 +1,85 @@
+"""What all plots share: matplotlib's own canvas, so that no display is needed, colours, and files."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from pathlib import Path
+
+from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ...errors import OutputError
+from ...runtime.files import write_atomically
+from ...runtime.plain_text import one_line
+
+INK, MUTED = "#1f2430", "#7a8190"
+COLORS = ["#2f6f8f", "#c8693a", "#4f8a4c", "#8a5a9e", "#b3923b", "#a8485a", "#52796f", "#5b6abf"]
+IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
+
+logger = logging.getLogger(__name__)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure.
+
+    Args:
+        width: in inches.
+        height: in inches.
+    """
+    figure = Figure(figsize=(width, height), layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def finish(figure: Figure, path: str | Path | None) -> Figure:
+    """Give all panels of a figure the same look, and write it.
+
+    Args:
+        figure: the figure.
+        path: image file to write; None writes none.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(color=MUTED)
+    if path is not None:
+        suffix = Path(path).suffix.lower()
+        if suffix not in IMAGE_SUFFIXES:
+            raise OutputError(f"{path} has no image suffix; use one of {', '.join(IMAGE_SUFFIXES)}")
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            write_atomically(path, lambda temporary: figure.savefig(temporary, dpi=150))
+        _warn_of_missing_characters(caught, path)
+    return figure
+
+
+def shorten(text: str, width: int) -> str:
+    """Text from outside on one line, as a figure can show it.
+
+    Args:
+        text: any text.
+        width: most characters.
+    """
+    # A dollar sign would start mathematics in matplotlib.
+    return one_line(text, width).replace("$", r"\$")
+
+
+def count_in_whole_numbers(*axes: Axis) -> None:
+    """Put ticks at whole numbers only."""
+    for axis in axes:
+        # Left to itself the locator takes fractions rather than show a single number.
+        axis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+
+
+def _warn_of_missing_characters(caught: list[warnings.WarningMessage], path: str | Path) -> None:
+    missing = {str(warning.message) for warning in caught if "missing from font" in str(warning.message)}
+    for warning in caught:
+        if str(warning.message) not in missing:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    if missing:
+        logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, len(missing))

@@ -1,0 +1,269 @@
+"""What the HTML report shows of a comparison: the two documents, and the matches between them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...runtime.wording import section_name
+from .matrices import LevelMatrices, Matrix, packed_level
+
+# A map of more cells would make the file larger than a mail attachment may be; the matches of that level stay.
+SENTENCE_CELLS = 600_000
+
+LISTED_MATCHES = 200
+
+# Below it, a share of the document score says nothing.
+_SMALLEST_DIVISIBLE_SCORE = 0.01
+
+_MEANINGS = {
+    "cosine": (
+        "Cosine of the two document vectors: 1 is the same direction, 0 no relation, −1 the opposite. It is no "
+        "percentage and cannot be compared across models."
+    ),
+    "dot": "Dot product of the two document vectors: it has no fixed scale and cannot be compared across models.",
+}
+
+
+def script_data(
+    comparison: Mapping[str, Any], levels: Mapping[str, LevelMatrices], sides: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what the page's script needs and cannot read from the page: matrices and which part is in which."""
+    left_out = maps_left_out(comparison)
+    return {
+        "document": finite(comparison.get("document")),
+        "self": bool(comparison.get("self")),
+        "levels": {name: packed_level(level) for name, level in levels.items() if name not in left_out},
+        "documents": {
+            side["key"]: {
+                "labels": [section["label"] for section in side["sections"]],
+                "passages": [passage["section"] for passage in side["passages"]],
+                "sentences": side["passage_of_sentence"],
+            }
+            for side in sides
+        },
+    }
+
+
+def maps_left_out(comparison: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of cells of every level whose map would make the file too large."""
+    cells = len(comparison["a"].get("sentences") or ()) * len(comparison["b"].get("sentences") or ())
+    return {"sentences": cells} if comparison.get("sentences") is not None and cells > SENTENCE_CELLS else {}
+
+
+def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[str, Matrix]) -> dict[str, Any]:
+    """Return what the page shows of one document.
+
+    Args:
+        letter: ``A`` or ``B``.
+        comparison: the payload.
+        similarity: matrices by level, (parts of this document, parts of the other).
+    """
+    key = letter.lower()
+    document = comparison[key]
+    score = finite(comparison.get("document"))
+    sentences = document.get("sentences") or ()
+    passage_of_sentence = _passages_of_sentences(sentences, document["passages"])
+    sentences_of: dict[int, list[tuple[int, Mapping[str, Any]]]] = {}
+    for index, (sentence, passage_index) in enumerate(zip(sentences, passage_of_sentence, strict=True)):
+        sentences_of.setdefault(passage_index, []).append((index, sentence))
+    passages = [
+        {
+            "index": index,
+            "section": passage["section"],
+            "pieces": list(_pieces(passage, sentences_of.get(index, ()))),
+            "excerpt": _excerpt(passage["text"]),
+            "best": _best(similarity.get("passages"), index),
+        }
+        for index, passage in enumerate(document["passages"])
+    ]
+    sections: list[dict[str, Any]] = []
+    # A document whose outermost headings are of level 2 is shown like one that starts at level 1.
+    outermost = min((_depth(section) - len(_ancestors(section)) for section in document["sections"]), default=1)
+    open_path: tuple[str, ...] = ()
+    coverage = (comparison.get("coverage") or {}).get(key)
+    is_whole = len(document["sections"]) == 1 and not any(map((coverage or {}).get, ("left_out", "empty_sections")))
+    for index, section in enumerate(document["sections"]):
+        heading = section.get("heading") or ""
+        contribution = finite(section.get("contribution"))
+        sections.append(
+            {
+                "index": index,
+                "heading": heading,
+                "label": section_name(heading, section.get("number", index), 1 if is_whole else 2),
+                "depth": min(6, _depth(section) - outermost + 1),
+                "new_ancestors": list(_new_ancestors(_ancestors(section), open_path)),
+                "passages": [passage for passage in passages if passage["section"] == index],
+                "contribution": contribution,
+                "share": _share(contribution, score),
+                "attention": finite(section.get("attention")),
+                "best": _best(similarity.get("sections"), index),
+            }
+        )
+        open_path = tuple(section.get("path") or (heading,))
+    return {
+        "key": key,
+        "letter": letter,
+        "id": document.get("id", ""),
+        "title": document.get("title") or document.get("id") or f"Document {letter}",
+        "sections": sections,
+        "passages": passages,
+        "largest_contribution": max((abs(section["contribution"] or 0.0) for section in sections), default=0.0),
+        "has_attention": any(section["attention"] is not None for section in sections),
+        "coverage": coverage,
+        "sentences": [sentence["text"] for sentence in sentences],
+        "passage_of_sentence": passage_of_sentence,
+    }
+
+
+def _ancestors(section: Mapping[str, Any]) -> tuple[str, ...]:
+    path = tuple(section.get("path") or ())
+    return path[:-1] if path and path[-1] == (section.get("heading") or "") else path
+
+
+def _depth(section: Mapping[str, Any]) -> int:
+    """Depth of a heading; a path that is longer than the level says wins, since its headings are shown as well."""
+    return max(1, int(section.get("level") or 1), len(_ancestors(section)) + 1)
+
+
+def _new_ancestors(ancestors: Sequence[str], open_path: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Headings without text of their own that open before a section: they have no section of their own."""
+    is_open = True
+    for depth, text in enumerate(ancestors):
+        is_open = is_open and depth < len(open_path) and open_path[depth] == text
+        if not is_open and text:
+            yield {"text": text, "depth": depth + 1}
+
+
+def _passages_of_sentences(sentences: Sequence[Mapping[str, Any]], passages: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The passage in which most of every sentence stands; one longer than the encoder's limit stands in several."""
+    by_section: dict[int, list[int]] = {}
+    for index, passage in enumerate(passages):
+        by_section.setdefault(passage["section"], []).append(index)
+
+    def overlap(sentence: Mapping[str, Any], index: int) -> int:
+        passage = passages[index]
+        return int(min(passage["end"], sentence["end"]) - max(passage["start"], sentence["start"]))
+
+    def place(sentence: Mapping[str, Any]) -> int:
+        return max(by_section[sentence["section"]], key=lambda index: overlap(sentence, index))
+
+    return [place(sentence) for sentence in sentences]
+
+
+def _pieces(
+    passage: Mapping[str, Any], sentences: Sequence[tuple[int, Mapping[str, Any]]]
+) -> Iterator[tuple[int | None, str]]:
+    """Cut a passage's text at its sentences, whose spans count from the start of the section like its own."""
+    text, position = passage["text"], 0
+    for index, sentence in sentences:
+        start = max(position, sentence["start"] - passage["start"])
+        end = min(len(text), sentence["end"] - passage["start"])
+        if start >= end:
+            continue
+        if start > position:
+            yield None, text[position:start]
+        yield index, text[start:end]
+        position = end
+    if position < len(text):
+        yield None, text[position:]
+
+
+def _best(matrix: Matrix | None, row: int) -> dict[str, Any] | None:
+    if matrix is None or not matrix.shape[1] or np.isnan(matrix[row]).all():
+        return None
+    column = int(np.nanargmax(matrix[row]))
+    return {"index": column, "score": float(matrix[row, column])}
+
+
+def read_matches(
+    comparison: Mapping[str, Any], level: str, a: Mapping[str, Any], b: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the strongest matches of a level, every pair once, with the headings and first words of both ends."""
+    listed, seen = [], set()
+    for match in comparison["matches"][level]:
+        row, column = match["a"], match["b"]
+        # Within one document a pair and its mirror image are the same pair, and a part is trivially like itself.
+        pair = (min(row, column), max(row, column)) if comparison.get("self") else (row, column)
+        if pair in seen or (comparison.get("self") and row == column):
+            continue
+        seen.add(pair)
+        contribution = finite(match.get("contribution"))
+        listed.append(
+            {
+                "a": _end(level, row, a),
+                "b": _end(level, column, b),
+                "score": finite(match.get("score")),
+                "contribution": contribution,
+                "share": _share(contribution, finite(comparison.get("document"))),
+            }
+        )
+    return {"total": len(listed), "listed": listed[:LISTED_MATCHES]}
+
+
+def _end(level: str, index: int, side: Mapping[str, Any]) -> dict[str, Any]:
+    if level == "sections":
+        section = side["sections"][index]
+        excerpt = section["passages"][0]["excerpt"] if section["passages"] else ""
+        return {"index": index, "label": section["label"], "excerpt": excerpt, "anchor": f"{side['key']}-s{index + 1}"}
+    passage_index = side["passage_of_sentence"][index] if level == "sentences" else index
+    passage = side["passages"][passage_index]
+    excerpt = _excerpt(side["sentences"][index]) if level == "sentences" else passage["excerpt"]
+    label = side["sections"][passage["section"]]["label"]
+    return {"index": index, "label": label, "excerpt": excerpt, "anchor": f"{side['key']}-p{passage_index + 1}"}
+
+
+def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix | None) -> dict[str, str]:
+    """Return on what scale the document score lies and how the passages of this very pair score."""
+    similarity = str((comparison.get("model") or {}).get("similarity", ""))
+    scale = _MEANINGS.get(similarity, f"{similarity or 'Similarity'} of the two document vectors.")
+    if comparison.get("self"):
+        scale = (
+            f"A document against itself, so this score says nothing; look for parts that repeat each other. {scale}"
+        )
+    if passages is None:
+        return {"scale": scale, "orientation": ""}
+    values = passages[np.triu_indices_from(passages, k=1)] if comparison.get("self") else passages.ravel()
+    values = values[~np.isnan(values)]
+    if len(values) < 2:
+        return {"scale": scale, "orientation": ""}
+    low, middle, high = (number(float(value), 2) for value in (values.min(), np.median(values), values.max()))
+    orientation = (
+        f"For orientation: the {len(values):,} pairs of passages here score from {low} to {high}, half below {middle}."
+    )
+    return {"scale": scale, "orientation": orientation}
+
+
+def finite(value: Any) -> float | None:
+    """Return a number, or ``None`` for a missing value."""
+    return float(value) if value is not None and math.isfinite(value) else None
+
+
+def _share(contribution: float | None, score: float | None) -> float | None:
+    if contribution is None or score is None or abs(score) < _SMALLEST_DIVISIBLE_SCORE:
+        return None
+    return contribution / score
+
+
+def number(value: float | None, decimals: int = 3) -> str:
+    """Return a number as text, with a true minus sign, which what rounds to zero has not."""
+    return "no value" if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
+
+
+def percent(share: float | None) -> str:
+    """Return a share in per cent, with as many decimals as its size asks for; nothing for a missing one."""
+    if share is None:
+        return ""
+    size = abs(100 * share)
+    return f"{number(100 * share, 0 if size >= 10 else 1 if size >= 1 else 2)} %"
+
+
+def _excerpt(text: str, characters: int = 190) -> str:
+    line = " ".join(text[: 4 * characters].split())
+    if len(line) <= characters:
+        return line
+    cut = line[:characters].rpartition(" ")[0] or line[:characters]
+    return cut.rstrip(" ,;:–-") + " …"

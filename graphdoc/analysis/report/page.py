@@ -1,0 +1,107 @@
+"""The HTML report of a comparison: one file with the scores, the maps, the matches and both texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2.utils import htmlsafe_json_dumps
+from markupsafe import Markup
+
+from ...errors import OutputError
+from ...runtime.files import write_text
+from ...runtime.wording import counted
+from . import content as content
+from .html import content_policy, environment, source_of, writable
+from .matrices import LEVELS, read_levels
+
+FORMAT = "graphdoc.comparison/1"
+
+_STYLES = ("report.css.jinja", "report_layout.css.jinja")
+_BOOT = ("report_boot.js.jinja",)
+_SCRIPTS = tuple(
+    f"{name}.js.jinja"
+    for name in (
+        "report_scale",
+        "report_attention",
+        "report_colour",
+        "report_map",
+        "report_heatmap",
+        "report_text",
+        "report_state",
+        "report_readout",
+        "report_selection",
+        "report_views",
+        "report",
+    )
+)
+
+
+def write_report(comparison: Mapping[str, Any], path: str | Path) -> Path:
+    """Write the report of a comparison to a file, whole or not at all.
+
+    Args:
+        comparison: the JSON payload of a comparison.
+        path: the HTML file; its folder is made if it is missing, and an older file is replaced.
+
+    Raises:
+        OutputError: the file cannot be written, or the payload is not one of a comparison.
+    """
+    return write_text(path, render_report(comparison))
+
+
+def render_report(comparison: Mapping[str, Any]) -> str:
+    """Return the report of a comparison as one HTML page that loads nothing and needs no network.
+
+    Args:
+        comparison: the JSON payload of a comparison, of format ``graphdoc.comparison/1``; its matrices have shape
+            (parts of the first document, parts of the second), and ``None`` or NaN is a cell without a value.
+
+    Raises:
+        OutputError: the payload has another format, or a matrix does not fit its documents.
+    """
+    if comparison.get("format") != FORMAT:
+        raise OutputError(
+            f"a comparison of format {comparison.get('format')!r} cannot be shown; give one of format {FORMAT!r}"
+        )
+    within = bool(comparison.get("self"))
+    levels = read_levels(comparison)
+    a = content.read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
+    b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
+    found = comparison.get("matches") or {}
+    style, boot, script = source_of(*_STYLES), source_of(*_BOOT), _scope(source_of(*_SCRIPTS))
+    page = _template().render(
+        policy=Markup(content_policy(style, boot, script)),
+        style=Markup(style),
+        boot=Markup(boot),
+        script=Markup(script),
+        data=htmlsafe_json_dumps(content.script_data(comparison, levels, (a, b)), allow_nan=False),
+        within=within,
+        a=a,
+        b=b,
+        sides=[a] if within else [a, b],
+        document=content.finite(comparison.get("document")),
+        meaning=content.meaning_of_score(comparison, levels["passages"].similarity if "passages" in levels else None),
+        model=comparison.get("model") or {},
+        matches={name: content.read_matches(comparison, name, a, b) for name in LEVELS if name in found},
+        listed_matches=content.LISTED_MATCHES,
+        attention=levels["passages"].attention if "passages" in levels else None,
+        has_contributions=any(level.contribution is not None for level in levels.values()),
+        maps_left_out=content.maps_left_out(comparison),
+    )
+    return writable(page)
+
+
+def _scope(source: str) -> str:
+    """Keep the names of all script files in one function, out of the window's."""
+    return f"(() => {{\n'use strict';\n{source}\n}})();"
+
+
+@cache
+def _template() -> jinja2.Template:
+    templates = environment()
+    templates.filters.update(number=content.number, percent=content.percent, counted=counted)
+    return templates.get_template("report.html.jinja")

@@ -1,0 +1,1 @@
+"""Training corpora: documents cut and tokenised once, or streamed."""

@@ -1,0 +1,234 @@
+"""Arrow files of tokenised documents: written one after the other, read memory-mapped.
+
+Written with pyarrow itself, as streams, which ``datasets.Dataset.from_file`` opens too. ``datasets`` was weighed:
+``Dataset.map`` with several processes wants the raw texts in Arrow first, a second copy of a corpus that lies in
+files, and ``Dataset.from_generator`` runs in several processes only over a list that is divided beforehand, which one
+large file is not. Both know a corpus again by a hash of pickled code and tokenizer, not by its files and settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+from ..documents.document import Label
+from ..errors import OutputError
+from .document import Integers, TokenisedDocument, TrainingDocument, unpack
+
+BATCH_DOCUMENTS = 1024
+BATCH_TOKENS = 2**22
+SHARD_TOKENS = 2**27
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:05d}.arrow"
+
+
+class CorpusWriter:
+    """Writes documents into shards; used in a ``with`` block.
+
+    Args:
+        folder: where to.
+        largest_token: largest token id there can be; small vocabularies take half the space.
+
+    Attributes:
+        shards: name, documents and bytes of every shard.
+    """
+
+    def __init__(self, folder: Path, largest_token: int) -> None:
+        self.shards: list[dict[str, Any]] = []
+        self._folder = folder
+        self._token = pa.uint16() if largest_token < 2**16 else pa.int32()
+        self._schema = pa.schema(
+            [
+                pa.field("id", pa.string(), nullable=False),
+                pa.field("group", pa.int64(), nullable=False),
+                pa.field("label", pa.string()),
+                pa.field("split", pa.string()),
+                pa.field("sections", pa.list_(pa.int32()), nullable=False),
+                pa.field("token_ids", pa.list_(pa.list_(self._token)), nullable=False),
+            ]
+        )
+        self._content = hashlib.blake2b(digest_size=16)
+        self._waiting: list[TokenisedDocument] = []
+        self._waiting_tokens = self._shard_tokens = 0
+        self._stream: Any = None
+        self._writer: Any = None
+
+    def __enter__(self) -> CorpusWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._write_batch()
+        self._end_shard()
+
+    def add(self, document: TokenisedDocument) -> None:
+        """Add a document.
+
+        Raises:
+            OutputError: the shard cannot be written.
+        """
+        self._content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
+        for part in (document.sections, document.lengths, document.token_ids):
+            self._content.update(part.tobytes())
+        self._waiting.append(document)
+        self._waiting_tokens += len(document.token_ids)
+        if len(self._waiting) >= BATCH_DOCUMENTS or self._waiting_tokens >= BATCH_TOKENS:
+            self._write_batch()
+
+    @property
+    def content(self) -> str:
+        """Hash of the documents so far: their ids, labels, passages and tokens, in their order."""
+        return self._content.hexdigest()
+
+    def _write_batch(self) -> None:
+        if not self._waiting:
+            return
+        documents = self._waiting
+        passages = _offsets([len(document.lengths) for document in documents])
+        tokens = _offsets(np.concatenate([document.lengths for document in documents]))
+        values = np.concatenate([document.token_ids for document in documents])
+        lists = pa.ListArray.from_arrays(pa.array(tokens), pa.array(values, type=self._token))
+        columns = [
+            pa.array([document.id for document in documents], type=pa.string()),
+            pa.array([document.group for document in documents], type=pa.int64()),
+            # Labels are strings, numbers or lists of them.
+            pa.array([None if one.label is None else json.dumps(one.label) for one in documents], type=pa.string()),
+            pa.array([document.split for document in documents], type=pa.string()),
+            pa.ListArray.from_arrays(
+                pa.array(passages), pa.array(np.concatenate([document.sections for document in documents]))
+            ),
+            pa.ListArray.from_arrays(pa.array(passages), lists),
+        ]
+        try:
+            if self._writer is None:
+                name = shard_name(len(self.shards))
+                self._stream = pa.OSFile(str(self._folder / name), "wb")
+                self._writer = pa.ipc.new_stream(self._stream, self._schema)
+                self.shards.append({"file": name, "documents": 0})
+            self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+        except OSError as error:
+            raise _cannot_be_written(self._folder, error) from error
+        self.shards[-1]["documents"] += len(documents)
+        self._shard_tokens += len(values)
+        self._waiting, self._waiting_tokens = [], 0
+        if self._shard_tokens >= SHARD_TOKENS:
+            self._end_shard()
+
+    def _end_shard(self) -> None:
+        if self._writer is None:
+            return
+        try:
+            self._writer.close()
+            self._stream.close()
+            self.shards[-1]["bytes"] = (self._folder / self.shards[-1]["file"]).stat().st_size
+        except OSError as error:
+            raise _cannot_be_written(self._folder, error) from error
+        finally:
+            self._writer = self._stream = None
+            self._shard_tokens = 0
+
+
+class CorpusReader:
+    """Reads documents from memory-mapped shards.
+
+    Args:
+        paths: the shards, in order.
+
+    Raises:
+        OutputError: one of them cannot be read.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._batches: list[_Batch] = []
+        for path in paths:
+            try:
+                # The columns keep the mapping alive.
+                reader = pa.ipc.open_stream(pa.memory_map(str(path)))
+                self._batches.extend(_Batch(batch) for batch in reader)
+            except (OSError, pa.ArrowException, KeyError) as error:
+                raise OutputError(
+                    f"{path} cannot be read: {' '.join(str(error).split())}; remove its folder"
+                ) from error
+        self._ends = np.cumsum([len(batch) for batch in self._batches], dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    def __getitem__(self, number: int) -> TrainingDocument:
+        """Read a document by its number."""
+        position = int(np.searchsorted(self._ends, number, side="right"))
+        batch = self._batches[position]
+        return batch.document(number - (int(self._ends[position]) - len(batch)))
+
+    def passage_counts(self) -> npt.NDArray[np.int64]:
+        """Passages of every document, ``(documents,)``."""
+        return np.concatenate([np.diff(batch.passages).astype(np.int64) for batch in self._batches])
+
+    def ids(self) -> list[str]:
+        """Id of every document, ``(documents,)``."""
+        return [id for batch in self._batches for id in batch.ids.to_pylist()]
+
+    def labels(self) -> list[Label]:
+        """Label of every document, None where it has none, ``(documents,)``."""
+        values = [value for batch in self._batches for value in batch.labels.to_pylist()]
+        found = [None if value is None else json.loads(value) for value in values]
+        return [tuple(label) if isinstance(label, list) else label for label in found]
+
+    def splits(self) -> list[str | None]:
+        """The part of the corpus that every document belongs to, None where it does not say, ``(documents,)``."""
+        return [value for batch in self._batches for value in batch.splits.to_pylist()]
+
+
+class _Batch:
+    """Some documents of a shard as arrays that lie in the file."""
+
+    __slots__ = ("groups", "ids", "labels", "passages", "sections", "splits", "token_ids", "tokens")
+
+    def __init__(self, batch: Any) -> None:
+        outer = batch.column("token_ids")
+        inner = outer.values
+        self.ids = batch.column("id")
+        self.labels = batch.column("label")
+        self.splits = batch.column("split")
+        self.groups: npt.NDArray[np.int64] = batch.column("group").to_numpy()
+        self.sections: Integers = batch.column("sections").values.to_numpy()
+        self.passages: Integers = outer.offsets.to_numpy()
+        self.tokens: Integers = inner.offsets.to_numpy()
+        self.token_ids: npt.NDArray[np.integer[Any]] = inner.values.to_numpy()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def document(self, row: int) -> TrainingDocument:
+        first, last = int(self.passages[row]), int(self.passages[row + 1])
+        start, end = int(self.tokens[first]), int(self.tokens[last])
+        # Copies, since tensors are made of them, and a file that is mapped cannot be written to.
+        return unpack(
+            self.ids[row].as_py(),
+            int(self.groups[row]),
+            self.sections[first:last],
+            self.tokens[first + 1 : last + 1] - start,
+            self.token_ids[start:end].astype(np.int32),
+        )
+
+
+def _offsets(lengths: Sequence[int] | Integers) -> Integers:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def _cannot_be_written(folder: Path, error: OSError) -> OutputError:
+    return OutputError(f"{folder} cannot be written: {error.strerror or error}; free some space or set another cache")

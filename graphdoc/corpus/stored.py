@@ -1,0 +1,55 @@
+"""Opening the corpus of a run, with the vectors of its passages where they stand still."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..encoder import DocumentEncoder
+from ..runtime.processes import Processes
+from ..settings.corpus import CorpusSettings
+from ..settings.training import ModelSettings, TrainingSettings
+from .passage_vectors import PassageVectors, prepare_passage_vectors
+from .prepare import TrainingCorpus, prepare_corpus
+
+
+class CorpusRun(Protocol):
+    """What the settings of every recipe say about its corpus."""
+
+    @property
+    def corpus(self) -> CorpusSettings:
+        """The documents."""
+        ...
+
+    @property
+    def model(self) -> ModelSettings:
+        """What is trained."""
+        ...
+
+    @property
+    def training(self) -> TrainingSettings:
+        """How long and how."""
+        ...
+
+
+def open_corpus(
+    settings: CorpusRun, encoder: DocumentEncoder, processes: Processes, show_progress: bool | None = None
+) -> tuple[TrainingCorpus, PassageVectors | None]:
+    """Cut, tokenise and, for a passage encoder that is not trained, encode a corpus, or open what was made before.
+
+    Args:
+        settings: the settings of the run.
+        encoder: the model and its tokenizer.
+        processes: the processes of the run.
+        show_progress: show bars; None shows them on a terminal.
+
+    Returns:
+        The corpus, and its passage vectors where the passage encoder is frozen.
+    """
+    training = settings.training
+    corpus = prepare_corpus(settings.corpus, encoder.segmenter, processes, show_progress=show_progress)
+    if settings.model.tune != "frozen":
+        return corpus, None
+    precision = None if training.precision == "float32" else training.precision
+    return corpus, prepare_passage_vectors(
+        corpus, encoder.model, training.token_budget, precision, processes, show_progress=show_progress
+    )

@@ -1,0 +1,61 @@
+"""A file that holds one document: from its bytes to sections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ...errors import DocumentError
+from ..section import clean_text
+from . import parse_text
+from .formats import KNOWN_SUFFIXES, check_encoding, decode, is_corpus, open_bytes, reading_error, split_suffix
+from .outline import ParsedDocument
+
+
+def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
+    """Parse a file that holds one document.
+
+    Args:
+        path: the file.
+        encoding: how text files are encoded.
+
+    Returns:
+        Title, sections and metadata.
+
+    Raises:
+        DocumentError: the file cannot be read; the message does not name it.
+        MissingExtraError: the file needs the ``ingest`` extra.
+    """
+    check_encoding(encoding)
+    kind = split_suffix(path)[1]
+    if not kind:
+        try:
+            exists, is_folder = path.exists(), path.is_dir()
+        except (OSError, ValueError) as error:
+            raise reading_error(error) from error
+        if is_folder:
+            raise DocumentError("it is a folder; read it with read_documents")
+        raise unknown_type(path) if exists else reading_error(FileNotFoundError())
+    if is_corpus(kind):
+        raise DocumentError("it is a corpus of documents, not one; read it with read_documents")
+    with open_bytes(path) as stream:
+        content = stream.read()
+    if kind in ("pdf", "docx"):
+        from .rich_formats import parse_rich_format
+
+        if not content:
+            raise DocumentError("it is empty; leave it out")
+        return parse_rich_format(content, kind, name=path.name)
+    text = clean_text(decode(content, encoding, kind))
+    if kind == "latex":
+        from .rich_formats import parse_rich_format
+
+        return parse_rich_format(text.encode("utf-8"), kind, name=path.name)
+    return parse_text(text, kind)
+
+
+def unknown_type(path: Path) -> DocumentError:
+    """The error for a file whose suffix says nothing."""
+    suffix = "".join(path.suffixes[-2:]) if path.name.lower().endswith(".gz") else path.suffix
+    return DocumentError(
+        f"its type {suffix or '(no suffix)'} is unknown; known are {KNOWN_SUFFIXES}: rename or convert it"
+    )

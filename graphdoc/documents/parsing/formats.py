@@ -1,0 +1,196 @@
+"""Which files can be read, by their suffix, and how bytes become text."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import re
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from ...errors import DocumentError
+
+DOCUMENT_KINDS = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".xml": "xml",
+    ".nxml": "xml",
+    ".tei": "xml",
+    ".pdf": "pdf",
+    ".docx": "docx",
+    ".tex": "latex",
+}
+CORPUS_KINDS = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
+_NEVER_COMPRESSED = frozenset({"pdf", "docx", "parquet"})
+KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats also with .gz)"
+
+_DECLARED = re.compile(
+    rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
+)
+# These codecs are for single names: they have no place for an error, and do not read on after a part.
+_FOR_HOST_NAMES = frozenset({"idna", "punycode"})
+_SAMPLE, _FEWEST_NULS = 4096, 4
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+
+
+def split_suffix(path: Path) -> tuple[str, str]:
+    """Split a file name into its stem and its kind.
+
+    Args:
+        path: any path; only its name counts.
+
+    Returns:
+        The name without the suffixes that are known, and the kind of file, empty if it is unknown.
+    """
+    name = path.name
+    compressed = name.lower().endswith(".gz")
+    inner = Path(name[:-3] if compressed else name)
+    suffix = inner.suffix.lower()
+    kind = DOCUMENT_KINDS.get(suffix) or CORPUS_KINDS.get(suffix) or ""
+    if not kind or (compressed and kind in _NEVER_COMPRESSED):
+        return path.stem, ""
+    return inner.stem, kind
+
+
+def is_corpus(kind: str) -> bool:
+    """Whether a file of this kind holds many documents."""
+    return kind in CORPUS_KINDS.values()
+
+
+def reading_error(error: BaseException) -> DocumentError:
+    """Say in one line, without the file's name, why a file could not be read."""
+    match error:
+        case FileNotFoundError():
+            return DocumentError("there is no such file; check the path")
+        case PermissionError():
+            return DocumentError("permission to read it is denied; change its permissions")
+        case IsADirectoryError():
+            return DocumentError("it is a folder; name a file")
+        case gzip.BadGzipFile():
+            return DocumentError("it is not a gzip file although its name ends in .gz; rename or compress it")
+        case EOFError() | zlib.error():
+            return DocumentError("its gzip data are cut off or damaged; fetch the file again")
+        case OSError():
+            return DocumentError(f"it cannot be read: {error.strerror or error}")
+        case _:
+            return DocumentError(f"it cannot be read: {' '.join(str(error).split())}")
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file for reading bytes, uncompressed if its name ends in ``.gz``.
+
+    Raises:
+        DocumentError: the file cannot be opened, or cannot be read while it is open.
+    """
+    if "\0" in str(path):
+        raise DocumentError("its path contains a NUL character; check the path")
+    try:
+        mode = path.stat().st_mode
+        # Opening a named pipe waits for a writer, and a device such as /dev/zero has no end.
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise DocumentError("it is a pipe, a socket or a device, not a file; send its content to - instead")
+        with path.open("rb") as stream:
+            if path.name.lower().endswith(".gz"):
+                with gzip.open(stream) as uncompressed:
+                    yield cast("IO[bytes]", uncompressed)
+            else:
+                yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        raise reading_error(error) from error
+
+
+def check_encoding(encoding: str) -> None:
+    """Raise a DocumentError if Python does not know the encoding."""
+    try:
+        "".encode(encoding)
+        unfit = codecs.lookup(encoding).name in _FOR_HOST_NAMES
+    except (LookupError, ValueError):
+        unfit = True
+    if unfit:
+        raise DocumentError(f"{encoding!r} is no known text encoding; try utf-8, latin-1 or cp1252")
+
+
+def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> DocumentError:
+    """Say where bytes are not text in the given encoding.
+
+    Args:
+        error: what the decoder raised.
+        encoding: name of the encoding.
+        offset: position in the file of the bytes that were decoded.
+    """
+    if isinstance(error, UnicodeDecodeError):
+        reason = f"byte 0x{error.object[error.start]:02x} at offset {offset + error.start:,}"
+    else:
+        reason = " ".join(str(error).split())
+    return DocumentError(
+        f"it is not {encoding} text ({reason}); give its encoding, for example --encoding latin-1, or "
+        "corpus.encoding=latin-1 for training"
+    )
+
+
+def decode(content: bytes, encoding: str, kind: str = "text") -> str:
+    """Turn the bytes of a whole file into text.
+
+    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares.
+
+    Args:
+        content: the bytes.
+        encoding: the encoding to expect.
+        kind: kind of file.
+
+    Returns:
+        The text.
+
+    Raises:
+        DocumentError: the bytes are not text in that encoding, or are UTF-16 without a byte order mark.
+    """
+    for mark, marked_encoding in _BYTE_ORDER_MARKS:
+        if content.startswith(mark):
+            encoding = marked_encoding
+            break
+    try:
+        text = content.decode(encoding)
+    except UnicodeError as error:
+        declared = _DECLARED.search(content, 0, 2048) if kind in ("html", "xml") else None
+        if declared is not None:
+            try:
+                return content.decode(declared[1].decode("ascii"))
+            except (UnicodeError, LookupError):
+                pass
+        raise decoding_error(error, encoding) from None
+    _refuse_utf_16(text, encoding)
+    return text
+
+
+def _refuse_utf_16(text: str, encoding: str) -> None:
+    """Refuse text with a NUL at every second place, which UTF-16 gives when it is taken for something else."""
+    sample = text[:_SAMPLE]
+    halves = [sample[first::2].count("\0") for first in (0, 1)]
+    if max(halves) >= max(_FEWEST_NULS, len(sample) // 4) and not min(halves):
+        order = "be" if halves[0] else "le"
+        raise DocumentError(
+            f"it is not {encoding} text but UTF-16 without a byte order mark; give --encoding utf-16-{order}, "
+            f"or corpus.encoding=utf-16-{order} for training"
+        )

@@ -1,0 +1,135 @@
+"""The outline of a document while it is parsed: headings and running text in, sections out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+from ..section import Section
+
+_WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
+
+
+class Break(IntEnum):
+    """What stands between two pieces of text; of several that meet, the strongest stays."""
+
+    NONE = 0
+    SPACE = 1
+    CELL = 2
+    LINE = 3
+    PARAGRAPH = 4
+
+
+_SEPARATORS = {Break.NONE: "", Break.SPACE: " ", Break.CELL: "\t", Break.LINE: "\n", Break.PARAGRAPH: "\n\n"}
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedDocument:
+    """What a parser makes of a file: the parts of a document that has no id yet.
+
+    Args:
+        sections: the sections in reading order.
+        title: the title that the markup gives, empty when there is none.
+        metadata: what else the markup tells, and what the parser left out.
+    """
+
+    sections: tuple[Section, ...]
+    title: str = ""
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Entry:
+    heading: str
+    level: int
+    resumed: bool = False
+    parts: list[str] = field(default_factory=list)
+
+
+def one_line(text: str) -> str:
+    """Join a text that was broken over lines with single spaces."""
+    return " ".join(text.split())
+
+
+class Outline:
+    """Collects headings and text in reading order and turns them into sections."""
+
+    def __init__(self) -> None:
+        self._entries = [_Entry("", 1)]
+        self._pending = Break.NONE
+
+    def start_section(self, heading: str, level: int) -> None:
+        """Start a section; a section without a heading is part of the one that encloses it."""
+        self._entries.append(_Entry(one_line(heading), level))
+        self._pending = Break.NONE
+
+    def resume(self, level: int) -> None:
+        """Go back to the enclosing section of that level, whose text goes on after an inner section."""
+        self._entries.append(_Entry("", level, resumed=True))
+        self._pending = Break.NONE
+
+    def separate(self, kind: Break) -> None:
+        """Ask for a break before the next text."""
+        self._pending = max(self._pending, kind)
+
+    def new_line(self) -> None:
+        """Break the line; two in a row end the paragraph, as in HTML."""
+        self._pending = Break.PARAGRAPH if self._pending >= Break.LINE else Break.LINE
+
+    def new_cell(self) -> None:
+        """Go to the next cell of a table row, whatever break the previous cell ended with."""
+        self._pending = Break.CELL
+
+    def write(self, text: str) -> None:
+        """Add text as it stands."""
+        if not text:
+            return
+        parts = self._entries[-1].parts
+        if parts:
+            parts.append(_SEPARATORS[self._pending])
+        parts.append(text)
+        self._pending = Break.NONE
+
+    def write_running(self, text: str) -> None:
+        """Add text in which any white space counts as one space, as in HTML and XML."""
+        collapsed = _WHITE_SPACE.sub(" ", text)
+        if collapsed.startswith(" "):
+            self.separate(Break.SPACE)
+        self.write(collapsed.strip(" "))
+        if collapsed.endswith(" "):
+            self.separate(Break.SPACE)
+
+    def finish(self, *, opening_title: bool = True) -> ParsedDocument:
+        """Make the sections.
+
+        Args:
+            opening_title: take the only heading of level 1 for the title when it opens the document.
+
+        Returns:
+            Title (empty if there is none) and sections with levels and heading paths.
+        """
+        entries = [entry for entry in self._entries if entry.heading or entry.parts]
+        title = ""
+        if opening_title and entries and entries[0].heading and entries[0].level == 1:
+            others = sum(1 for entry in entries if entry.heading and entry.level == 1) - 1
+            if not others:
+                title, entries[0].heading = entries[0].heading, ""
+        sections: list[Section] = []
+        enclosing: list[tuple[int, str]] = []
+        for entry in entries:
+            innermost = entry.level + 1 if entry.resumed else entry.level
+            while enclosing and enclosing[-1][0] >= innermost:
+                enclosing.pop()
+            heading = entry.heading
+            if heading:
+                enclosing.append((entry.level, heading))
+            elif entry.resumed and enclosing and enclosing[-1][0] == entry.level:
+                heading = enclosing[-1][1]
+            text = "".join(entry.parts).strip("\n").rstrip()
+            if text or heading:
+                path = tuple(name for _, name in enclosing)
+                sections.append(Section(text=text, heading=heading, level=max(entry.level, 1), path=path))
+        return ParsedDocument(tuple(sections), title)

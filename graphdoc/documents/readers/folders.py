@@ -1,0 +1,173 @@
+"""Folders and glob patterns: which files they mean, in which order, and the ids those files get."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from ...errors import DocumentError
+from ..document import Document
+from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
+
+_MAGIC = re.compile(r"[*?\[]")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file to read.
+
+    Args:
+        path: where it is.
+        id: id of the document in it, if it holds one.
+    """
+
+    path: Path
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotRead:
+    """A file or folder that is passed over, and why."""
+
+    path: Path
+    reason: str
+
+
+def is_pattern(source: str) -> bool:
+    """Whether a path has wildcards in it."""
+    return _MAGIC.search(source) is not None
+
+
+def find_files(source: str) -> Iterator[FoundFile | NotRead]:
+    """Find the files that a folder or a glob pattern means, sorted by path.
+
+    Hidden files are passed over. Links to folders are followed, but no folder is read twice, so loops end. An id is
+    the path relative to the folder (for a pattern: to the part before the first wildcard) without suffix; where two
+    files would share it, both keep their suffix.
+
+    Args:
+        source: the folder or pattern; ``**`` stands for any number of folders. A folder that matches means all in it.
+
+    Yields:
+        The files, and what is passed over.
+
+    Raises:
+        DocumentError: there is no such folder, it cannot be listed, or nothing in it can be read.
+    """
+    root, pattern = _split_pattern(source)
+    if not root.is_dir():
+        raise DocumentError("no file matches the pattern; check it")
+    files: list[Path] = []
+    passed_over: list[NotRead] = []
+    for found in _walk(root, pattern):
+        path = found.path if isinstance(found, NotRead) else found
+        if pattern and not _matches(path.relative_to(root).parts, pattern):
+            continue
+        if isinstance(found, NotRead):
+            passed_over.append(found)
+        elif not split_suffix(found)[1]:
+            passed_over.append(NotRead(found, f"unknown type {found.suffix or '(no suffix)'}"))
+        else:
+            files.append(found)
+    if not files:
+        raise _nothing_to_read(passed_over, bool(pattern))
+    yield from sorted(passed_over, key=lambda entry: entry.path.parts)
+    stems = {path: path.relative_to(root).with_name(split_suffix(path)[0]).as_posix() for path in files}
+    taken = Counter(stem for path, stem in stems.items() if not is_corpus(split_suffix(path)[1]))
+    for path in sorted(files, key=lambda entry: entry.relative_to(root).parts):
+        unique = taken[stems[path]] <= 1
+        yield FoundFile(path, stems[path] if unique else path.relative_to(root).as_posix())
+
+
+def _split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
+    if Path(source).is_dir() or not is_pattern(source):
+        return Path(source), ()
+    parts = Path(source).parts
+    first = next(number for number, part in enumerate(parts) if is_pattern(part))
+    return Path(*parts[:first]), parts[first:]
+
+
+def _matches(parts: tuple[str, ...], pattern: tuple[str, ...], *, below: bool = False) -> bool:
+    """Whether a path, or a folder that it lies in, matches; with ``below``, whether something inside it may."""
+    reached = {0}
+    for part in parts:
+        reached = _step(reached, part, pattern)
+        if len(pattern) in reached:
+            return True
+    return below and bool(reached)
+
+
+def _step(reached: set[int], part: str, pattern: tuple[str, ...]) -> set[int]:
+    following: set[int] = set()
+    waiting = list(reached)
+    while waiting:
+        position = waiting.pop()
+        if position == len(pattern):
+            continue
+        if pattern[position] == "**":
+            following.add(position)
+            # At the end of a pattern ** means everything below, otherwise it may also stand for nothing.
+            if position + 1 == len(pattern):
+                following.add(position + 1)
+            else:
+                waiting.append(position + 1)
+        elif fnmatchcase(part, pattern[position]):
+            following.add(position + 1)
+    return following
+
+
+def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
+    visited: set[tuple[int, int]] = set()
+    folders = [root]
+    links: list[Path] = []
+    while folders or links:
+        # Real folders come first: a folder then gets the ids of its own place, not those of a link to it.
+        linked = not folders
+        folder = links.pop() if linked else folders.pop()
+        try:
+            status = folder.stat()
+            entries = sorted(os.scandir(folder), key=lambda entry: entry.name, reverse=True)
+        except OSError as error:
+            if folder == root:
+                raise reading_error(error) from None
+            yield NotRead(folder, f"a folder that cannot be listed: {error.strerror or error}")
+            continue
+        if (status.st_dev, status.st_ino) in visited:
+            yield NotRead(folder, "a link to a folder that is read already")
+            continue
+        visited.add((status.st_dev, status.st_ino))
+        for entry in entries:
+            path = folder / entry.name
+            if entry.name.startswith("."):
+                continue
+            if path.is_dir():
+                if not pattern or _matches(path.relative_to(root).parts, pattern, below=True):
+                    (links if entry.is_symlink() else folders).append(path)
+            elif path.is_file():
+                yield path
+            else:
+                yield NotRead(path, "a broken link" if entry.is_symlink() else "not a regular file")
+
+
+def _nothing_to_read(passed_over: list[NotRead], by_pattern: bool) -> DocumentError:
+    where = "nothing that matches the pattern" if by_pattern else "nothing in the folder"
+    if not passed_over:
+        return DocumentError(f"{where} is a file of a known type; known are {KNOWN_SUFFIXES}")
+    suffixes = Counter(entry.path.suffix or "(no suffix)" for entry in passed_over)
+    there = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
+    return DocumentError(f"{where} is of a known type (there are {there}); known are {KNOWN_SUFFIXES}")
+
+
+def labelled_by_folder(document: Document) -> Document:
+    """A document with the outermost folder of its id for a label; without one if it lies in none.
+
+    Files of a folder are named by their path below it, so that ``rice/a.txt`` of a folder of classes has the label
+    ``rice``.
+    """
+    folder, is_inside, _ = document.id.partition("/")
+    return replace(document, label=folder if is_inside else None)

@@ -1,0 +1,216 @@
+"""Files that say which documents belong together: pairs with labels, and links such as citations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+from ...errors import DocumentError, SettingsError
+from ..parsing.formats import open_bytes
+from ..section import clean_text
+
+Unknown = Literal["stop", "leave_out"]
+
+# First lines that name the columns of links; of pairs it is the word "label" in the third column that tells.
+LINK_COLUMNS = frozenset(
+    {
+        ("id_a", "id_b"),
+        ("id1", "id2"),
+        ("citing_id", "cited_id"),
+        ("citing", "cited"),
+        ("source_id", "target_id"),
+        ("source", "target"),
+        ("from", "to"),
+    }
+)
+LABEL_COLUMN = "label"
+
+
+class LabelledPair(NamedTuple):
+    """Two documents and whether they belong together.
+
+    Args:
+        a: id of the first document.
+        b: id of the second.
+        label: 1 if they belong together, else 0.
+    """
+
+    a: str
+    b: str
+    label: int
+
+    @property
+    def documents(self) -> tuple[str, str]:
+        """Both ids in alphabetical order: the same for a pair and its reverse."""
+        return (self.a, self.b) if self.a <= self.b else (self.b, self.a)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of documents that know where they are from.
+
+    Args:
+        pairs: the pairs.
+        source: name of their file; empty for pairs made in Python.
+        lines: line of every pair in the file.
+    """
+
+    pairs: tuple[LabelledPair, ...]
+    source: str = ""
+    lines: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, pairs: Pairs | Sequence[LabelledPair]) -> Pairs:
+        """Pairs as they are, or made of a sequence of them."""
+        return pairs if isinstance(pairs, Pairs) else cls(tuple(pairs))
+
+    def __len__(self) -> int:
+        """Number of pairs."""
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[LabelledPair]:
+        """The pairs one by one."""
+        return iter(self.pairs)
+
+    @property
+    def name(self) -> str:
+        """What to call them in messages."""
+        return self.source or "the pairs"
+
+    def place(self, number: int) -> str:
+        """Where a pair is from, for messages."""
+        return f"{self.source}:{self.lines[number]}" if self.lines else f"pair {number + 1:,}"
+
+    def chosen(self, numbers: Sequence[int]) -> Pairs:
+        """Some of the pairs.
+
+        Args:
+            numbers: their positions.
+        """
+        lines = tuple(self.lines[number] for number in numbers) if self.lines else ()
+        return replace(self, pairs=tuple(self.pairs[number] for number in numbers), lines=lines)
+
+    def among(
+        self,
+        ids: Collection[str],
+        unknown: Unknown = "stop",
+        *,
+        setting: str = "unknown=leave_out, on the command line --on-error skip",
+    ) -> Pairs:
+        """The pairs whose documents are both there.
+
+        Args:
+            ids: ids of the documents that are there.
+            unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs.
+            setting: what leaves them out, for the message.
+
+        Raises:
+            DocumentError: a document is not there; the message says in which line.
+            SettingsError: ``unknown`` is neither of both.
+        """
+        require_known_handling(unknown)
+        known = ids if isinstance(ids, set | frozenset | dict) else set(ids)
+        missing = [number for number, pair in enumerate(self.pairs) if not (pair.a in known and pair.b in known)]
+        if not missing:
+            return self
+        if unknown == "stop":
+            pair = self.pairs[missing[0]]
+            id = pair.b if pair.a in known else pair.a
+            more = f", and so it is with {len(missing) - 1:,} more of {len(self):,} pairs" if len(missing) > 1 else ""
+            raise DocumentError(
+                f"{self.place(missing[0])}: there is no document {id!r} among those read{more}; read the corpus that "
+                f"the pairs are from, or leave such pairs out ({setting})"
+            )
+        gone = set(missing)
+        return self.chosen([number for number in range(len(self)) if number not in gone])
+
+    @property
+    def with_themselves(self) -> int:
+        """Number of pairs of a document with itself."""
+        return sum(pair.a == pair.b for pair in self.pairs)
+
+    @property
+    def repeated(self) -> int:
+        """Number of pairs that occur before, in this order or the other."""
+        return len(self) - len({pair.documents for pair in self.pairs})
+
+    def require_agreement(self) -> None:
+        """Refuse pairs that are said to belong together in one line and not to in another.
+
+        Raises:
+            DocumentError: two lines contradict each other.
+        """
+        first: dict[tuple[str, str], int] = {}
+        for number, pair in enumerate(self.pairs):
+            other = first.setdefault(pair.documents, number)
+            if self.pairs[other].label != pair.label:
+                raise DocumentError(
+                    f"{self.place(number)}: {pair.a!r} and {pair.b!r} have the label {pair.label}, but "
+                    f"{self.pairs[other].label} in {self.place(other)}; keep one of the two"
+                )
+
+
+def require_known_handling(unknown: str) -> None:
+    """Refuse what says nothing about pairs of unknown documents.
+
+    Raises:
+        SettingsError: it is neither ``stop`` nor ``leave_out``.
+    """
+    if unknown not in get_args(Unknown):
+        raise SettingsError(f"unknown={unknown!r} is unknown; use one of {', '.join(get_args(Unknown))}")
+
+
+def read_pair_file(path: str | Path) -> Pairs:
+    """Read pairs from a file of three columns separated by tabs: two ids, and 1 if they belong together, else 0.
+
+    A first line whose third column is ``label`` is a heading. A name that ends in ``.gz`` is uncompressed.
+
+    Raises:
+        DocumentError: the file cannot be read, has no pairs, or a line is not of this form or contradicts another.
+    """
+    pairs = _read(path, 3, "a pair is expected as id_a, id_b and 0 or 1 with tabs between")
+    pairs.require_agreement()
+    return pairs
+
+
+def read_link_file(path: str | Path) -> Pairs:
+    """Read links, such as citations, from a file of two columns of ids separated by a tab; all have the label 1.
+
+    A first line of two column names (``LINK_COLUMNS``) is a heading. A name that ends in ``.gz`` is uncompressed.
+
+    Raises:
+        DocumentError: the file cannot be read, has no links, or a line is not of this form.
+    """
+    return _read(path, 2, "a link is expected as two ids with a tab between")
+
+
+def _read(path: str | Path, columns: int, expected: str) -> Pairs:
+    if not str(path):
+        raise DocumentError("the name of a file of pairs is empty; name a file")
+    try:
+        with open_bytes(Path(path)) as stream:
+            text = stream.read().decode("utf-8-sig")
+    except DocumentError as error:
+        raise DocumentError(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"{path}: it is no utf-8 text; save it as UTF-8") from error
+    pairs, lines = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        cells = tuple(line.removesuffix("\r").split("\t"))
+        if not line.strip() or (number == 1 and _is_heading(cells)):
+            continue
+        # As ids of documents are read.
+        ids = [clean_text(cell).strip() for cell in cells[:2]]
+        if len(cells) != columns or not all(ids) or cells[2:] not in ((), ("0",), ("1",)):
+            raise DocumentError(f"{path}:{number}: {expected}; mend the line")
+        pairs.append(LabelledPair(ids[0], ids[1], int(cells[2]) if cells[2:] else 1))
+        lines.append(number)
+    if not pairs:
+        raise DocumentError(f"{path}: there is no pair in it; {expected}, one in a line")
+    return Pairs(tuple(pairs), str(path), tuple(lines))
+
+
+def _is_heading(cells: tuple[str, ...]) -> bool:
+    return cells in LINK_COLUMNS or (len(cells) == 3 and cells[2].lower() == LABEL_COLUMN)

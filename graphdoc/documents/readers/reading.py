@@ -1,0 +1,331 @@
+"""Reading documents from anything that holds them, one at a time."""
+
+from __future__ import annotations
+
+import bisect
+import difflib
+import io
+import itertools
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any, Literal, cast
+
+from ...errors import DocumentError
+from ..document import Columns, Document
+from ..parsing.files import unknown_type
+from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix
+from ..parsing.rows import row_id
+from ..section import clean_text
+from .corpora import read_corpus, read_json_lines
+from .folders import FoundFile, find_files, is_pattern
+from .identities import SeenIds
+from .record import Record
+
+STANDARD_INPUT = "standard input"
+# Ids held to suggest the nearest ones when the wanted one is not there.
+_SUGGESTED_AMONG = 100_000
+
+OnError = Literal["stop", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something that was not read.
+
+    Args:
+        source: file, with the line if there is one.
+        reason: why it was not read.
+    """
+
+    source: str
+    reason: str
+
+
+@dataclass(slots=True)
+class ReadingReport:
+    """What became of all that was found, filled while documents are read.
+
+    Args:
+        documents: number of documents read.
+        skipped: documents, rows and files that could not be read (``on_error="skip"``).
+        ignored: files and folders inside folders that were passed over: unknown types, broken links, loops.
+        duplicate_ids: ids that occurred again; the later documents are among the skipped ones.
+        without_id: number of rows read that had no id and got a hash of their content.
+        places: where every document was found, by id: a file, or a file and the row in it. None, the default, notes
+            none.
+    """
+
+    documents: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    ignored: list[Skipped] = field(default_factory=list)
+    duplicate_ids: list[str] = field(default_factory=list)
+    without_id: int = 0
+    places: dict[str, str] | None = None
+
+
+def read_documents(
+    sources: Any,
+    *,
+    columns: Columns | None = None,
+    encoding: str = "utf-8",
+    on_error: OnError = "stop",
+    report: ReadingReport | None = None,
+    unique_ids: bool = True,
+) -> Iterator[Document]:
+    """Read documents one at a time, never holding more than one of them.
+
+    A source is a file, a folder (all of it, sorted), a glob pattern, ``-`` for standard input (JSON Lines if it starts
+    with ``{``, otherwise one plain text), ``corpus.jsonl#id`` for one document of a corpus, a ``datasets.Dataset``, a
+    pandas table, a Document, a row (mapping), or any iterable of these.
+
+    A file's document gets the file's name without suffix as its id; in a folder the path relative to it. If several
+    would get the same id in that way they keep their suffix, and files that are listed one by one the path as given.
+    Rows without an id get a hash of their content.
+
+    Args:
+        sources: one source or an iterable of sources.
+        columns: what the columns of rows are called.
+        encoding: how text files are encoded.
+        on_error: whether what cannot be read stops the reading or is skipped and listed in the report.
+        report: is filled while documents are read.
+        unique_ids: whether a document with the id of an earlier one is an error; where not, it is read like any other.
+
+    Yields:
+        The documents.
+
+    Raises:
+        DocumentError: something cannot be read, has no text, or has the id of an earlier document.
+    """
+    if on_error not in ("stop", "skip"):
+        raise DocumentError(f"on_error is {on_error!r}; choose 'stop' or 'skip'")
+    check_encoding(encoding)
+    reading = _Reading(columns or Columns(), encoding, on_error, report or ReadingReport(), unique_ids)
+    if report is not None:
+        reading.report = report
+    return reading.read(sources)
+
+
+class _Reading:
+    def __init__(
+        self, columns: Columns, encoding: str, on_error: OnError, report: ReadingReport, unique_ids: bool
+    ) -> None:
+        self.report = report
+        self._unique_ids = unique_ids
+        self._columns = columns
+        self._encoding = encoding
+        self._on_error = on_error
+        self._seen = SeenIds()
+        self._added = 0
+        self._starts: list[int] = []
+        self._places: list[str] = []
+
+    def read(self, sources: Any) -> Iterator[Document]:
+        for place, records in self._sources(sources):
+            self._starts.append(self._added)
+            self._places.append(place)
+            for record in records:
+                document = self._accept(record)
+                if document is not None:
+                    yield document
+
+    def _accept(self, record: Record) -> Document | None:
+        """Make the document of a record and check it; None if there is none and reading goes on."""
+        try:
+            document = self._document(record)
+            if document.is_empty:
+                raise DocumentError(f"document {document.id!r} has no text; leave it out")
+            first = self._seen.add(document.id) if self._unique_ids else None
+            if first is not None:
+                self.report.duplicate_ids.append(document.id)
+                place = self._places[bisect.bisect_right(self._starts, first) - 1]
+                raise DocumentError(f"the id {document.id!r} is taken by a document of {place}; give each its own id")
+        except DocumentError as error:
+            if self._on_error == "stop":
+                raise DocumentError(f"{record.place}: {error}") from error.__cause__
+            self.report.skipped.append(Skipped(record.place, str(error)))
+            return None
+        self._added += 1
+        self.report.documents += 1
+        self.report.without_id += self._has_no_id(record)
+        if self.report.places is not None:
+            self.report.places[document.id] = record.place
+        return document
+
+    def _document(self, record: Record) -> Document:
+        content = record.content
+        if isinstance(content, DocumentError):
+            raise content
+        if isinstance(content, Document):
+            return content
+        id = record.default_id if row_id(content, self._columns) is None else None
+        try:
+            return Document.from_mapping(content, id=id, columns=self._columns)
+        except DocumentError as error:
+            # The place that is put in front says more.
+            raise DocumentError(str(error).removeprefix("row: ")) from error.__cause__
+
+    def _has_no_id(self, record: Record) -> bool:
+        content = record.content
+        if isinstance(content, Document | DocumentError) or record.default_id is not None:
+            return False
+        return row_id(content, self._columns) is None
+
+    def _sources(self, source: Any, ambiguous: frozenset[str] = frozenset()) -> Iterator[tuple[str, Iterable[Record]]]:
+        """Break a source down into places, each with its records."""
+        if isinstance(source, str | PathLike):
+            yield from self._path_source(str(source), ambiguous)
+        elif isinstance(source, Document | Mapping):
+            yield from self._row_sources([source])
+        elif hasattr(source, "iterrows"):
+            yield from self._row_sources(row.to_dict() for _, row in source.iterrows())
+        elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
+            listed = _ambiguous_stems(source) if isinstance(source, Sequence) else frozenset()
+            # Rows in a row are one source, so that their places are numbered through.
+            for is_row, group in itertools.groupby(source, lambda entry: isinstance(entry, Document | Mapping)):
+                if is_row:
+                    yield from self._row_sources(group)
+                else:
+                    for entry in group:
+                        yield from self._sources(entry, listed)
+        else:
+            reason = f"documents cannot be read from a {type(source).__name__}; give paths, rows or documents"
+            yield "input", [Record("input", DocumentError(reason))]
+
+    def _row_sources(self, rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:
+        yield "the given rows", (Record(f"row {number}", _checked(row)) for number, row in enumerate(rows, start=1))
+
+    def _path_source(self, source: str, ambiguous: frozenset[str]) -> Iterator[tuple[str, Iterable[Record]]]:
+        if source == "-":
+            yield STANDARD_INPUT, self._standard_input()
+            return
+        path = Path(source)
+        try:
+            exists, is_folder = path.exists(), path.is_dir()
+        except PermissionError as error:
+            yield source, [Record(source, reading_error(error))]
+            return
+        except (OSError, ValueError):
+            exists, is_folder = False, False
+        if is_folder or (not exists and is_pattern(source)):
+            yield from self._folder_source(source)
+        elif exists:
+            stem = split_suffix(path)[0]
+            yield source, self._file(path, path.as_posix() if stem in ambiguous else stem)
+        else:
+            yield source, self._one_of_corpus(source)
+
+    def _folder_source(self, source: str) -> Iterator[tuple[str, Iterable[Record]]]:
+        try:
+            for found in find_files(source):
+                if isinstance(found, FoundFile):
+                    yield str(found.path), self._file(found.path, found.id)
+                else:
+                    self.report.ignored.append(Skipped(str(found.path), found.reason))
+        except DocumentError as error:
+            yield source, [Record(source, error)]
+
+    def _file(self, path: Path, id: str) -> Iterator[Record]:
+        kind = split_suffix(path)[1]
+        if is_corpus(kind):
+            yield from read_corpus(path, self._encoding)
+            return
+        content: Document | DocumentError
+        try:
+            content = Document.from_file(path, id=id, encoding=self._encoding)
+        except DocumentError as error:
+            content = DocumentError(str(error).removeprefix(f"{path}: "))
+        yield Record(str(path), content)
+
+    def _standard_input(self) -> Iterator[Record]:
+        stream = cast("IO[bytes]", getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8")))
+        try:
+            opening: list[bytes] = []
+            for line in stream:
+                opening.append(line)
+                if line.strip(b"\xef\xbb\xbf \t\r\n"):
+                    break
+            lines = itertools.chain(opening, stream)
+            if opening and opening[-1].lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
+                yield from read_json_lines(lines, STANDARD_INPUT, self._encoding)
+                return
+            text = decode(b"".join(lines), self._encoding)
+        except OSError as error:
+            yield Record(STANDARD_INPUT, reading_error(error))
+        except DocumentError as error:
+            yield Record(STANDARD_INPUT, error)
+        else:
+            yield Record(STANDARD_INPUT, Document.from_text(text, id="stdin"))
+
+    def _one_of_corpus(self, source: str) -> Iterator[Record]:
+        """Find one document of a corpus, named after a ``#``."""
+        for position in (position for position, character in enumerate(source) if character == "#"):
+            path, wanted = Path(source[:position]), clean_text(source[position + 1 :]).strip()
+            if not path.is_file() or not wanted:
+                continue
+            kind = split_suffix(path)[1]
+            if not is_corpus(kind):
+                reason = "it holds one document" if kind else str(unknown_type(path))
+                yield Record(
+                    source, DocumentError(f"{reason}; '#' and an id name a document of a JSON Lines file or table")
+                )
+                return
+            yield from self._find(path, wanted)
+            return
+        shown = source if len(source) <= 200 else f"{source[:200]}..."
+        reason = "there is no such file or folder; check the path"
+        yield Record(" ".join(shown.split()), DocumentError(reason))
+
+    def _find(self, path: Path, wanted: str) -> Iterator[Record]:
+        ids: list[str] = []
+        row: Mapping[str, Any] = {}
+        named = False
+        for record in read_corpus(path, self._encoding):
+            if isinstance(record.content, DocumentError):
+                yield record
+                continue
+            row = cast("Mapping[str, Any]", record.content)
+            try:
+                document = None
+                id = row_id(row, self._columns)
+                named = named or self._columns.id in row or id is not None
+                if id is None:
+                    document = self._document(record)
+                    id = document.id
+            except DocumentError:
+                continue  # a row without usable id or text is not the wanted one
+            id = clean_text(id).strip()
+            if id == wanted:
+                yield record if document is None else Record(record.place, document)
+                return
+            if len(ids) < _SUGGESTED_AMONG:
+                ids.append(id)
+        if row and not named:
+            hint = "" if {self._columns.text, self._columns.sections} & set(row) else ", the text's with --text-column"
+            reason = f"its rows have no column {self._columns.id!r}, only {', '.join(map(str, row))}"
+            yield Record(str(path), DocumentError(f"{reason}; name it with --id-column{hint}"))
+            return
+        nearest = difflib.get_close_matches(wanted, ids, n=3, cutoff=0.0)
+        hint = f"; nearest are {', '.join(map(repr, nearest))}" if nearest else "; check the id"
+        yield Record(str(path), DocumentError(f"there is no document {wanted!r}{hint}"))
+
+
+def _checked(row: Document | Mapping[str, Any]) -> Document | Mapping[str, Any] | DocumentError:
+    if type(row).__name__ in ("DatasetDict", "IterableDatasetDict"):
+        splits = ", ".join(map(str, cast("Mapping[str, Any]", row)))
+        return DocumentError(f"it is a dictionary of data sets; choose one of its splits ({splits})")
+    return row
+
+
+def _ambiguous_stems(sources: Sequence[Any]) -> frozenset[str]:
+    """Ids that several of the files that are listed one by one would get."""
+    stems: Counter[str] = Counter()
+    for source in sources:
+        if isinstance(source, str | PathLike):
+            stem, kind = split_suffix(Path(str(source)))
+            if kind and not is_corpus(kind):
+                stems[stem] += 1
+    return frozenset(stem for stem, count in stems.items() if count > 1)

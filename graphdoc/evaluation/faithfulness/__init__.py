@@ -1,0 +1,1 @@
+"""Whether contributions and attention explain what a model does."""

@@ -1,0 +1,197 @@
+"""Documents as deletion and insertion curves need them, and what is watched while they are shortened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ...encoder import DocumentEncoder
+from ...inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
+from ...modeling import DocumentModel, DocumentOutput
+from ...modeling.attribution import passage_terms
+from ...modeling.logit_attribution import logit_contributions
+from ...modeling.readouts.sections import SectionReadout
+from ...prediction.predicting import probabilities_of
+from ...runtime.devices import Precision, computed_in, inference
+from ...segmentation.coverage import CoverageTotals
+from ...segmentation.spans import SegmentedDocument
+from ...similarity.chunk_attention import ChunkwiseAttention
+from ...similarity.cosine import similarity_matrix
+from .passage_rankings import passage_attention
+from .shortened import CachedDocument, graphs_of
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ExplainedDocument:
+    """A document with what its passages are ranked by.
+
+    Args:
+        cached: the document and its passage vectors.
+        vector: ``(hidden,)``, the document vector.
+        attention: ``(passages,)``, see :func:`~graphdoc.evaluation.faithfulness.passage_rankings.passage_attention`.
+        terms: ``(passages, hidden)``, the share of every passage in the document vector; None where classes are
+            watched.
+        chunkwise: chunkwise attention; None where the model has none.
+        likeliest: number of the class with the highest logit; None where similarity is watched.
+        contributions: ``(passages,)``, what every passage adds to that logit; None where similarity is watched.
+    """
+
+    cached: CachedDocument
+    vector: Floats
+    attention: Floats
+    terms: Floats | None = None
+    chunkwise: ChunkwiseAttention | None = None
+    likeliest: int | None = None
+    contributions: Floats | None = None
+
+    @property
+    def segmented(self) -> SegmentedDocument:
+        """The document and its passages."""
+        return self.cached.segmented
+
+    @property
+    def id(self) -> str:
+        """The document's id."""
+        return self.segmented.document.id
+
+
+def explained_documents(
+    encoder: DocumentEncoder,
+    documents: list[AnyDocument | SegmentedDocument],
+    *,
+    classes: bool,
+    dtype: Precision | None = None,
+    totals: CoverageTotals | None = None,
+    show_progress: bool | None = None,
+) -> Iterator[ExplainedDocument]:
+    """Encode documents, each once, with what explains their similarity or their classes.
+
+    Args:
+        encoder: the encoder; for classes its model has a head.
+        documents: the documents.
+        classes: whether classes are watched, or similarity.
+        dtype: precision that the transformer computes in.
+        totals: where coverage is added up.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+
+    Raises:
+        DocumentError: a document has no text.
+    """
+    windows = stream_windows(
+        encoder.model,
+        encoder.segmenter,
+        documents,
+        partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name),
+        totals=totals,
+        show_progress=show_progress,
+    )
+    for window, vectors, _ in windows:
+        for segmented, rows in zip(window, rows_of(window), strict=True):
+            yield _explained(encoder.model, CachedDocument(segmented, vectors[rows].cpu()), classes=classes)
+
+
+def _explained(model: DocumentModel, cached: CachedDocument, *, classes: bool) -> ExplainedDocument:
+    batch = graphs_of(model, [cached], shown=True)
+    vectors = cached.vectors.to(model.device)
+    with inference(model):
+        output = model.encode_graphs(vectors, batch, output_attention=True)
+        assert output.documents is not None
+        document = partial(
+            ExplainedDocument,
+            cached,
+            as_numpy(output.documents[0]).astype(np.float64),
+            passage_attention(model, batch, output),
+        )
+        if not classes:
+            terms = as_numpy(passage_terms(model, vectors, batch, output)).astype(np.float64)
+            return document(terms=terms, chunkwise=_chunkwise(model, output))
+        assert output.logits is not None
+        likeliest = int(output.logits[0].argmax())
+        parts = logit_contributions(model, vectors, batch, output, [likeliest])[:, 0]
+        return document(likeliest=likeliest, contributions=as_numpy(parts).astype(np.float64))
+
+
+def _chunkwise(model: DocumentModel, output: DocumentOutput) -> ChunkwiseAttention | None:
+    if not isinstance(model.readout, SectionReadout) or model.readout.attention is None:
+        return None
+    assert output.passages is not None and output.chunk_pairs is not None and output.chunk_attention is not None
+    pairs: Tensor = output.chunk_pairs
+    queries, keys = (as_numpy(part) for part in model.readout.attention.queries_and_keys(output.passages))
+    return ChunkwiseAttention(pairs.cpu().numpy(), as_numpy(output.chunk_attention), queries, keys)
+
+
+@dataclass(frozen=True)
+class SimilarityTo:
+    """The similarity of a document that is shortened to another that is not.
+
+    Args:
+        document: the document that is shortened.
+        other: the other document.
+        kind: ``cosine`` or ``dot``.
+        words: ``(passages,)``, words that every passage shares with the other document.
+    """
+
+    document: ExplainedDocument
+    other: ExplainedDocument
+    kind: str
+    words: Floats
+
+    @property
+    def name(self) -> str:
+        """The id of the other document."""
+        return self.other.id
+
+    def scores(self) -> dict[str, Floats]:
+        """What passages are ranked by, ``(passages,)`` by method.
+
+        Contributions to a similarity are dot products of terms with the other document's vector, up to a factor that
+        is the same for all. Chunkwise attention is that of the other document's passages to these.
+        """
+        assert self.document.terms is not None
+        own, other = self.document.chunkwise, self.other.chunkwise
+        looks = self.document.attention if own is None or other is None else other.to(own).mean(axis=(0, 1))
+        return {"contribution": self.document.terms @ self.other.vector, "attention": looks, "words": self.words}
+
+    def values(self, vectors: Floats, logits: Floats | None) -> Floats:
+        """The similarity of every shortened document, ``(times,)``."""
+        return similarity_matrix(vectors, self.other.vector[None], self.kind)[:, 0]
+
+
+@dataclass(frozen=True)
+class ProbabilityOf:
+    """The probability of the class that a whole document most likely belongs to.
+
+    Args:
+        document: the document that is shortened.
+        name: the class.
+        multi_label: whether probabilities are those of a model with several labels.
+        words: ``(passages,)``, words that every passage shares with the class.
+    """
+
+    document: ExplainedDocument
+    name: str
+    multi_label: bool
+    words: Floats
+
+    def scores(self) -> dict[str, Floats]:
+        """What passages are ranked by, ``(passages,)`` by method."""
+        assert self.document.contributions is not None
+        return {
+            "contribution": self.document.contributions,
+            "attention": self.document.attention,
+            "words": self.words,
+        }
+
+    def values(self, vectors: Floats, logits: Floats | None) -> Floats:
+        """The probability that every shortened document belongs to the class, ``(times,)``."""
+        assert logits is not None and self.document.likeliest is not None
+        found = probabilities_of(torch.from_numpy(logits), self.multi_label)
+        return found[:, self.document.likeliest].astype(np.float64)

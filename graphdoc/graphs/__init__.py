@@ -1,0 +1,1 @@
+"""Graphs over the passages of documents, and batches of them."""

@@ -1,0 +1,1 @@
+"""Readouts: how the nodes of a document become its vector."""

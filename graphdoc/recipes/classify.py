@@ -1,0 +1,128 @@
+"""Training a classifier on labelled documents (Graph-RoBERTa, section 3.2, "End-to-end Classification")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..encoder import DocumentEncoder
+from ..errors import ModelError
+from ..evaluation.classification import classification_scores
+from ..losses import ClassificationLoss, balanced_weights
+from ..losses.gathering import alone
+from ..prediction.predicting import given_labels, probabilities_of
+from ..prediction.records import THRESHOLD
+from ..runtime.devices import usable_device
+from ..runtime.processes import Processes
+from ..settings.classify import ClassificationSettings
+from ..training.objectives import Classification
+from ..training.run import RunEvaluation, TrainingRun
+from ..training.starting_model import begin_training, load_start
+from ..training.training_card import training_card
+from .classify_data import LabelledData
+
+
+def train_classifier(
+    settings: ClassificationSettings,
+    *,
+    resume: bool = False,
+    device: str | torch.device | None = None,
+    show_progress: bool | None = None,
+) -> Path:
+    """Train a model with a head that tells the classes of documents.
+
+    Args:
+        settings: the settings.
+        resume: go on with the run in the output folder from its last checkpoint.
+        device: where to train; None takes an accelerator if there is one.
+        show_progress: show bars; None shows them on a terminal.
+
+    Returns:
+        Folder of the trained model.
+
+    Raises:
+        GraphdocError: what the user can mend; the message says how.
+    """
+    place = usable_device(device)
+    labels = settings.labels
+    with Processes(place) as processes:
+        torch.manual_seed(settings.training.seed)
+        encoder = load_start(settings.model, place, "cosine")
+        encoder.name = settings.folder.name
+        data = LabelledData(settings, encoder, processes, show_progress)
+        encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)
+        begin_training(encoder, settings.model)
+        data.load()
+        objective = Classification(
+            ClassificationLoss(labels.multi_label, _class_weights(settings, data), labels.label_smoothing)
+        )
+        run = TrainingRun(
+            settings,
+            encoder,
+            data,
+            objective,
+            processes,
+            _evaluation(settings, encoder, data),
+            [*data.describe(), f"{data.steps:,} steps of {data.batch_size:,} documents"],
+            lambda record, results: training_card(settings, _told(settings, data), record, data.report, results),
+            show_progress,
+        )
+        return run.start(resume)
+
+
+def _told(settings: ClassificationSettings, data: LabelledData) -> str:
+    """How the model was trained, in a sentence for its card."""
+    training, labels = settings.training, settings.labels
+    kind = "any number of classes" if labels.multi_label else "one class"
+    return (
+        f"Classification of documents into {kind} out of {len(data.classes):,}, by cross entropy (class weights: "
+        f"{labels.class_weights}), batches of {training.batch_size:,} documents, {training.epochs:g} epochs, "
+        f"{settings.model.tune} passage encoder."
+    )
+
+
+def _class_weights(settings: ClassificationSettings, data: LabelledData) -> tuple[float, ...] | None:
+    if settings.labels.class_weights == "none":
+        return None
+    return balanced_weights(data.counts, data.documents if settings.labels.multi_label else None)
+
+
+def _evaluation(
+    settings: ClassificationSettings, encoder: DocumentEncoder, data: LabelledData
+) -> RunEvaluation | None:
+    """Accuracy, F1 and loss on the documents that are measured."""
+    if not data.has_validation:
+        return None
+    multi_label = settings.labels.multi_label
+    threshold = THRESHOLD if multi_label else None
+    plain_loss = ClassificationLoss(multi_label)
+
+    @torch.no_grad()
+    def measure() -> Mapping[str, float]:
+        model, budget = encoder.model, settings.training.token_budget
+        logits, targets = [], []
+        for batch in data.validation_batches():
+            moved = batch.to(model.device)
+            logits.append(model(moved.graphs, budget).logits.cpu())
+            targets.append(batch.targets)
+        rows, known = torch.cat(logits), torch.from_numpy(data.is_known)
+        if not torch.isfinite(rows).all():
+            raise ModelError(
+                "the model has diverged: its logits are no numbers; lower training.learning_rate, or warm up over "
+                "more steps (training.warmup)"
+            )
+        probabilities = probabilities_of(rows, multi_label)
+        given = [given_labels(row, data.classes, threshold) for row in probabilities]
+        scores: Any = classification_scores(data.truth, given, data.classes, probabilities, multi_label=multi_label)
+        if not known.any():
+            # Nothing has a loss where no label is a class.
+            return dict(scores.metrics())
+        with alone():
+            loss = float(plain_loss(rows[known], torch.cat(targets)[known]).loss)
+        return {**scores.metrics(), "loss": loss}
+
+    best = settings.validation.best
+    return RunEvaluation(measure, best, best != "loss", settings.validation.at_start)

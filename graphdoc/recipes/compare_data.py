@@ -1,0 +1,339 @@
+"""Where the batches of comparison come from: documents in groups, or pairs of documents with labels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..corpus.document import values_hash
+from ..corpus.prepare import TrainingCorpus
+from ..documents.readers.pair_files import Pairs, read_link_file, read_pair_file
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError
+from ..evaluation.labels import class_names
+from ..evaluation.pairs import require_both_labels
+from ..runtime.processes import Processes
+from ..runtime.wording import counted
+from ..sampling import (
+    ClassBalancedBatches,
+    GroupLabels,
+    PairBatches,
+    groups_of_labels,
+    groups_of_links,
+    groups_of_pairs,
+)
+from ..settings.compare import ComparisonSettings
+from ..training.batch import TrainingBatch, TrainingExample
+from .corpus_data import CorpusData
+from .labelled_batch import WHOLE, LabelledCollator, token_counts
+
+Rows = npt.NDArray[np.int64]
+
+
+class _SectionData(CorpusData):
+    """Documents that are split into sections where the model reads them."""
+
+    _beyond = 0
+
+    def _collator(self, settings: ComparisonSettings, targets: Rows) -> LabelledCollator:
+        config, most = self._config, settings.sections.most_tokens
+        sections = settings.sections.sections(settings.training.seed) if config.readout == "sections" else None
+        kind, window = config.vector_graph
+        return LabelledCollator(targets, kind, window, self._vectors, sections, most)
+
+    def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
+        """Passages of documents that are not trained on, since their sections are longer than the limit."""
+        if (most := settings.sections.most_tokens) is None:
+            return 0
+        is_split = self._config.readout == "sections"
+        sections = settings.sections.sections(settings.training.seed) if is_split else WHOLE
+        examples = (self._corpus[row] for row in rows)
+        return sum(
+            len(example.sections) - len(sections.split(example.sections).limited(token_counts(example), most).order)
+            for example in examples
+        )
+
+    def _told_beyond(self) -> list[str]:
+        return [f"{self._beyond:,} of their passages lie beyond sections.most_tokens"] if self._beyond else []
+
+
+class GroupedData(_SectionData):
+    """Batches of documents that belong to groups, split into sections.
+
+    Args:
+        settings: the settings of the run.
+        encoder: the model and its tokenizer.
+        processes: the processes of the run.
+        show_progress: show bars; None shows them on a terminal.
+
+    Attributes:
+        ids: ids of the documents that are trained on.
+        groups: the groups of all documents of the corpus.
+
+    Raises:
+        DocumentError: documents have no groups, or all the same; pairs name documents that are not there.
+        SettingsError: batches are too small for the processes.
+    """
+
+    def __init__(
+        self,
+        settings: ComparisonSettings,
+        encoder: DocumentEncoder,
+        processes: Processes,
+        show_progress: bool | None = None,
+    ) -> None:
+        super().__init__(settings, encoder, processes, show_progress)
+        self.groups = _groups(settings, self._corpus, warn=processes.is_first)
+        labels, smallest = self.groups.labels, settings.smallest_group
+        sizes = np.bincount(labels[labels >= 0])
+        trained = (labels >= 0) & (sizes[labels] >= smallest)
+        self._single = int((self._corpus.passage_counts[trained] == 1).sum()) if settings.sections.number > 1 else 0
+        self._require_positives(settings, sizes, int(trained.sum()))
+        training = settings.training
+
+        def batches_of() -> ClassBalancedBatches:
+            return ClassBalancedBatches(
+                self._corpus.passage_counts,
+                labels,
+                training.batch_size,
+                training.seed,
+                processes.rank,
+                processes.count,
+                per_class=settings.groups.per_batch,
+                smallest=smallest,
+                most_share=settings.groups.most_share,
+            )
+
+        self._load(batches_of, self._collator(settings, labels))
+        ids = self._corpus.ids
+        self.ids = frozenset(ids[row] for row in np.flatnonzero(trained).tolist())
+        self.documents = int(trained.sum())
+        self._beyond = self._beyond_limit(settings, np.flatnonzero(trained).tolist())
+        how = "groups.smallest=1" + ("" if settings.sections.number > 1 else " with sections.number=2")
+        self._left_out = {
+            "without one label": int((labels < 0).sum()),
+            f"alone in their group ({how} trains on them)": int(((labels >= 0) & ~trained).sum()),
+        }
+        self._trained_groups = int((sizes >= smallest).sum())
+
+    def _require_positives(self, settings: ComparisonSettings, sizes: Rows, documents: int) -> None:
+        """Refuse documents that no batch could be made of in which something belongs together and something not.
+
+        Raises:
+            DocumentError: there are none that do.
+        """
+        name, smallest = self.groups.report.source, settings.smallest_group
+        if (groups := int((sizes >= smallest).sum())) < 2:
+            raise DocumentError(
+                f"{settings.corpus.name}: {counted(groups, 'group')} by {name} {'has' if groups == 1 else 'have'} "
+                f"{counted(smallest, 'document')} or more, so that there is nothing to tell apart; give more "
+                "documents of more groups, or train on sections too (sections.number=2, groups.smallest=1)"
+            )
+        if self._single == documents and sizes.max() == 1:
+            raise DocumentError(
+                f"{settings.corpus.name}: all {documents:,} documents are alone in their groups by {name} and have "
+                "one passage, so that nothing belongs together; give longer documents or larger groups"
+            )
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {
+            **self._corpus.record(),
+            "groups": self.groups.report.to_dict(),
+            "groups_hash": values_hash(zip(self._corpus.ids, self.groups.labels.tolist(), strict=True)),
+            "train": self.documents,
+            "left_out": {reason: count for reason, count in self._left_out.items() if count},
+            "passages_beyond_most_tokens": self._beyond,
+        }
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        lines = [self.report.summary(), *self.groups.report.summary().splitlines()]
+        lines.append(f"{self.documents:,} documents of {counted(self._trained_groups, 'group')} to train on")
+        lines += [
+            f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items() if count
+        ]
+        if self._single:
+            lines.append(f"{self._single:,} of them have one passage and are one section each")
+        lines += self._told_beyond()
+        return lines
+
+
+class PairedData(_SectionData):
+    """Batches of pairs of documents with labels.
+
+    Args:
+        settings: the settings of the run.
+        encoder: the model and its tokenizer.
+        processes: the processes of the run.
+        show_progress: show bars; None shows them on a terminal.
+
+    Attributes:
+        ids: ids of the documents that are trained on.
+        pairs: the pairs that are trained on, each once.
+
+    Raises:
+        DocumentError: pairs name documents that are not there.
+        EvaluationError: pairs do not have both labels.
+        SettingsError: batches are too small for the processes.
+    """
+
+    def __init__(
+        self,
+        settings: ComparisonSettings,
+        encoder: DocumentEncoder,
+        processes: Processes,
+        show_progress: bool | None = None,
+    ) -> None:
+        super().__init__(settings, encoder, processes, show_progress)
+        training = settings.training
+        given = read_pair_file(settings.groups.file or "")
+        row_of = _rows_by_id(self._corpus, given)
+        known = given.among(row_of, settings.groups.what_of_unknown, setting="groups.unknown=leave_out")
+        first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
+        self.pairs = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
+        require_both_labels(self.pairs, len(given))
+        self.ids = frozenset(id for pair in self.pairs for id in (pair.a, pair.b))
+        self.documents = len(self.ids)
+        self._beyond = self._beyond_limit(settings, sorted(row_of[id] for id in self.ids))
+        self._left_out = {
+            "of unknown documents": len(given) - len(known),
+            "repeated": known.repeated,
+            "with themselves": len(known) - known.repeated - len(self.pairs),
+        }
+        rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in self.pairs], np.int64)
+        examples = PairedExamples(self._corpus, rows)
+        collate = PairCollator(
+            self._collator(settings, np.zeros(len(self._corpus), np.int64)),
+            rows,
+            np.array([pair.label for pair in self.pairs], np.int64),
+        )
+
+        def batches_of() -> PairBatches:
+            return PairBatches(
+                examples.passage_counts.reshape(-1, 2),
+                training.batch_size // 2,
+                training.seed,
+                processes.rank,
+                processes.count,
+            )
+
+        self._load(batches_of, collate, examples)
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {
+            **self._corpus.record(),
+            "pairs": len(self.pairs),
+            "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
+            "similar": self._similar,
+            "train": self.documents,
+            "left_out": {reason: count for reason, count in self._left_out.items() if count},
+            "passages_beyond_most_tokens": self._beyond,
+        }
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        line = (
+            f"{counted(len(self.pairs), 'pair')} of {self.documents:,} documents to train on, {self._similar:,} of "
+            "them similar"
+        )
+        told = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)
+        return [self.report.summary(), line + (f"; left out: {told}" if told else ""), *self._told_beyond()]
+
+    @property
+    def _similar(self) -> int:
+        return sum(pair.label for pair in self.pairs)
+
+
+class PairedExamples:
+    """The documents of pairs, counted through all pairs (see :class:`~graphdoc.sampling.PairBatches`).
+
+    Args:
+        corpus: the documents.
+        rows: ``(pairs, 2)``, rows of both documents of every pair.
+    """
+
+    def __init__(self, corpus: TrainingCorpus, rows: Rows) -> None:
+        self._corpus, self._rows = corpus, rows.ravel()
+
+    def __len__(self) -> int:
+        """Two for every pair."""
+        return len(self._rows)
+
+    def __getitem__(self, number: int) -> TrainingExample:
+        """One document of a pair."""
+        return self._corpus[int(self._rows[number])]
+
+    @property
+    def passage_counts(self) -> Rows:
+        """Passages of every document, ``(2 pairs,)``."""
+        counts: Rows = self._corpus.passage_counts[self._rows]
+        return counts
+
+
+@dataclass(frozen=True)
+class PairCollator:
+    """Makes batches of pairs, in the processes that load ahead.
+
+    Args:
+        documents: makes a batch of documents.
+        rows: ``(pairs, 2)``, rows of both documents of every pair.
+        labels: ``(pairs,)``, 1 for similar pairs, else 0.
+    """
+
+    documents: LabelledCollator
+    rows: Rows
+    labels: Rows
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch of the first documents of pairs, then the second ones; its targets are those of the pairs."""
+        batch = self.documents(
+            [(example, epoch, int(self.rows[number // 2, number % 2])) for example, epoch, number in places]
+        )
+        pairs = [number // 2 for _, _, number in places[: len(places) // 2]]
+        return replace(batch, targets=torch.from_numpy(self.labels[pairs]))
+
+
+def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool) -> GroupLabels:
+    """The group of every document."""
+    groups = settings.groups
+    if groups.by == "label":
+        names = [class_names(label) for label in corpus.labels]
+        try:
+            return groups_of_labels([found[0] if found and len(found) == 1 else None for found in names])
+        except DocumentError as error:
+            raise DocumentError(
+                f"{settings.corpus.name}: {error} (corpus.columns.label is {settings.corpus.columns.label!r}; "
+                "corpus.label_from=folder takes the names of folders)"
+            ) from error
+    read, make = (read_pair_file, groups_of_pairs) if groups.by == "pairs" else (read_link_file, groups_of_links)
+    given = read(groups.file or "")
+    row_of = _rows_by_id(corpus, given)
+    if groups.what_of_unknown == "stop":
+        given.among(row_of, setting="groups.unknown=leave_out")
+    return make(corpus.ids, given, unknown=groups.what_of_unknown, joining=groups.joining, most=groups.most, warn=warn)
+
+
+def _rows_by_id(corpus: TrainingCorpus, pairs: Pairs) -> dict[str, int]:
+    """The row of every id of the corpus.
+
+    Raises:
+        DocumentError: pairs name a document whose id another one has too.
+    """
+    ids = corpus.ids
+    if len(row_of := {id: row for row, id in enumerate(ids)}) < len(ids):
+        named = {id for pair in pairs for id in (pair.a, pair.b)}
+        repeated = next((id for id, count in Counter(ids).items() if count > 1 and id in named), None)
+        if repeated is not None:
+            raise DocumentError(
+                f"{pairs.name}: several documents have the id {repeated!r}, so that pairs do not say which is meant; "
+                "give every document an id of its own (corpus.columns.id)"
+            )
+    return row_of

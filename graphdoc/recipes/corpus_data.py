@@ -1,0 +1,85 @@
+"""What all recipes share that train on documents whose labels, groups or pairs are known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader
+
+from ..corpus.report import CorpusReport
+from ..corpus.stored import CorpusRun, open_corpus
+from ..encoder import DocumentEncoder
+from ..errors import SettingsError
+from ..runtime.processes import Processes
+from ..sampling import DocumentBatches
+from ..training.loading import Collate, Corpus, EpochLoader
+
+
+class CorpusData:
+    """Batches of a corpus that was cut and tokenised once, as a function of the step alone.
+
+    Args:
+        settings: the settings of the run.
+        encoder: the model and its tokenizer.
+        processes: the processes of the run.
+        show_progress: show bars; None shows them on a terminal.
+
+    Attributes:
+        documents: documents to train on.
+        batch_size: documents, or pairs, of a batch, over all processes; there once there are batches.
+        steps: steps of the whole run; there once there are batches.
+        loader: gives this process's share of every batch; there once there are batches.
+    """
+
+    state = None
+    documents: int
+    batch_size: int
+    steps: int
+    loader: DataLoader[Any]
+
+    def __init__(
+        self,
+        settings: CorpusRun,
+        encoder: DocumentEncoder,
+        processes: Processes,
+        show_progress: bool | None = None,
+    ) -> None:
+        self._training, self._processes = settings.training, processes
+        self._corpus, self._vectors = open_corpus(settings, encoder, processes, show_progress)
+        self._config = encoder.model.config
+
+    @property
+    def report(self) -> CorpusReport:
+        """What was read, kept and left out."""
+        return self._corpus.report
+
+    def go_on(self, state: Mapping[str, int]) -> None:
+        """Nothing to do: the number of the step says it all."""
+
+    def _load(self, batches_of: Callable[[], DocumentBatches], collate: Collate, corpus: Corpus | None = None) -> None:
+        """Make the loader.
+
+        Args:
+            batches_of: makes the batches; fails with a ValueError where they are too small.
+            collate: makes a batch of documents.
+            corpus: what the batches count; None for the documents of the corpus.
+
+        Raises:
+            SettingsError: batches are too small for the processes.
+        """
+        try:
+            batches = batches_of()
+        except ValueError as error:
+            raise SettingsError(f"{error}; use fewer processes or a larger batch_size") from error
+        training = self._training
+        self.batch_size = batches.batch_size
+        self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
+        self.loader = EpochLoader(
+            self._corpus if corpus is None else corpus,
+            batches,
+            collate,
+            training.loading_processes,
+            steps=self.steps,
+        )

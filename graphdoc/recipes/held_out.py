@@ -1,0 +1,94 @@
+"""Measuring a model during its run: loss on documents held out, and clustering of labelled documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..documents.readers import read_documents
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError, EvaluationError
+from ..evaluation import ClusterEvaluation, read_pairs
+from ..losses.gathering import alone
+from ..modeling import DocumentModel
+from ..runtime.devices import Precision
+from ..settings.sub_documents import EvaluationSettings
+from ..training.batch import TrainingBatch
+from ..training.objectives import Objective
+
+
+class HeldOutEvaluation:
+    """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
+
+    Args:
+        model: the model in training.
+        objective: what it is trained for.
+        batches: the documents.
+        token_budget: most tokens of a mini-batch.
+    """
+
+    def __init__(
+        self, model: DocumentModel, objective: Objective, batches: Sequence[TrainingBatch], token_budget: int | None
+    ) -> None:
+        self._model, self._objective, self._batches, self._token_budget = model, objective, batches, token_budget
+
+    @torch.no_grad()
+    def __call__(self) -> dict[str, float]:
+        """Measure the model, which is in eval mode."""
+        sums: dict[str, float] = {}
+        documents = 0
+        for batch in self._batches:
+            moved = batch.to(self._model.device)
+            rows = self._objective.rows(self._model(moved.graphs, self._token_budget))
+            # One process measures, and the others wait for it: they are not there to exchange vectors with.
+            with alone():
+                result = self._objective.loss(rows, moved)
+            measured = {"loss": result.loss, **result.metrics}
+            # How many pairs are no negatives says something of the documents, not of the model.
+            measured.pop("left_out_share", None)
+            for name, value in measured.items():
+                sums[name] = sums.get(name, 0.0) + float(value) * len(batch)
+            documents += len(batch)
+        return {name: value / documents for name, value in sums.items()}
+
+
+def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = None) -> ClusterEvaluation | None:
+    """The labelled documents that a run is measured on, None if there are none.
+
+    Args:
+        settings: where they are and what is measured.
+        dtype: precision that the transformer computes in; None is that of its weights.
+
+    Raises:
+        DocumentError: they cannot be read, or have no split.
+        EvaluationError: there are too few of them.
+    """
+    if not settings.clusters:
+        return None
+    if settings.data is not None:
+        parts: dict[str, list[object]] = {"train": [], "test": []}
+        for document in read_documents(settings.data):
+            split = str(document.metadata.get("split"))
+            if split in parts:
+                parts[split].append(document)
+        train, test = parts["train"], parts["test"]
+        if not train or not test:
+            raise DocumentError(
+                f"{settings.data} has {len(train)} documents with split train and {len(test)} with test; give both, "
+                "or name two sources as evaluation.train and evaluation.test"
+            )
+    else:
+        train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
+    pairs = read_pairs(settings.pairs) if settings.pairs is not None else ()
+    seeds = range(settings.seeds)
+    try:
+        return ClusterEvaluation(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
+    except EvaluationError as error:
+        name = "data" if settings.data is not None else "train"
+        raise EvaluationError(f"evaluation.{name}={getattr(settings, name)}: {error}") from error
+
+
+def score_of(encoder: DocumentEncoder, evaluation: ClusterEvaluation) -> dict[str, float]:
+    """What an evaluation gives, without its spread over seeds."""
+    return {name: value for name, value in evaluation(encoder).items() if not name.endswith("_std")}

@@ -1,0 +1,118 @@
+"""Batches of labelled documents, whole or in sections."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..corpus.passage_vectors import PassageVectors
+from ..graphs.batch import GraphBatch, TokenIds
+from ..graphs.document_graph import graph_of_sections
+from ..sampling import DocumentSections
+from ..training.batch import TrainingBatch, TrainingExample
+
+WHOLE = DocumentSections(sections=1)
+
+
+@dataclass(frozen=True)
+class LabelledCollator:
+    """Makes batches of labelled documents, in the processes that load ahead.
+
+    Args:
+        targets: ``(rows, ...)``, what is to be learned of every document of the corpus, by its row.
+        graph_kind: kind of the graphs.
+        window: reach of the ``window`` kind.
+        passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
+        sections: how documents are split into sections; None leaves them whole.
+        most_tokens: most tokens of a section; None for no limit.
+    """
+
+    targets: npt.NDArray[Any]
+    graph_kind: str
+    window: int
+    passage_vectors: PassageVectors | None = None
+    sections: DocumentSections | None = None
+    most_tokens: int | None = None
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch of documents of one epoch."""
+        rows = [row for _, _, row in places]
+        vectors = None
+        if self.passage_vectors is not None:
+            vectors = [self.passage_vectors.vectors_of(row) for row in rows]
+        return section_batch(
+            [example for example, _, _ in places],
+            self.sections,
+            places[0][1],
+            torch.from_numpy(self.targets[rows]),
+            graph_kind=self.graph_kind,
+            window=self.window,
+            passage_vectors=vectors,
+            most_tokens=self.most_tokens,
+        )
+
+
+def token_counts(example: TrainingExample) -> npt.NDArray[np.int64]:
+    """Tokens of every passage of a document, special tokens included, ``(passages,)``."""
+    return np.array([len(ids) for ids in example.token_ids], np.int64)
+
+
+def section_batch(
+    examples: Sequence[TrainingExample],
+    sections: DocumentSections | None,
+    epoch: int,
+    targets: Tensor,
+    *,
+    graph_kind: str = "full",
+    window: int = 2,
+    passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+    most_tokens: int | None = None,
+) -> TrainingBatch:
+    """Build the graphs of documents, whole or split into sections.
+
+    The graph of a document is that of the whole document with its own sections, as at inference; the sections it is
+    split into are those of the readout and of the structural embeddings.
+
+    Args:
+        examples: the documents.
+        sections: how they are split; None leaves them whole.
+        epoch: number of the epoch, for the draw.
+        targets: ``(documents, ...)``, what the objective compares with, such as the group of a document.
+        graph_kind: kind of the graphs.
+        window: reach of the ``window`` kind.
+        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
+            go along instead of token ids.
+        most_tokens: most tokens of a section, special tokens included; None for no limit.
+
+    Returns:
+        The batch; every passage of every document is in it exactly once, but for those beyond ``most_tokens``.
+    """
+    how = WHOLE if sections is None else sections
+    splits = [how.draw(example.id, epoch, example.sections) for example in examples]
+    if most_tokens is not None:
+        splits = [
+            split.limited(token_counts(example), most_tokens) for example, split in zip(examples, splits, strict=True)
+        ]
+    graphs, token_ids, vectors = [], list[TokenIds](), []
+    for number, (example, split) in enumerate(zip(examples, splits, strict=True)):
+        graphs.append(graph_of_sections(example.sections[split.order].tolist(), graph_kind, window=window))
+        if passage_vectors is None:
+            token_ids.extend(example.token_ids[row] for row in split.order.tolist())
+        else:
+            vectors.append(passage_vectors[number][split.order])
+    batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
+    if sections is not None:
+        batch = replace(
+            batch,
+            section_ids=torch.from_numpy(np.concatenate([split.section_ids for split in splits])),
+            chunk_ids=torch.from_numpy(np.concatenate([split.chunk_ids for split in splits])),
+        )
+    if passage_vectors is not None:
+        batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
+    return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)

@@ -1,0 +1,118 @@
+"""Measuring a model on labelled pairs of documents while it is trained to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from ..corpus.report import CorpusReport
+from ..corpus.source import CorpusSource
+from ..documents.document import Document
+from ..documents.readers.pair_files import read_pair_file
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError
+from ..evaluation import PairComparison
+from ..evaluation.pairs import documents_of_pairs
+from ..runtime.processes import Processes
+from ..settings.compare import ComparisonSettings
+from ..settings.corpus import CorpusSettings
+from ..training.run import RunEvaluation
+
+
+class PairValidation:
+    """The validation pairs of a run with their documents, cut and tokenised once, in the first process.
+
+    Args:
+        settings: the settings of the run, with ``validation.pairs``.
+        encoder: the encoder around the model in training.
+        processes: the processes of the run.
+
+    Attributes:
+        comparison: measures the model; there in the first process.
+
+    Raises:
+        DocumentError: a document of a pair is not there, is there twice or has no text.
+        EvaluationError: pairs do not have both labels.
+    """
+
+    comparison: PairComparison
+
+    def __init__(self, settings: ComparisonSettings, encoder: DocumentEncoder, processes: Processes) -> None:
+        self._settings, self._encoder = settings, encoder
+        processes.run_first(self._read)
+
+    def _read(self) -> None:
+        validation, training = self._settings.validation, self._settings.training
+        path = Path(validation.pairs or "")
+        if not path.exists():
+            raise DocumentError(
+                f"{path}: there is no such file; give pairs to measure the model on as validation.pairs, or null to "
+                "measure nothing"
+            )
+        pairs = read_pair_file(path)
+        wanted = {id for pair in pairs for id in (pair.a, pair.b)}
+        named = documents_of_pairs(documents_named(self._corpus(), wanted), pairs)
+        found = self._encoder.segmenter.segment_many(named.values())
+        documents = {one.document.id: one for one in found}
+        pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
+        for id in [id for id, document in documents.items() if not document.passages]:
+            if validation.unknown == "stop":
+                raise DocumentError(
+                    f"{pairs.name}: document {id!r} has no text to encode; leave its pairs out "
+                    "(validation.unknown=leave_out)"
+                )
+            del documents[id]
+        self.comparison = PairComparison(
+            documents.values(),
+            pairs,
+            by="accuracy" if validation.best == "accuracy" else "f1",
+            unknown="leave_out",
+            lengths=(),
+            resamples=0,
+            dtype=None if training.precision == "float32" else training.precision,
+        )
+
+    def _corpus(self) -> CorpusSettings:
+        corpus, source = self._settings.corpus, self._settings.validation.source
+        return corpus if source is None else replace(corpus, source=source, dataset=None)
+
+    def evaluation(self) -> RunEvaluation:
+        """How a run measures its model; where the passage encoder stands still, passages are encoded once."""
+        is_encoded = self._settings.model.tune != "frozen"
+
+        def measure() -> Mapping[str, float]:
+            nonlocal is_encoded
+            if not is_encoded:
+                self.comparison = self.comparison.segmented(self._encoder, encoded=True)
+                is_encoded = True
+            return self.comparison(self._encoder)
+
+        validation = self._settings.validation
+        return RunEvaluation(measure, f"pair_{validation.best}", True, validation.at_start)
+
+    def describe(self, trained: Collection[str]) -> str:
+        """What is measured, in a line; in the first process.
+
+        Args:
+            trained: ids of the documents that are trained on.
+        """
+        comparison = self.comparison
+        documents = {id for pair in comparison.pairs for id in (pair.a, pair.b)}
+        line = f"{len(comparison.pairs):,} pairs of {len(documents):,} documents to measure"
+        reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}
+        told = [f"{count:,} {reasons[name]}" for name, count in comparison.left_out.items() if count]
+        line += f"; left out: {', '.join(told)}" if told else ""
+        seen = len(documents.intersection(trained))
+        return line + (f"; {seen:,} of these documents are trained on too" if seen else "")
+
+
+def documents_named(settings: CorpusSettings, ids: Collection[str]) -> Iterator[Document]:
+    """The documents of a corpus that have some ids, whatever their split.
+
+    Args:
+        settings: the corpus.
+        ids: the ids.
+    """
+    source = CorpusSource(replace(settings, leave_out_splits=[], deduplicate=False))
+    return (document for _, document in source.documents(CorpusReport()) if document.id in ids)

@@ -1,0 +1,65 @@
+"""Batches of sub-documents: two views of every document, as contrastive losses compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..graphs.batch import GraphBatch, TokenIds
+from ..graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
+from ..sampling import SubDocuments
+from ..training.batch import TrainingBatch, TrainingExample
+
+
+def sub_document_batch(
+    examples: Sequence[TrainingExample],
+    sub_documents: SubDocuments,
+    epoch: int,
+    *,
+    graph_kind: str = "full",
+    window: int = 2,
+    passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+) -> TrainingBatch:
+    """Split documents into sub-documents and build the graphs of both.
+
+    Edges are those of the graph kind over the passages that a sub-document has, in reading order.
+
+    Args:
+        examples: the documents, each of two passages at least.
+        sub_documents: how they are split.
+        epoch: number of the epoch, for the draw.
+        graph_kind: kind of the graphs.
+        window: reach of the ``window`` kind.
+        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
+            go along instead of token ids.
+
+    Returns:
+        The batch; every passage of every document is in it exactly once, and its targets are the groups.
+    """
+    draws = [sub_documents.draw(example.id, epoch, len(example.sections)) for example in examples]
+    graphs: list[DocumentGraph] = []
+    token_ids: list[TokenIds] = []
+    vectors: list[npt.NDArray[np.float32]] = []
+    for view in (0, 1):
+        for number, (example, draw) in enumerate(zip(examples, draws, strict=True)):
+            rows = draw[view]
+            if view == 0 and sub_documents.has_queries:
+                graphs.append(query_graph(int(example.sections[rows[0]])))
+            else:
+                graphs.append(graph_of_sections(example.sections[rows].tolist(), graph_kind, window=window))
+            if passage_vectors is None:
+                token_ids.extend(example.token_ids[row] for row in rows.tolist())
+            else:
+                vectors.append(passage_vectors[number][rows])
+    batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
+    if passage_vectors is not None:
+        batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
+    return TrainingBatch(
+        graphs=batch,
+        ids=tuple(example.id for example in examples),
+        targets=torch.tensor([example.group for example in examples], dtype=torch.int64),
+    )

@@ -1,0 +1,54 @@
+"""Writing files so that a reader never sees half of one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from ..errors import OutputError
+
+
+def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
+    """Let a function write a temporary file beside the target, then rename it into place.
+
+    Args:
+        path: the target; missing folders are made.
+        write: is given the temporary path and writes it; its suffix is that of the target.
+
+    Returns:
+        The target.
+
+    Raises:
+        OutputError: the target cannot be written; no partial file stays behind.
+    """
+    target = Path(path)
+    if "\0" in str(target):
+        raise OutputError(f"{str(path)!r} cannot be written: the name has a NUL character; choose another one")
+    temporary: Path | None = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        # A link stays a link, and a device such as /dev/null stays a device.
+        place = Path(os.path.realpath(target))
+        if place.exists() and not place.is_file() and not place.is_dir():
+            write(place)
+            return target
+        temporary = place.with_name(f".partial-{os.getpid()}-{place.name}")
+        write(temporary)
+        temporary.replace(place)
+    except OSError as error:
+        raise OutputError(
+            f"{target} cannot be written: {error.strerror or error}; choose another place or free some space"
+        ) from error
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink(missing_ok=True)
+    return target
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text file atomically as UTF-8 (see :func:`write_atomically`); halves of surrogate pairs become "?"."""
+    content = text.encode("utf-8", "replace")
+    return write_atomically(path, lambda temporary: temporary.write_bytes(content))

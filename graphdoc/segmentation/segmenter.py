@@ -1,0 +1,377 @@
+"""How a document is cut into passages, sentences or chunks that keep to a tokenizer's limit."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Literal, get_args
+
+from ..documents.document import Document
+from .cutting import (
+    balanced_cuts,
+    best_place,
+    character_boundary,
+    cut_at_tokens,
+    cut_at_white_space,
+    skip_white_space,
+    trim,
+)
+from .sentences import MAX_SENTENCE_CHARACTERS, replace_surrogates, split_sentences
+from .spans import Coverage, SegmentedDocument, Span
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedTokenizerFast
+
+__all__ = ["UNITS", "Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "Unit"]
+
+Unit = Literal["passage", "chunk"]
+UNITS: tuple[str, ...] = get_args(Unit)
+
+NO_TOKENS = "no tokens"
+PASSAGE_LIMIT = "passage limit"
+ONE_CHARACTER_TOO_LONG = "one character over the token limit"
+
+_TEXTS_PER_CALL = 2_048
+_DRAFTS_PER_ROUND = 1_024
+
+# Scripts written without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_CHARACTERS_PER_WORD_WITHOUT_SPACES = 2
+_MAX_CHARACTERS_PER_WORD = 20
+
+
+@dataclass(frozen=True)
+class SegmentationConfig:
+    """How documents are cut into passages.
+
+    Args:
+        passage_words: words of a passage, about. A word is what stands between white space; in scripts without
+            spaces two characters count as one word.
+        max_tokens: limit of one passage in tokens, special tokens included.
+        max_passages: passages of one document that are kept, the first in reading order; ``None`` keeps all.
+        language: two-letter code of the language for finding sentences.
+        unit: ``passage`` cuts at sentence ends into pieces of about ``passage_words``; ``chunk`` fills ``max_tokens``
+            wherever sentences end, and ``passage_words`` has no meaning.
+
+    Raises:
+        ValueError: a value is out of range; the message names the fix.
+    """
+
+    passage_words: int = 100
+    max_tokens: int = 256
+    max_passages: int | None = 100
+    language: str = "en"
+    unit: Unit = "passage"
+
+    def __post_init__(self) -> None:
+        if self.unit not in UNITS:
+            raise ValueError(f"unit is {self.unit!r}; set it to {' or '.join(UNITS)}")
+        if self.passage_words < 1:
+            raise ValueError(f"passage_words is {self.passage_words}; set it to 1 or more (100 is usual)")
+        if self.max_tokens < 8:
+            raise ValueError(f"max_tokens is {self.max_tokens}; set it to 8 or more (256 is usual)")
+        if self.max_passages is not None and self.max_passages < 1:
+            raise ValueError(f"max_passages is {self.max_passages}; set it to 1 or more, or to None to keep all")
+        if not self.language:
+            raise ValueError('language is empty; set it to a two-letter code such as "en"')
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A span on its way to become a passage; ``sentences`` is empty if it may be cut anywhere."""
+
+    plan: _Plan
+    section: int
+    start: int
+    end: int
+    sentences: Sequence[tuple[int, int]]
+    token_ids: tuple[int, ...] = ()
+    reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        return self.plan.texts[self.section][self.start : self.end]
+
+
+@dataclass(slots=True)
+class _Plan:
+    """A document while it is cut.
+
+    ``cut_sentences`` leads from the place (section, character) where a later piece of a cut sentence begins to the
+    character where that sentence begins.
+    """
+
+    document: Document
+    texts: list[str]
+    empty_sections: int = 0
+    drafts: list[_Draft] = field(default_factory=list)
+    finished: list[_Draft] = field(default_factory=list)
+    cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class Segmenter:
+    """Cuts documents into passages, sentences or chunks that keep to a tokenizer's limit, and tokenises them.
+
+    Text that gives no tokens at all (a section of nothing but zero-width characters, for some tokenizers) is left out
+    under the reason ``"no tokens"``.
+
+    Args:
+        tokenizer: a fast tokenizer of transformers.
+        config: sizes and limits.
+
+    Raises:
+        ValueError: the token limit does not suit the tokenizer.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast, config: SegmentationConfig | None = None) -> None:
+        self.tokenizer = tokenizer
+        self.config = config or SegmentationConfig()
+        self._special_tokens = tokenizer.num_special_tokens_to_add()
+        self._check_limit(self.config.max_tokens)
+
+    def segment(self, document: Document) -> SegmentedDocument:
+        """Cut a document into passages of about ``passage_words`` words.
+
+        Passages end where a sentence ends, stay inside a section and differ little in length within it. One over the
+        token limit is cut at sentence ends; a single sentence over the limit at white space, or between tokens where
+        there is none. With chunks as the unit the passages are those of :meth:`chunks`.
+        """
+        return next(self.segment_many([document]))
+
+    def segment_many(self, documents: Iterable[Document]) -> Iterator[SegmentedDocument]:
+        """Cut documents into passages as they come, tokenising the passages of many documents at once."""
+        waiting: list[_Plan] = []
+        count = 0
+        for document in documents:
+            plan = self._plan(document)
+            if self.config.unit == "chunk":
+                self._add_chunks(plan, self.config.max_tokens)
+            else:
+                self._add_passages(plan)
+            waiting.append(plan)
+            count += len(plan.drafts) + 1
+            if count >= _DRAFTS_PER_ROUND:
+                yield from self._complete(waiting, self.config.max_tokens, self.config.max_passages)
+                waiting, count = [], 0
+        yield from self._complete(waiting, self.config.max_tokens, self.config.max_passages)
+
+    def sentences(self, document: Document) -> SegmentedDocument:
+        """Cut a document into its sentences, all of them; one over the token limit becomes several pieces."""
+        plan = self._plan(document)
+        for section in range(len(plan.texts)):
+            for span in self._sentences(plan, section):
+                plan.drafts.append(_Draft(plan, section, *span, (span,)))
+        return next(self._complete([plan], self.config.max_tokens, None))
+
+    def chunks(self, document: Document, max_tokens: int = 512) -> SegmentedDocument:
+        """Cut a document into consecutive chunks that fill the token limit, all of them, each inside one section.
+
+        A chunk ends at the last white space within the limit if that leaves it three quarters full, otherwise between
+        two tokens. Source: CoLDE, section 3.1.
+
+        Args:
+            document: the document to cut.
+            max_tokens: limit of one chunk, special tokens included.
+
+        Raises:
+            ValueError: the limit does not suit the tokenizer.
+        """
+        self._check_limit(max_tokens)
+        plan = self._plan(document)
+        self._add_chunks(plan, max_tokens)
+        return next(self._complete([plan], max_tokens, None))
+
+    def _check_limit(self, max_tokens: int) -> None:
+        longest = self.tokenizer.model_max_length
+        if max_tokens > longest:
+            raise ValueError(
+                f"max_tokens is {max_tokens}, but the tokenizer says its model takes {longest}; "
+                f"set max_tokens to {longest} or less"
+            )
+        if max_tokens <= self._special_tokens:
+            raise ValueError(
+                f"max_tokens is {max_tokens}, but the tokenizer adds {self._special_tokens} special tokens; "
+                f"set max_tokens to {self._special_tokens + 1} or more"
+            )
+
+    def _plan(self, document: Document) -> _Plan:
+        return _Plan(document, [replace_surrogates(section.text) for section in document.sections])
+
+    def _sentences(self, plan: _Plan, section: int) -> list[tuple[int, int]]:
+        text = plan.texts[section]
+        sentences = split_sentences(text, self.config.language, None)
+        if not sentences:
+            plan.empty_sections += 1
+        if all(end - start <= MAX_SENTENCE_CHARACTERS for start, end in sentences):
+            return sentences
+        pieces = []
+        for start, end in sentences:
+            parts = cut_at_white_space(text, start, end, MAX_SENTENCE_CHARACTERS)
+            plan.cut_sentences.update({(section, part_start): start for part_start, _ in parts[1:]})
+            pieces.extend(parts)
+        return pieces
+
+    def _add_passages(self, plan: _Plan) -> None:
+        for section, text in enumerate(plan.texts):
+            sentences = self._sentences(plan, section)
+            if not sentences:
+                continue
+            without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
+            words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
+            passages = max(1, int(words[-1] / self.config.passage_words + 0.5))
+            first = 0
+            for last in [*balanced_cuts(words, passages), len(sentences)]:
+                group = sentences[first:last]
+                plan.drafts.append(_Draft(plan, section, group[0][0], group[-1][1], group))
+                first = last
+
+    def _add_chunks(self, plan: _Plan, max_tokens: int) -> None:
+        for section, text in enumerate(plan.texts):
+            whole = trim(text, 0, len(text))
+            if whole is None:
+                plan.empty_sections += 1
+                continue
+            spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens)
+            plan.drafts.extend(_Draft(plan, section, *span, ()) for span in spans)
+
+    def _complete(
+        self, plans: Sequence[_Plan], max_tokens: int, max_passages: int | None
+    ) -> Iterator[SegmentedDocument]:
+        drafts = [draft for plan in plans for draft in plan.drafts]
+        while drafts:
+            parts: list[_Draft] = []
+            for first in range(0, len(drafts), _TEXTS_PER_CALL):
+                parts.extend(self._tokenise(drafts[first : first + _TEXTS_PER_CALL], max_tokens))
+            drafts = parts
+        for plan in plans:
+            yield self._account(plan, max_passages)
+            # Plan and drafts point at each other, and memory must not wait for the garbage collector.
+            plan.drafts.clear()
+            plan.finished.clear()
+
+    def _tokenise(self, drafts: Sequence[_Draft], max_tokens: int) -> Iterator[_Draft]:
+        """Give the drafts their token ids; those over the limit come back in parts instead."""
+        encoded = self._encode([draft.text for draft in drafts])
+        for position, (draft, token_ids) in enumerate(zip(drafts, encoded["input_ids"], strict=True)):
+            if len(token_ids) > max_tokens:
+                yield from self._cut(draft, _token_spans(encoded, position), max_tokens - self._special_tokens)
+                continue
+            draft.plan.finished.append(draft)
+            if len(token_ids) > self._special_tokens:
+                draft.token_ids = tuple(token_ids)
+            else:
+                draft.reason = NO_TOKENS
+
+    def _encode(self, texts: list[str]) -> BatchEncoding:
+        encoded: BatchEncoding = self.tokenizer(
+            texts,
+            padding=False,
+            truncation=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        return encoded
+
+    def _cut(self, draft: _Draft, tokens: Sequence[tuple[int, int]], budget: int) -> Iterator[_Draft]:
+        plan, section, sentences = draft.plan, draft.section, draft.sentences
+        pieces = max(2, -(-len(tokens) // budget))
+        if len(sentences) > 1:
+            starts = [start for start, _ in tokens]
+            totals = [bisect_left(starts, end - draft.start) for _, end in sentences]
+            cuts = [0, *(balanced_cuts(totals, pieces) or [len(sentences) // 2]), len(sentences)]
+            for first, last in pairwise(cuts):
+                group = sentences[first:last]
+                yield _Draft(plan, section, group[0][0], group[-1][1], group)
+            return
+        spans = cut_at_tokens(plan.texts[section], draft.start, draft.end, tokens, pieces)
+        if len(spans) == 1:
+            draft.reason = ONE_CHARACTER_TOO_LONG
+            plan.finished.append(draft)
+            return
+        if sentences:
+            sentence = plan.cut_sentences.get((section, draft.start), draft.start)
+            plan.cut_sentences.update({(section, start): sentence for start, _ in spans[1:]})
+        for span in spans:
+            yield _Draft(plan, section, *span, (span,) if sentences else ())
+
+    def _chunk_spans(self, text: str, start: int, end: int, budget: int) -> Iterator[tuple[int, int]]:
+        characters_per_token = 6.0
+        while start < end:
+            stop = min(end, start + int(budget * characters_per_token) + 1)
+            tokens = _token_spans(self._encode([text[start:stop]]), 0)
+            if len(tokens) <= budget:
+                if stop == end:
+                    yield start, end
+                    return
+                characters_per_token *= 2
+                continue
+            characters_per_token = min(16.0, 1.25 * (stop - start) / len(tokens))
+            place = best_place(text, start, start, tokens, range(budget, budget * 3 // 4, -1), range(budget, 0, -1))
+            if place is None:
+                place = stop if stop == start + 1 else character_boundary(text, start, (start + stop) // 2)
+            span = trim(text, start, place)
+            if span is not None:
+                yield span
+            start = skip_white_space(text, place, end)
+
+    def _account(self, plan: _Plan, max_passages: int | None) -> SegmentedDocument:
+        passages: list[Span] = []
+        token_ids: list[tuple[int, ...]] = []
+        left_out: dict[str, int] = {}
+        encoded_characters = all_passages = all_tokens = 0
+        cut_sentences = set()
+        previous: _Draft | None = None
+        for draft in sorted(plan.finished, key=lambda draft: (draft.section, draft.start)):
+            if draft.reason is None:
+                tokens = len(draft.token_ids) - self._special_tokens
+                all_passages += 1
+                all_tokens += tokens
+                if max_passages is None or len(passages) < max_passages:
+                    passages.append(Span(draft.section, draft.start, draft.end, tokens))
+                    token_ids.append(draft.token_ids)
+                else:
+                    draft.reason = PASSAGE_LIMIT
+            gap, gap_reason = 0, None
+            if previous is not None and previous.section == draft.section:
+                gap, gap_reason = draft.start - previous.end, previous.reason or draft.reason
+            for characters, reason in ((gap, gap_reason), (draft.end - draft.start, draft.reason)):
+                if reason is None:
+                    encoded_characters += characters
+                elif characters:
+                    left_out[reason] = left_out.get(reason, 0) + characters
+            if (draft.section, draft.start) in plan.cut_sentences:
+                cut_sentences.add((draft.section, plan.cut_sentences[draft.section, draft.start]))
+            previous = draft
+        coverage = Coverage(
+            characters=encoded_characters + sum(left_out.values()),
+            encoded_characters=encoded_characters,
+            tokens=all_tokens,
+            encoded_tokens=sum(passage.tokens for passage in passages),
+            passages=all_passages,
+            encoded_passages=len(passages),
+            left_out=left_out,
+            split_sentences=len(cut_sentences),
+            empty_sections=plan.empty_sections,
+        )
+        return SegmentedDocument(plan.document, tuple(passages), tuple(token_ids), coverage)
+
+
+def _token_spans(encoded: BatchEncoding, position: int) -> list[tuple[int, int]]:
+    """Spans in its text of the tokens of one text, special tokens left out."""
+    encoding = encoded[position]
+    pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
+    return [span for span, special in pairs if not special]
+
+
+def _count_words(text: str, without_spaces: bool) -> int:
+    words = len(text.split())
+    if without_spaces:
+        words += len(_WITHOUT_SPACES.findall(text)) // _CHARACTERS_PER_WORD_WITHOUT_SPACES
+    # Words no one would write (encoded files, runs of dashes) count by their length, or a passage could be endless.
+    return max(words, len(text) // _MAX_CHARACTERS_PER_WORD)

@@ -1,0 +1,1 @@
+"""What the YAML files of runs hold."""

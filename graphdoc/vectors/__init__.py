@@ -1,0 +1,1 @@
+"""Folders of vectors: written in shards, resumable, and read back."""

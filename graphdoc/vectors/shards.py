@@ -1,0 +1,286 @@
+"""Shards: Parquet files of vectors, each with the account of the documents it was made of."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
+
+from ..documents.document import Document
+from ..documents.readers import Skipped
+from ..errors import OutputError
+from ..inference.stream import Level
+from ..segmentation.coverage import CoverageTotals
+from ..segmentation.sentences import replace_surrogates
+from ..segmentation.spans import SegmentedDocument
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = "graphdoc vectors"
+FORMAT_VERSION = 1
+METADATA_KEY = b"graphdoc"
+ROWS_PER_GROUP = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One file of vectors.
+
+    Args:
+        file: its name.
+        read: documents of the input it was made of, the skipped ones among them.
+        rows: vectors in it.
+        input_hash: hash of those documents (:class:`InputHash`).
+        coverage: what of them was encoded.
+        skipped: documents among them that were not encoded.
+        checksum: BLAKE2b hash of the file, 32 bytes.
+    """
+
+    file: str
+    read: int
+    rows: int
+    input_hash: str
+    coverage: CoverageTotals
+    skipped: tuple[Skipped, ...]
+    checksum: str
+
+
+class InputHash:
+    """Hash of the ids, headings and texts of documents that pass by; the same input gives the same."""
+
+    def __init__(self) -> None:
+        self.documents = 0
+        self._hash = hashlib.blake2b(digest_size=16)
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Pass documents on and count them in."""
+        for document in documents:
+            self.documents += 1
+            self._add(document.id)
+            for section in document.sections:
+                self._add(section.heading)
+                self._add(section.text)
+            self._hash.update(b"\xff")
+            yield document
+
+    def hexdigest(self) -> str:
+        """The hash of everything that passed by."""
+        return self._hash.hexdigest()
+
+    def _add(self, text: str) -> None:
+        encoded = text.encode("utf-8", "surrogatepass")
+        self._hash.update(len(encoded).to_bytes(8, "little") + encoded)
+
+
+def shard_name(number: int) -> str:
+    """File name of a shard."""
+    return f"shard-{number:05d}.parquet"
+
+
+def shard_schema(level: Level, hidden_size: int) -> Any:
+    """Columns of a shard (an Arrow schema)."""
+    columns = [("id", pa.string())]
+    if level != "document":
+        columns.append(("section", pa.int32()))
+    if level == "passage":
+        columns.append(("passage", pa.int32()))
+    if level != "document":
+        columns += [("heading", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
+    columns.append(("vector", pa.list_(pa.float32(), hidden_size)))
+    return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
+
+
+class ShardWriter:
+    """Writes one shard, a few thousand rows at a time; used in a ``with`` block.
+
+    Args:
+        path: the file.
+        level: what a row is.
+        hidden_size: length of a vector.
+    """
+
+    def __init__(self, path: Path, level: Level, hidden_size: int) -> None:
+        self.rows = 0
+        self._level = level
+        self._schema = shard_schema(level, hidden_size)
+        self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
+        self._waiting = 0
+        texts = [name for name in ("id", "heading") if name in self._schema.names]
+        # Vectors hardly get smaller, so only time would be lost on them.
+        compression = {name: "ZSTD" for name in self._schema.names} | {"vector.list.element": "NONE"}
+        self._writer = pq.ParquetWriter(
+            path,
+            self._schema,
+            use_dictionary=texts,
+            compression=compression,
+            write_statistics=texts,
+        )
+
+    def __enter__(self) -> ShardWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writer.close()
+
+    def add(self, segmented: SegmentedDocument, vectors: Tensor) -> None:
+        """Add the rows of one document.
+
+        Args:
+            segmented: the document.
+            vectors: ``(rows, hidden)``.
+        """
+        columns = self._columns
+        columns["id"].extend([replace_surrogates(segmented.document.id)] * len(vectors))
+        columns["vector"].append(np.array(vectors.numpy(), dtype=np.float32))
+        if self._level != "document":
+            for row in _places(segmented, self._level):
+                for name, value in row.items():
+                    columns[name].append(value)
+        self._waiting += len(vectors)
+        self.rows += len(vectors)
+        if self._waiting >= ROWS_PER_GROUP:
+            self._write_rows()
+
+    def finish(self, account: Mapping[str, Any]) -> None:
+        """Write what is left, and the account of the shard."""
+        if self._waiting:
+            self._write_rows()
+        self._writer.add_key_value_metadata({METADATA_KEY: json.dumps(account).encode()})
+
+    def _write_rows(self) -> None:
+        arrays = []
+        for entry in self._schema:
+            values = self._columns[entry.name]
+            if entry.name == "vector":
+                flat = pa.array(np.concatenate(values).reshape(-1), type=pa.float32())
+                arrays.append(pa.FixedSizeListArray.from_arrays(flat, type=entry.type))
+            else:
+                arrays.append(pa.array(values, type=entry.type))
+            values.clear()
+        table = pa.Table.from_arrays(arrays, schema=self._schema)
+        self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
+        self._waiting = 0
+
+
+def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:
+    """Where the rows of a document lie: section, heading and span, and at passage level the passage."""
+    if level == "passage":
+        groups = [[passage] for passage in segmented.passages]
+    else:
+        sections = sorted({passage.section for passage in segmented.passages})
+        groups = [[passage for passage in segmented.passages if passage.section == section] for section in sections]
+    rows = []
+    for number, group in enumerate(groups):
+        row: dict[str, Any] = {"section": group[0].section}
+        if level == "passage":
+            row["passage"] = number
+        row["heading"] = replace_surrogates(segmented.document.sections[group[0].section].heading)
+        row["start"] = group[0].start
+        row["end"] = group[-1].end
+        rows.append(row)
+    return rows
+
+
+def account_of(
+    made_with: Mapping[str, Any],
+    input_hash: InputHash,
+    rows: int,
+    coverage: CoverageTotals,
+    skipped: Sequence[Skipped],
+) -> dict[str, Any]:
+    """What is kept inside a shard, so that an interrupted run can be continued."""
+    return {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        **made_with,
+        "read": input_hash.documents,
+        "rows": rows,
+        "input_hash": input_hash.hexdigest(),
+        "coverage": coverage.to_dict(),
+        "skipped": [asdict(entry) for entry in skipped],
+    }
+
+
+def read_account(path: Path) -> dict[str, Any]:
+    """Read what :func:`account_of` made.
+
+    Raises:
+        OutputError: the file is no shard of graphdoc, or is damaged.
+    """
+    try:
+        if not path.is_file():
+            raise OSError("not a regular file")
+        metadata = pq.read_metadata(path, memory_map=False)
+        account = json.loads((metadata.metadata or {}).get(METADATA_KEY, b"null"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise OutputError(f"{path} cannot be read as a shard of vectors; remove it and run again") from error
+    if not _is_account(account, metadata.num_rows):
+        raise OutputError(f"{path} is no shard that this version of graphdoc wrote; move it, or give another folder")
+    return dict(account)
+
+
+def _is_account(value: Any, rows: int) -> bool:
+    """Whether a value is what :func:`account_of` makes for a file of so many rows."""
+    if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION or value.get("rows") != rows:
+        return False
+    kinds = {"model": dict, "settings": dict, "versions": dict, "read": int, "input_hash": str}
+    if not all(isinstance(value.get(name), kind) for name, kind in kinds.items()):
+        return False
+    try:
+        _shard_of("", value, "")
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def read_shard(path: Path, account: Mapping[str, Any]) -> Shard:
+    """The record of a shard that exists, with the checksum of its file.
+
+    Raises:
+        OutputError: the file cannot be read.
+    """
+    return _shard_of(path.name, account, file_checksum(path))
+
+
+def _shard_of(file: str, account: Mapping[str, Any], checksum: str) -> Shard:
+    return Shard(
+        file=file,
+        read=account["read"],
+        rows=account["rows"],
+        input_hash=account["input_hash"],
+        coverage=CoverageTotals.from_dict(account["coverage"]),
+        skipped=tuple(Skipped(**entry) for entry in account["skipped"]),
+        checksum=checksum,
+    )
+
+
+def file_checksum(path: Path) -> str:
+    """BLAKE2b hash of a file, 32 bytes in hexadecimal digits.
+
+    Raises:
+        OutputError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror or error}; run the encoding again") from error
+
+
+def read_rows(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Ids and vectors of a shard: a list, and ``(rows, hidden)``."""
+    table = pq.read_table(path, columns=["id", "vector"]).combine_chunks()
+    vectors = table.column("vector").combine_chunks()
+    return table.column("id").to_pylist(), vectors.flatten().to_numpy().reshape(len(vectors), -1)

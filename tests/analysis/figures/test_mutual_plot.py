@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from graphdoc.analysis.figures.mutual import MOST_NAMED_SECTIONS
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import OutputError
+from graphdoc.similarity import MutualComparison
+
+EncoderFactory = Callable[..., DocumentEncoder]
+COLDE: dict[str, Any] = {"readout": "sections", "graph_layers": 0, "projection_size": None}
+
+
+def make(encoder: DocumentEncoder, *parts: int, heading: str = "Part") -> MutualComparison:
+    documents = [
+        Document(
+            f"d{n}",
+            tuple(Section(f"Words of number {m} in {n}.", f"{heading} {n}.{m}") for m in range(count)),
+            f"Title {n}",
+        )
+        for n, count in enumerate(parts, start=1)
+    ]
+    encoded = [encoder.encode_document(document) for document in documents]
+    return MutualComparison(encoded, encoder.describe())
+
+
+def texts_of(figure: Figure) -> list[str]:
+    figure.canvas.draw()
+    return [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+
+
+def titles(figure: Figure) -> list[str]:
+    return [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
+
+
+def matrix(figure: Figure, letter: str) -> np.ma.MaskedArray:
+    axes = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith(f"({letter})"))
+    return axes.images[0].get_array()
+
+
+def test_all_levels_of_three_documents_with_attention(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    comparison = make(tiny_encoder("bert", **COLDE), 2, 3, 2)
+    figure = comparison.plot(tmp_path / "new" / "levels.png")
+    assert min(imread(tmp_path / "new" / "levels.png").shape[:2]) > 1000
+    np.testing.assert_array_equal(matrix(figure, "a"), comparison.document_scores)
+    np.testing.assert_array_equal(matrix(figure, "b"), comparison.sections)
+    np.testing.assert_array_equal(matrix(figure, "c"), comparison.passages)
+    assert comparison.attention is not None
+    shown = matrix(figure, "d")
+    np.testing.assert_allclose(shown.filled(0), comparison.attention.mean(axis=0))
+    assert shown.mask.any() and not shown.mask[:2, 2:].any()
+    assert [title for title in titles(figure) if "closest" in title] == [
+        f"D{i} and D{j}: closest passages" for i, j in ((1, 2), (1, 3), (2, 3))
+    ]
+    found = texts_of(figure)
+    assert {"Part 1.0  D1", "Part 2.2  D2", "Part 3.1  D3"} <= set(found)
+    assert any("D1 = Title 1" in text and "D3 = Title 3" in text for text in found)
+    named = [match for text in found if (match := re.match(r"D2, passage (\d): Part 2\.(\d)\n(Words .*?\.)", text))]
+    assert named
+    for match in named:
+        passage, part, words = match.groups()
+        assert (int(passage), words) == (int(part) + 1, f"Words of number {part} in 2.")
+
+
+def test_models_without_attention_have_no_panel_of_it(tiny_encoder: EncoderFactory) -> None:
+    figure = make(tiny_encoder("bert"), 2, 2).plot()
+    assert [title[:3] for title in titles(figure)] == ["(a)", "(b)", "(c)", "D1 "]
+    passages = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith("(c)"))
+    figure.canvas.draw()
+    assert passages.get_window_extent().width > 0.6 * figure.bbox.width, "it takes the room of the other panel"
+
+
+def test_titles_are_whole(tiny_encoder: EncoderFactory) -> None:
+    title = "How distributed systems agreed on the order of what had happened in them, told by those who were there"
+    document = Document("a", (Section("Some words."), Section("Other words.")), title)
+    encoder = tiny_encoder("bert")
+    comparison = MutualComparison([encoder.encode_document(document)] * 2, encoder.describe())
+    assert f"D1 = {title}\nD2 = {title}\nmodel " in "\n".join(texts_of(comparison.plot()))
+
+
+def test_the_closest_passages_are_linked_and_darker_is_closer(tiny_encoder: EncoderFactory) -> None:
+    comparison = make(tiny_encoder("bert"), 4, 5)
+    figure = comparison.plot()
+    axes = next(axes for axes in figure.axes if "closest" in axes.get_title(loc="left"))
+    scores = comparison.passages[:4, 4:].copy()
+    best = float(scores.max())
+    darkness = [sum(line.get_color()) for line in axes.lines]
+    assert len(darkness) == 3
+    assert darkness == sorted(darkness) and darkness[0] < darkness[-1]
+    assert f"{best:.2f}" in [text.get_text() for text in axes.texts]
+
+
+@pytest.mark.parametrize("parts", [(1, 1), (1, 3, 1, 2, 1)])
+def test_any_number_of_documents_and_sections(tiny_encoder: EncoderFactory, parts: tuple[int, ...]) -> None:
+    figure = make(tiny_encoder("bert", **COLDE), *parts).plot()
+    pairs = len(parts) * (len(parts) - 1) // 2
+    assert sum("closest" in title for title in titles(figure)) == pairs
+
+
+def test_too_many_sections_leave_the_documents_named(tiny_encoder: EncoderFactory) -> None:
+    figure = make(tiny_encoder("bert", max_passages=100), MOST_NAMED_SECTIONS, 1).plot()
+    axes = next(axes for axes in figure.axes if axes.get_title(loc="left") == "(b) sections")
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["D1", "D2"]
+
+
+def test_headings_are_text_and_nothing_else(tiny_encoder: EncoderFactory) -> None:
+    figure = make(tiny_encoder("bert"), 2, 1, heading="$x_1$ <b>\n&").plot()
+    assert any(text.startswith(r"\$x_1\$ <b> & 1.0") for text in texts_of(figure))
+
+
+def test_unknown_suffix(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="has no image suffix"):
+        make(tiny_encoder("bert"), 1, 1).plot(tmp_path / "figure.gif")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lxml.html
+import numpy as np
+import pytest
+
+from graphdoc.analysis.report.mistakes import MOST_CHARACTERS, render_mistakes, write_mistakes
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.errors import OutputError
+from graphdoc.evaluation.classification import ClassificationScores, Mistake, classification_scores
+from graphdoc.evaluation.classification_evaluation import ExplainedMistake
+from graphdoc.prediction import Decision, Prediction
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+
+EVIL = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"
+CLASSES = (EVIL, "b", "c")
+TEXT = f"First passage, {EVIL}. Second passage. Third passage."
+SPANS = ((0, 42), (43, 58), (59, 73))
+
+
+def explained(number: int = 0, text: str = TEXT, **changes: Any) -> ExplainedMistake:
+    sections = (Section(text, EVIL), Section("", "Empty"), Section("Other text.", "Last"))
+    document = Document(f"d{number} {EVIL}", sections, f"Title {EVIL}")
+    spans = (*(Span(0, start, end, 3) for start, end in SPANS), Span(2, 0, 11, 3))
+    segmented = SegmentedDocument(document, spans, (), Coverage(100, 50, 20, 10, 8, 4))
+    probabilities = np.array([0.75, 0.25, 0.0], np.float32)
+    decisions = (
+        Decision(EVIL, 0.75, 1.5, np.array([-0.5, 2.0, 0.25, 1.0], np.float32)),
+        Decision("b", 0.25, 0.5, np.array([0.5, -1.0, 0.0, 0.125], np.float32)),
+    )
+    prediction = Prediction(segmented, CLASSES, probabilities, probabilities, (EVIL,), decisions)
+    return ExplainedMistake(changes.get("mistake", Mistake(0, EVIL, 0.75)), changes.get("truth", ("b",)), prediction)
+
+
+@pytest.fixture
+def scores() -> ClassificationScores:
+    return classification_scores([("b",), ("c",)], [(EVIL,), ("c",)], CLASSES)
+
+
+def page_of(html: str) -> Any:
+    return lxml.html.document_fromstring(html)
+
+
+def words(element: Any) -> str:
+    return " ".join(element.text_content().split())
+
+
+def test_what_is_shown(scores: ClassificationScores) -> None:
+    html = render_mistakes([explained()], scores, "my model", passages=2)
+    page = page_of(html)
+    assert "1 of 2 documents got other labels than theirs (accuracy 0.500" in words(page.find(".//main"))
+    assert "below is the mistake that the model is most sure of." in words(page.find(".//main"))
+    (article,) = page.findall(".//article")
+    assert words(article.find("h2")) == f"Title {EVIL}"
+    verdict = article.find_class("verdict")[0]
+    assert words(verdict) == f"Gets {EVIL} at 0.750; labelled b (0.250). Only 50% of the text was encoded."
+    rows = [[words(cell) for cell in row] for row in article.findall(".//tbody/tr")]
+    assert [row[:2] for row in rows] == [["+2.000", "-1.000"], ["+1.000", "+0.125"]]
+    assert rows[1][2] == "Last Other text."
+    marked = [mark.text_content() for mark in article.findall(".//mark")]
+    assert marked == [TEXT[43:58], "Other text."]
+    assert TEXT in article.find(".//details").text_content()
+    assert [words(heading) for heading in article.findall(".//h3")] == [" ".join(EVIL.split()), "Empty", "Last"]
+
+
+def test_nothing_of_a_document_or_a_label_is_markup(scores: ClassificationScores) -> None:
+    html = render_mistakes([explained()], scores, EVIL, places={f"d0 {EVIL}": EVIL})
+    page = page_of(html)
+    assert page.findall(".//script") == []
+    assert "49" not in html
+    assert html.count("<style>") == 1
+    policy = page.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")[0]
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "script-src" not in policy
+    assert not [name for element in page.iter() for name in element.attrib if name.startswith("on")]
+
+
+def test_characters_that_no_page_can_hold(scores: ClassificationScores) -> None:
+    html = render_mistakes([explained(text=TEXT + "\ud800\x00\x1b")], scores, "m")
+    html.encode("utf-8")
+    assert "\x00" not in html and "\x1b" not in html
+
+
+def test_classes_that_are_missed_and_labels_that_are_unknown(scores: ClassificationScores) -> None:
+    missed = explained(mistake=Mistake(0, EVIL, 0.25, missed=True), truth=(EVIL, "x"))
+    page = page_of(render_mistakes([missed, explained(truth=())], scores, "m"))
+    first, second = (words(part) for part in page.find_class("verdict"))
+    assert first.startswith(
+        f"Has {EVIL} and gets it at 0.750 only; labelled {EVIL} (0.750), x (unknown to the model)."
+    )
+    assert second.startswith(f"Gets {EVIL} at 0.750; labelled with no class.")
+
+
+def test_links_to_files(scores: ClassificationScores, tmp_path: Path) -> None:
+    folder = tmp_path / "a & b"
+    folder.mkdir()
+    for name in ("one #1.md", "corpus.jsonl", "javascript:alert(1).txt"):
+        (folder / name).write_text("x")
+    mistakes = [explained(number) for number in range(5)]
+    places = [str(folder / "one #1.md"), f"{folder / 'corpus.jsonl'}:12", str(folder / "javascript:alert(1).txt")]
+    places += ["standard input"]
+    names = {one.prediction.id: place for one, place in zip(mistakes, places, strict=False)}
+    path = write_mistakes(tmp_path / "out" / "page.html", mistakes, scores, "m", places=names)
+    page = page_of(path.read_text(encoding="utf-8"))
+    links = [link.get("href") for link in page.findall(".//article//a")]
+    assert links == [
+        "../a%20%26%20b/one%20%231.md",
+        "../a%20%26%20b/corpus.jsonl",
+        "../a%20%26%20b/javascript%3Aalert%281%29.txt",
+    ]
+    shown = [words(article) for article in page.findall(".//article")]
+    assert f"{folder / 'corpus.jsonl'}:12" in shown[1]
+    assert "standard input" in shown[3]
+
+
+def test_long_texts_are_cut_and_the_rest_is_counted(scores: ClassificationScores) -> None:
+    long = explained(text=TEXT + "x" * MOST_CHARACTERS)
+    page = page_of(render_mistakes([long], scores, "m"))
+    left_out = len(TEXT) + len("Other text.")
+    assert f"{left_out} more characters are not shown" in words(page.find(".//details"))
+    assert "Other text." not in page.find(".//details").text_content()
+
+
+def test_no_mistakes_and_inexact_contributions(scores: ClassificationScores) -> None:
+    html = render_mistakes([], scores, "m")
+    assert "There is no mistake." in html
+    assert "found by following gradients" in render_mistakes([explained()], scores, "m", exact=False)
+
+
+def test_a_page_that_cannot_be_written(scores: ClassificationScores, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(OutputError, match="cannot be written"):
+        write_mistakes(tmp_path / "file" / "page.html", [], scores, "m")
+
+
+def test_passages_that_touch_are_marked_once(scores: ClassificationScores) -> None:
+    one = explained()
+    spans = (Span(0, 0, 20, 3), Span(0, 15, 30, 3), Span(0, 30, 40, 3), Span(2, 0, 11, 3))
+    object.__setattr__(one.prediction.segmented, "passages", spans)
+    page = page_of(render_mistakes([one], scores, "m", passages=4))
+    assert TEXT in page.find(".//details").text_content()

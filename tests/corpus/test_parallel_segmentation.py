@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from corpus_examples import rows_of
+
+from graphdoc.corpus import parallel_segmentation
+from graphdoc.corpus.document import text_hash
+from graphdoc.corpus.parallel_segmentation import tokenise_in_order
+from graphdoc.documents.document import Document
+from graphdoc.errors import DocumentError
+from graphdoc.segmentation.segmenter import Segmenter
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel_segmentation, "BLOCK_DOCUMENTS", 4)
+
+
+def numbered(rows: list[dict[str, Any]]) -> Iterator[tuple[int, Document]]:
+    for number, row in enumerate(rows):
+        yield number, Document.from_mapping(row)
+
+
+@pytest.mark.parametrize("processes", [1, 3])
+def test_documents_come_in_order_with_the_tokens_of_the_segmenter(segmenter: Segmenter, processes: int) -> None:
+    rows = rows_of(30)
+    found = list(tokenise_in_order(numbered(rows), segmenter, processes))
+    assert [(one.id, one.group) for one in found] == [(row["id"], number) for number, row in enumerate(rows)]
+    for one, row in zip(found, rows, strict=True):
+        expected = segmenter.segment(Document.from_mapping(row))
+        unpacked = one.unpacked()
+        assert tuple(tuple(ids.tolist()) for ids in unpacked.token_ids) == expected.token_ids
+        assert unpacked.sections.tolist() == [passage.section for passage in expected.passages]
+        assert one.coverage == expected.coverage
+
+
+def test_documents_are_read_only_a_little_ahead(segmenter: Segmenter) -> None:
+    read = 0
+
+    def counted() -> Iterator[tuple[int, Document]]:
+        nonlocal read
+        for entry in numbered(rows_of(200)):
+            read += 1
+            yield entry
+
+    documents = tokenise_in_order(counted(), segmenter, 2)
+    next(documents)
+    # Three blocks for each of two processes.
+    assert read <= 4 * 6
+    documents.close()
+    assert multiprocessing.active_children() == []
+
+
+def test_an_error_of_the_reader_ends_the_processes(segmenter: Segmenter) -> None:
+    def broken() -> Iterator[tuple[int, Document]]:
+        yield from numbered(rows_of(30))
+        raise DocumentError("row 31 is broken")
+
+    with pytest.raises(DocumentError, match="row 31 is broken"):
+        list(tokenise_in_order(broken(), segmenter, 2))
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="the broken segmenter reaches forks only")
+def test_a_process_that_is_ended_from_outside_is_told(segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Segmenter, "segment_many", lambda *_: os._exit(9))
+    with pytest.raises(DocumentError, match="set preparing_processes below 2"):
+        list(tokenise_in_order(numbered(rows_of(30)), segmenter, 2))
+
+
+def test_the_environment_is_as_before(segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TOKENIZERS_PARALLELISM", raising=False)
+    found = tokenise_in_order(numbered(rows_of(30)), segmenter, 2)
+    next(found)
+    assert "TOKENIZERS_PARALLELISM" not in os.environ
+    found.close()
+
+
+def test_only_the_text_counts_for_the_hash() -> None:
+    one = Document.from_mapping({"id": "a", "title": "A", "sections": [{"heading": "H", "text": "Rice."}]})
+    other = Document.from_mapping({"id": "b", "text": "Rice."})
+    assert text_hash(one) == text_hash(other) != text_hash(Document.from_text("Rice!"))
+    assert -(2**63) <= text_hash(one) < 2**63
+    assert np.array([text_hash(one)]).dtype == np.int64

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import os
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corpus_examples import SettingsFactory
+from torch.utils.data import DataLoader
+
+from graphdoc.corpus import passage_vectors as module
+from graphdoc.corpus.passage_vectors import PassageVectors, prepare_passage_vectors
+from graphdoc.corpus.prepare import TrainingCorpus, prepare_corpus
+from graphdoc.errors import ModelError, OutputError
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.modeling import DocumentModel
+from graphdoc.segmentation.segmenter import Segmenter
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART_PASSAGES", 20)
+
+
+@pytest.fixture
+def corpus(settings: SettingsFactory, segmenter: Segmenter) -> TrainingCorpus:
+    return prepare_corpus(settings(), segmenter)
+
+
+@pytest.fixture
+def model(tiny_encoder: Any) -> DocumentModel:
+    model: DocumentModel = tiny_encoder().model
+    return model
+
+
+def expected(model: DocumentModel, corpus: TrainingCorpus, number: int) -> Any:
+    document = corpus[number]
+    with torch.no_grad():
+        return model.encode_passages(
+            GraphBatch.from_graphs([graph_of_sections(document.sections.tolist())], document.token_ids)
+        ).numpy()
+
+
+def parts_of(vectors: PassageVectors) -> list[Path]:
+    return sorted(vectors.folder.glob("part-*.npy"))
+
+
+class Encoded:
+    """Counts the passages that are encoded, and stops after some parts."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stop_after: int | None = None) -> None:
+        self.passages = self.parts = 0
+        real = DocumentModel.encode_passages
+
+        def encode(model: DocumentModel, batch: GraphBatch, *arguments: Any) -> Any:
+            if self.parts == stop_after:
+                raise KeyboardInterrupt
+            self.parts += 1
+            self.passages += len(batch.token_ids)
+            return real(model, batch, *arguments)
+
+        monkeypatch.setattr(DocumentModel, "encode_passages", encode)
+
+
+class TestContent:
+    @pytest.mark.parametrize("pooling", ["cls", "mean"])
+    def test_vectors_are_those_of_the_model(self, corpus: TrainingCorpus, tiny_encoder: Any, pooling: str) -> None:
+        model = tiny_encoder(pooling=pooling).model.train()
+        vectors = prepare_passage_vectors(corpus, model, token_budget=300)
+        assert model.training and model.passage_encoder.training
+        assert len(parts_of(vectors)) > 5
+        assert (len(vectors), vectors.shape) == (36, (corpus.report.passages, 24))
+        for number in (0, 35, *range(5, 30)):
+            found = vectors.vectors_of(number)
+            assert found.dtype == np.float32 and found.flags.writeable
+            np.testing.assert_allclose(found, expected(model, corpus, number), atol=1e-5)
+        with pytest.raises(IndexError):
+            vectors.vectors_of(36)
+
+    def test_parts_divide_the_documents(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "PART_PASSAGES", 10)
+        counts = np.array([4, 6, 3, 30, 1, 1])
+        assert module._part_cuts(counts) == [0, 2, 4, 6]
+        assert module._part_sizes(counts, [0, 2, 4, 6]) == [10, 33, 2]
+        assert module._part_cuts(np.array([3])) == [0, 1]
+
+    def test_parts_hold_no_pickles(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+        vectors = prepare_passage_vectors(corpus, model)
+        total = [np.load(path, allow_pickle=False).shape[0] for path in parts_of(vectors)]
+        assert sum(total) == corpus.report.passages
+        assert all(path.name.startswith("part-") for path in vectors.folder.iterdir())
+
+    def test_precision_is_used_and_kept_apart(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+        whole = prepare_passage_vectors(corpus, model)
+        half = prepare_passage_vectors(corpus, model, precision="bfloat16")
+        assert half.folder != whole.folder
+        difference = np.abs(whole.vectors_of(0) - half.vectors_of(0)).max()
+        assert 1e-4 < difference < 1
+        with pytest.raises(ModelError, match="dtype 'int8' is unknown"):
+            prepare_passage_vectors(corpus, model, precision="int8")  # type: ignore[arg-type]
+
+    def test_vectors_that_are_no_numbers_are_refused(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+        with torch.no_grad():
+            next(model.passage_encoder.parameters()).fill_(float("nan"))
+        with pytest.raises(ModelError, match="no numbers"):
+            prepare_passage_vectors(corpus, model)
+
+    def test_a_loader_with_workers_reads_them(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+        vectors = prepare_passage_vectors(corpus, model)
+        again = pickle.loads(pickle.dumps(vectors))
+        loader = DataLoader(
+            range(36), batch_size=4, num_workers=2, collate_fn=lambda rows: list(map(again.vectors_of, rows))
+        )
+        found = [one for batch in loader for one in batch]
+        assert all(np.array_equal(one, vectors.vectors_of(number)) for number, one in enumerate(found))
+        assert len(found) == 36
+
+
+class TestRuns:
+    def test_vectors_are_used_again(
+        self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = prepare_passage_vectors(corpus, model)
+        encoded = Encoded(monkeypatch)
+        assert prepare_passage_vectors(corpus, model, token_budget=100).folder == first.folder
+        assert encoded.parts == 0
+
+    def test_an_interrupted_run_goes_on_at_the_first_missing_part(
+        self, corpus: TrainingCorpus, model: DocumentModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as context:
+            Encoded(context, stop_after=3)
+            with pytest.raises(KeyboardInterrupt):
+                prepare_passage_vectors(corpus, model)
+        (folder,) = corpus.folder.glob("passage-vectors-*")
+        written = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+        assert sorted(written) == ["part-00000.npy", "part-00001.npy", "part-00002.npy"]
+        encoded = Encoded(monkeypatch)
+        vectors = prepare_passage_vectors(corpus, model)
+        there = sum(np.load(folder / name).shape[0] for name in written)
+        assert encoded.passages == corpus.report.passages - there > 0
+        assert {name: (folder / name).stat().st_mtime_ns for name in written} == written
+        monkeypatch.undo()
+        for number in range(len(corpus)):
+            np.testing.assert_allclose(vectors.vectors_of(number), expected(model, corpus, number), atol=1e-5)
+
+    def test_a_failed_write_leaves_no_part(
+        self, corpus: TrainingCorpus, model: DocumentModel, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as context:
+            context.setattr(np, "save", full)
+            with pytest.raises(OutputError, match=r"part-00000\.npy cannot be written: No space left"):
+                prepare_passage_vectors(corpus, model)
+        (folder,) = corpus.folder.glob("passage-vectors-*")
+        assert list(folder.iterdir()) == []
+
+    def test_other_weights_pooling_or_documents_make_others(
+        self, settings: SettingsFactory, segmenter: Segmenter, corpus: TrainingCorpus, tiny_encoder: Any
+    ) -> None:
+        folders = [prepare_passage_vectors(corpus, tiny_encoder().model).folder]
+        folders.append(prepare_passage_vectors(corpus, tiny_encoder(pooling="mean").model).folder)
+        model = tiny_encoder().model
+        with torch.no_grad():
+            model.projection.weight.add_(1)
+        assert prepare_passage_vectors(corpus, model).folder == folders[0]
+        with torch.no_grad():
+            next(model.passage_encoder.parameters())[5].add_(1)
+        folders.append(prepare_passage_vectors(corpus, model).folder)
+        other = prepare_corpus(settings(max_passages=3), segmenter)
+        folders.append(prepare_passage_vectors(other, tiny_encoder().model).folder)
+        assert len({folder.name for folder in folders}) == 4
+
+    def test_damage_is_named(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+        vectors = prepare_passage_vectors(corpus, model)
+        part = parts_of(vectors)[1]
+        content = part.read_bytes()
+        part.write_bytes(content[:-8])
+        with pytest.raises(OutputError, match=r"part-00001\.npy is missing or damaged; remove it"):
+            prepare_passage_vectors(corpus, model)
+        np.save(part, np.zeros((3, 24), np.float32))
+        with pytest.raises(OutputError, match=r"part-00001\.npy does not hold the vectors"):
+            prepare_passage_vectors(corpus, model)
+        part.unlink()
+        prepare_passage_vectors(corpus, model)
+        assert part.read_bytes() == content
+
+    def test_what_killed_runs_left_is_removed_after_a_day(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
+        folder = prepare_passage_vectors(corpus, model).folder
+        for name, age in (("old", module.ABANDONED_AFTER_SECONDS + 60), ("new", 60)):
+            path = folder / f".partial-1-{name}.npy"
+            path.write_bytes(b"half")
+            os.utime(path, (time.time() - age,) * 2)
+        prepare_passage_vectors(corpus, model)
+        assert [path.name for path in folder.glob(".partial-*")] == [".partial-1-new.npy"]
+
+    def test_the_bar_counts_passages(
+        self, corpus: TrainingCorpus, model: DocumentModel, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        prepare_passage_vectors(corpus, model, show_progress=True)
+        assert f"{corpus.report.passages}/{corpus.report.passages}" in capsys.readouterr().err

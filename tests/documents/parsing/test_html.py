@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.html import parse_html
+from graphdoc.documents.section import Section
+from graphdoc.errors import DocumentError
+
+
+def text_of(html: str) -> str:
+    return "|".join(section.text for section in parse_html(html).sections)
+
+
+def test_title_levels_and_paths() -> None:
+    parsed = parse_html(
+        "<!DOCTYPE html><html><head><title>Page</title></head><body><header><h1>The\n Title</h1></header><p>Intro."
+        "<section><h2>A</h2><p>a</p><h3>B <em>b</em></h3><p>b</p></section><h2>C</h2></body></html>"
+    )
+    assert parsed.title == "The Title"
+    assert parsed.metadata == {"page_title": "Page"}
+    assert parsed.sections == (
+        Section("Intro."),
+        Section("a", "A", 2, ("A",)),
+        Section("b", "B b", 3, ("A", "B b")),
+        Section("", "C", 2, ("C",)),
+    )
+
+
+def test_page_title_counts_where_no_heading_opens_the_document() -> None:
+    parsed = parse_html("<title>Page</title><p>Before.</p><h1>One</h1><p>x</p>")
+    assert parsed.title == "Page"
+    assert [section.path for section in parsed.sections] == [(), ("One",)]
+    several = parse_html("<title>Page</title><h1>One</h1><p>x</p><h1>Two</h1>")
+    assert (several.title, several.sections[0].heading) == ("Page", "One")
+
+
+def test_what_is_no_text_is_dropped_and_counted() -> None:
+    parsed = parse_html(
+        "<nav><h1>Menu</h1></nav><p>a<script>bad()</script>b<style>p{}</style><noscript>no</noscript></p>"
+        "<template><p>t</p></template><svg><title>s</title><text>v</text></svg><!-- c --><p>c</p><script>x</script>"
+    )
+    assert [section.text for section in parsed.sections] == ["ab\n\nc"]
+    assert parsed.title == ""
+    assert parsed.metadata == {
+        "dropped_elements": {"nav": 1, "noscript": 1, "script": 2, "style": 1, "svg": 1, "template": 1}
+    }
+
+
+def test_entities_and_white_space() -> None:
+    assert text_of("<p> a\n  b&amp;c &lt;i&gt; &eacute;&#8364;&nbsp;d <b> e </b>f</p>") == "a b&c <i> é€\xa0d e f"
+
+
+def test_blocks_lines_and_breaks() -> None:
+    html = "<div>a<div>b</div>c</div><ul><li>d<li><p>e</p><ul><li>f</ul></ul>g<br>h<br><br>i<hr>j"
+    assert text_of(html) == "a\n\nb\n\nc\n\nd\ne\nf\n\ng\nh\n\ni\n\nj"
+
+
+def test_tables_are_lines_of_cells() -> None:
+    html = "<table><tr><th>a<th>b</tr><tr><td><p>c</p></td><td><div>d</div><p>e</p></td></tr></table>f"
+    assert text_of(html) == "a\tb\nc\td\ne\n\nf"
+
+
+def test_layout_tables_may_hold_sections() -> None:
+    parsed = parse_html("<table><tr><td><h2>A</h2><p>a</p></td><td><h2>B</h2>b</td></tr></table>")
+    assert [(section.heading, section.text) for section in parsed.sections] == [("A", "a"), ("B", "b")]
+
+
+def test_preformatted_text_keeps_its_lines() -> None:
+    assert text_of("<p>a</p><pre>\n  x\n\n    <b>y</b> z\n</pre><p>b</p>") == "a\n\n  x\n\n    y z\n\nb"
+
+
+def test_headings_in_quotations_are_text() -> None:
+    parsed = parse_html("<h2>A</h2><blockquote><h2>Q</h2>q</blockquote>")
+    assert [(section.heading, section.text) for section in parsed.sections] == [("A", "Q\n\nq")]
+
+
+def test_text_after_the_end_of_the_page_is_kept() -> None:
+    assert text_of("<html><body><p>a</p></body></html><p>b</p></html><html><body>c</body></html>") == "a\n\nb\n\nc"
+
+
+def test_images_leave_their_alternative_text() -> None:
+    assert text_of('<p>See <img src="x.png" alt="a heat map"> here<img src="y.png"></p>') == "See a heat map here"
+
+
+def test_xhtml_is_read_as_xml_where_it_is_well_formed() -> None:
+    xhtml = (
+        '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title/></head><body>%s</body></html>'
+    )
+    assert text_of(xhtml % "<h2>A</h2><p><a id='x'/>a</p><script src='x'/><p>b</p>") == "a\n\nb"
+    assert text_of(xhtml % "<p>a<p>b&nbsp;c") == "a\n\nb\xa0c"
+
+
+def test_deep_nesting_is_read_whole_or_refused() -> None:
+    deep = "<div>{}deep{}<p>after</p>"
+    assert text_of(deep.format("<div>" * 1500, "</div>" * 1500)) == "deep\n\nafter"
+    for depth in (2100, 10_000, 100_000):
+        with pytest.raises(DocumentError, match="nested deeper than 2000 levels"):
+            parse_html(deep.format("<div>" * depth, "</div>" * depth))
+
+
+def test_large_pages() -> None:
+    document = Document.from_html("<p>" + "word " * 2_400_000 + "</p><p>end</p>", id="a")
+    assert document.words == 2_400_001
+    many = Document.from_html("".join(f"<h2>H{number}</h2>x" for number in range(50_000)), id="a")
+    assert len(many.sections) == 50_000
+
+
+@pytest.mark.parametrize("html", ["", "  ", "<!-- c -->", "<html></html>", "<script>x</script>"])
+def test_pages_without_text_are_empty(html: str) -> None:
+    assert Document.from_html(html, id="a").is_empty
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<p>", "</p>", "<td>", "<tr>", "<li>", "</ul>", "<h2>", "</h2>", "<pre>", "a", " ", "\n", "<br>"]
+        )
+    )
+)
+def test_no_character_of_any_tag_soup_is_lost(pieces: list[str]) -> None:
+    parsed = parse_html("<p>x</p>" + "".join(pieces))
+    read = parsed.title + "".join(section.heading + section.text for section in parsed.sections)
+    assert read.count("a") == pieces.count("a")

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.markdown import parse_markdown
+from graphdoc.documents.section import Section
+from graphdoc.errors import DocumentError
+
+
+def outline(text: str) -> list[tuple[int, tuple[str, ...], str]]:
+    return [(section.level, section.path, section.text) for section in parse_markdown(text).sections]
+
+
+def test_opening_heading_is_the_title_and_the_rest_keeps_level_and_path() -> None:
+    parsed = parse_markdown("# T\n\nIntro.\n\n## A\n\n### B\n\nb\n\n#### C\n\nc\n\n## D\n\nd")
+    assert parsed.title == "T"
+    assert parsed.sections == (
+        Section("Intro."),
+        Section("", "A", 2, ("A",)),
+        Section("b", "B", 3, ("A", "B")),
+        Section("c", "C", 4, ("A", "B", "C")),
+        Section("d", "D", 2, ("D",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("# A\n\na\n\n# B\n\nb", [(1, ("A",), "a"), (1, ("B",), "b")]),
+        ("Before.\n\n# A\n\na\n\n## B\n\nb", [(1, (), "Before."), (1, ("A",), "a"), (2, ("A", "B"), "b")]),
+        ("## A\n\na", [(2, ("A",), "a")]),
+    ],
+    ids=["several", "not opening", "not level 1"],
+)
+def test_other_headings_are_no_title(text: str, expected: list[tuple[int, tuple[str, ...], str]]) -> None:
+    assert parse_markdown(text).title == ""
+    assert outline(text) == expected
+
+
+def test_code_yields_no_headings_and_is_kept_as_it_stands() -> None:
+    text = "## A\n\n```python\n# no heading\n\nx = *1*\n```\n\n    # indented\n\n~~~\n## no\n~~~"
+    assert outline(text) == [(2, ("A",), "# no heading\n\nx = *1*\n\n# indented\n\n## no")]
+
+
+def test_inline_markup_leaves_readable_text() -> None:
+    text = (
+        "A [link](http://x 'y'), **bold** _it_, `co_de`, ![alt *t*](i.png), <http://z>, "
+        "&amp; \\* a<br>b ~~c~~<!-- d -->"
+    )
+    assert outline(text) == [(1, (), "A link, bold it, co_de, alt t, http://z, & * a\nb c")]
+
+
+def test_lists_and_tables_are_lines() -> None:
+    text = "- one\n- two\n  1. inner\n\n     more\n\nafter\n\n| a | b |\n|---|---|\n| *c* | d |\n\nend"
+    assert outline(text) == [(1, (), "one\ntwo\ninner\nmore\n\nafter\n\na\tb\nc\td\n\nend")]
+
+
+def test_line_breaks_inside_paragraphs_are_kept() -> None:
+    assert outline("one\ntwo  \nthree\n\nfour") == [(1, (), "one\ntwo\nthree\n\nfour")]
+
+
+def test_headings_in_quotations_and_lists_are_text() -> None:
+    assert outline("## A\n\n> # Q\n>\n> q\n\n- # L\n") == [(2, ("A",), "Q\n\nq\n\nL")]
+
+
+def test_heading_styles_and_empty_headings() -> None:
+    assert outline("A\nlong *one*\n---\na\n\n##\n\nb\n\n### C ###\nc") == [
+        (2, ("A long one",), "a\n\nb"),
+        (3, ("A long one", "C"), "c"),
+    ]
+
+
+def test_html_blocks_are_parsed() -> None:
+    text = (
+        "<h1 align='center'>T</h1>\n\n<details>\n<summary>S</summary>\n\nInner.\n\n</details>\n\n"
+        "<h2>A</h2>\n<script>x()</script>\n\na"
+    )
+    parsed = parse_markdown(text)
+    assert parsed.title == "T"
+    assert parsed.sections == (Section("S\n\nInner."), Section("a", "A", 2, ("A",)))
+    assert parsed.metadata == {"dropped_elements": {"script": 1}}
+
+
+def test_front_matter_is_metadata() -> None:
+    parsed = parse_markdown("---\ntitle: F\ntags: [a, b]\ndate: 2020-01-01\ndraft: no\n---\n# H\n\nText.")
+    assert parsed.title == "F"
+    assert parsed.sections == (Section("Text."),)
+    assert parsed.metadata == {"tags": ["a", "b"], "date": "2020-01-01", "draft": "no", "heading": "H"}
+
+
+@pytest.mark.parametrize(
+    "text", ["---\n[: bad\n---\nText.", "---\njust text\n---\nText.", "---\n" + "[" * 3000 + "\n---\nText."]
+)
+def test_what_is_no_front_matter_is_text(text: str) -> None:
+    assert "Text." in parse_markdown(text).sections[-1].text
+    assert parse_markdown(text).metadata == {}
+
+
+@pytest.mark.parametrize("text", [">" * 5000 + "a", "* " * 3000 + "a", "> " * 150 + "a"])
+def test_nesting_that_would_be_cut_is_an_error(text: str) -> None:
+    with pytest.raises(DocumentError, match="nested deeper than 100 levels"):
+        parse_markdown(text)
+
+
+def test_deep_but_readable_nesting_is_read() -> None:
+    assert outline("> " * 90 + "deep") == [(1, (), "deep")]
+
+
+def test_fifty_thousand_sections() -> None:
+    document = Document.from_markdown("".join(f"## H{number}\n\nText.\n\n" for number in range(50_000)), id="a")
+    assert len(document.sections) == 50_000
+    assert document.sections[-1] == Section("Text.", "H49999", 2, ("H49999",))
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from("abc")), min_size=1))
+def test_every_heading_ends_its_own_path(headings: list[tuple[int, str]]) -> None:
+    text = "\n\n".join(f"{'#' * level} {name}\n\nx" for level, name in [(1, "z"), *headings, (1, "z")])
+    sections = parse_markdown(text).sections
+    assert [(section.level, section.heading) for section in sections[1:-1]] == headings
+    assert all(section.path[-1] == section.heading and len(section.path) <= section.level for section in sections)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    Document.from_markdown(text, id="a")

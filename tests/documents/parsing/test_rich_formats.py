@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.errors import DocumentError, MissingExtraError
+
+needs_xberg = pytest.mark.skipif(importlib.util.find_spec("xberg") is None, reason="xberg is not installed")
+
+LATEX = r"""\documentclass{article}
+\newcommand{\method}{GraphDoc}
+\title{My Paper}
+\begin{document}\maketitle
+\begin{abstract}Abstract words.\end{abstract}
+\section{One}\label{one} Text on the same line.
+% a comment
+The \method{} way of \emph{things}~\cite{key}, 50\% done. % another
+
+Second paragraph.
+\subsection{Two}
+\begin{itemize}
+\item i
+\item j
+\end{itemize}
+\end{document}
+"""
+
+WORDS = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+OFFICE = "application/vnd.openxmlformats"
+WORD_TYPE = f"{OFFICE}-officedocument.wordprocessingml"
+
+
+def write_docx(path: Path, paragraphs: list[tuple[str, str]]) -> None:
+    names = {"Title": "Title", "Heading1": "heading 1", "Heading2": "heading 2"}
+    styles = "".join(
+        f'<w:style w:type="paragraph" w:styleId="{style}"><w:name w:val="{name}"/></w:style>'
+        for style, name in names.items()
+    )
+    body = "".join(
+        f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>'
+        for style, text in paragraphs
+    )
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{package}/content-types">'
+            f'<Default Extension="rels" ContentType="{OFFICE}-package.relationships+xml"/>'
+            f'<Override PartName="/word/document.xml" ContentType="{WORD_TYPE}.document.main+xml"/>'
+            f'<Override PartName="/word/styles.xml" ContentType="{WORD_TYPE}.styles+xml"/></Types>',
+        )
+        for folder, kind, target in (("", "officeDocument", "word/document.xml"), ("word/", "styles", "styles.xml")):
+            name = f"{folder}_rels/{'document.xml' if folder else ''}.rels"
+            relation = f'<Relationship Id="r1" Type="{relations}/{kind}" Target="{target}"/>'
+            archive.writestr(name, f'<Relationships xmlns="{package}/relationships">{relation}</Relationships>')
+        archive.writestr("word/styles.xml", f"<w:styles {WORDS}>{styles}</w:styles>")
+        archive.writestr("word/document.xml", f"<w:document {WORDS}><w:body>{body}</w:body></w:document>")
+
+
+@needs_xberg
+def test_latex(tmp_path: Path) -> None:
+    path = tmp_path / "paper.tex"
+    path.write_text(LATEX, encoding="utf-8")
+    document = Document.from_file(path)
+    assert (document.id, document.title) == ("paper", "My Paper")
+    assert document.sections == (
+        Section("Abstract words."),
+        Section(
+            "Text on the same line. The GraphDoc way of things [key], 50% done.\n\nSecond paragraph.",
+            "One",
+            1,
+            ("One",),
+        ),
+        Section("i\nj", "Two", 2, ("One", "Two")),
+    )
+
+
+@needs_xberg
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        (r"\title{My Paper}", "My Paper"),
+        (r"\title[Short]{My Paper\thanks{Paid by \textbf{nobody}.}}", "My Paper"),
+        (
+            "\\title{A long\n  paper on {\\em things} \\\\[2pt] and \\textbf{more}, 50\\%}",
+            "A long paper on things and more, 50%",
+        ),
+        (r"\newcommand{\name}{GraphDoc}\title{The \name{} library}", "The GraphDoc library"),
+        (r"% \title{No}" + "\n", "One"),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_titles_of_latex(tmp_path: Path, source: str, title: str, inside: bool) -> None:
+    begin = r"\begin{document}"
+    lines = [r"\documentclass{article}", *([begin, source] if inside else [source, begin]), r"\maketitle"]
+    path = tmp_path / "paper.tex"
+    path.write_text("\n".join([*lines, r"\section{One} Text here.", r"\end{document}"]), encoding="utf-8")
+    document = Document.from_file(path)
+    assert document.title == title
+    # Without a title the only section of level 1 gives it.
+    heading = "" if title == "One" else "One"
+    assert [(section.heading, section.text) for section in document.sections] == [(heading, "Text here.")]
+
+
+@needs_xberg
+def test_docx(tmp_path: Path) -> None:
+    path = tmp_path / "report.docx"
+    paragraphs = [("Title", "My Report"), ("", "Opening."), ("Heading1", "One"), ("", "First."), ("", "Second.")]
+    write_docx(path, [*paragraphs, ("Heading2", "Two"), ("", "Deep."), ("Heading1", "Three"), ("", "Last.")])
+    document = Document.from_file(path)
+    assert document.title == "My Report"
+    assert document.sections == (
+        Section("Opening."),
+        Section("First.\n\nSecond.", "One", 1, ("One",)),
+        Section("Deep.", "Two", 2, ("One", "Two")),
+        Section("Last.", "Three", 1, ("Three",)),
+    )
+
+
+@needs_xberg
+def test_pdf_and_a_running_event_loop(tmp_path: Path) -> None:
+    pyplot = pytest.importorskip("matplotlib.figure")
+    figure = pyplot.Figure(figsize=(8, 11))
+    lines = [(24, "My Paper"), *((10, f"Line {number} of ordinary words in this text.") for number in range(4))]
+    for number, (size, text) in enumerate(lines):
+        figure.text(0.1, 0.9 - number / 20, text, size=size)
+    path = tmp_path / "paper.pdf"
+    figure.savefig(path)
+
+    async def read() -> Document:
+        return Document.from_file(path)
+
+    document = asyncio.run(read())
+    assert document.title == "My Paper"
+    assert document.text.split("\n\n")[-1] == "Line 3 of ordinary words in this text."
+
+
+@needs_xberg
+@pytest.mark.parametrize("name", ["broken.pdf", "broken.docx"])
+def test_broken_files(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"no such thing")
+    with pytest.raises(DocumentError, match=f"{name}: it cannot be read as") as caught:
+        Document.from_file(path)
+    assert "\n" not in str(caught.value)
+    path.write_bytes(b"")
+    with pytest.raises(DocumentError, match=f"{name}: it is empty"):
+        Document.from_file(path)
+
+
+def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "xberg", None)
+    path = tmp_path / "paper.tex"
+    path.write_text(LATEX, encoding="utf-8")
+    with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[ingest\]'"):
+        Document.from_file(path)

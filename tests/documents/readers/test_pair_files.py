@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.readers.pair_files import LabelledPair, Pairs, read_link_file, read_pair_file
+from graphdoc.errors import DocumentError
+
+
+def written(path: Path, text: str) -> Path:
+    content = text.encode("utf-8")
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.mark.parametrize("name", ["pairs.tsv", "pairs.tsv.gz"])
+def test_pairs(tmp_path: Path, name: str) -> None:
+    path = written(tmp_path / name, "\ufeffa\tb\t1\r\n\nc d\té\t0\n<b>\t [red]\u2028x \t1")
+    pairs = read_pair_file(path)
+    assert list(pairs) == [("a", "b", 1), ("c d", "é", 0), ("<b>", "[red]\u2028x", 1)]
+    assert [pairs.place(number) for number in range(3)] == [f"{path}:{line}" for line in (1, 3, 4)]
+    assert (len(pairs), pairs.name) == (3, str(path))
+
+
+def test_ids_are_those_of_documents(tmp_path: Path) -> None:
+    """What stands around an id, or can be in no text, is left out of both."""
+    given = (" doc 0 ", "a\u00a0", "b\0c")
+    documents = [Document.from_mapping({"id": id, "text": "Rice."}).id for id in given]
+    assert list(read_pair_file(written(tmp_path / "pairs.tsv", "\t".join((*given[:2], "1"))))) == [(*documents[:2], 1)]
+    assert list(read_link_file(written(tmp_path / "links.tsv", "\t".join(given[1:])))) == [(*documents[1:], 1)]
+    with pytest.raises(DocumentError, match=r"links.tsv:1: a link is expected as two ids"):
+        read_link_file(written(tmp_path / "links.tsv", "a\t \n"))
+
+
+@pytest.mark.parametrize("heading", ["id_a\tid_b\tlabel", "citing_id\tcited_id\tlabel", "x\ty\tLabel"])
+def test_a_heading_is_passed_over(tmp_path: Path, heading: str) -> None:
+    assert list(read_pair_file(written(tmp_path / "pairs.tsv", f"{heading}\na\tb\t1\n"))) == [("a", "b", 1)]
+
+
+def test_links(tmp_path: Path) -> None:
+    path = written(tmp_path / "links.tsv.gz", "citing_id\tcited_id\na\tb\nb\tc\n")
+    links = read_link_file(path)
+    assert list(links) == [("a", "b", 1), ("b", "c", 1)]
+    assert links.place(1) == f"{path}:3"
+    assert len(read_link_file(written(tmp_path / "links.tsv", "id_1\tid_2\na\tb\n"))) == 2
+
+
+def test_counts() -> None:
+    pairs = Pairs.of([LabelledPair(*pair) for pair in (("a", "b", 1), ("b", "a", 1), ("c", "c", 0), ("a", "b", 1))])
+    assert (pairs.repeated, pairs.with_themselves) == (2, 1)
+    assert (pairs.place(2), pairs.name) == ("pair 3", "the pairs")
+    assert Pairs.of(pairs) is pairs
+
+
+def test_pairs_of_documents_that_are_not_there(tmp_path: Path) -> None:
+    pairs = read_pair_file(written(tmp_path / "pairs.tsv", "a\tb\t1\na\t<x>\t0\ny\tb\t0\na\tc\t1\n"))
+    left = pairs.among({"a", "b", "c"}, "leave_out")
+    assert list(left) == [("a", "b", 1), ("a", "c", 1)]
+    assert left.place(1) == f"{tmp_path}/pairs.tsv:4"
+    assert pairs.among({"a", "b", "c", "<x>", "y"}) is pairs
+    with pytest.raises(DocumentError, match=r"pairs.tsv:2: there is no document '<x>' among those read, and so it is "
+                                            r"with 1 more of 4 pairs; read the corpus"):  # fmt: skip
+        pairs.among(["a", "b", "c"])
+    with pytest.raises(DocumentError, match=r"pairs.tsv:3: there is no document 'y' among those read; read"):
+        pairs.among(dict.fromkeys(["a", "b", "c", "<x>"]))
+
+
+@pytest.mark.parametrize("again", ["a\tb\t0", "b\ta\t0"])
+def test_pairs_that_contradict_each_other_are_refused(tmp_path: Path, again: str) -> None:
+    path = written(tmp_path / "pairs.tsv", f"a\tb\t1\na\tc\t1\n{again}\n")
+    with pytest.raises(DocumentError) as raised:
+        read_pair_file(path)
+    a, b, _ = again.split("\t")
+    assert str(raised.value) == f"{path}:3: {a!r} and {b!r} have the label 0, but 1 in {path}:1; keep one of the two"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\tb\t1\na b 0\n", r"pairs.tsv:2: a pair is expected as id_a, id_b and 0 or 1 with tabs between; mend the"),
+        (b"a\tb\tyes\n", r"pairs.tsv:1: a pair is expected"),
+        (b"a\tb\t1\tx\n", r"pairs.tsv:1: a pair is expected"),
+        (b"a\tb\n", r"pairs.tsv:1: a pair is expected"),
+        (b"a\t\t1\n", r"pairs.tsv:1: a pair is expected"),
+        (b"a\tb\t1\nid_a\tid_b\tlabel\n", r"pairs.tsv:2: a pair is expected"),
+        (b"", r"pairs.tsv: there is no pair in it; a pair is expected as id_a, id_b and 0 or 1 .*, one in a line"),
+        (b"id_a\tid_b\tlabel\n\n", r"pairs.tsv: there is no pair in it"),
+        (b"\xff\xfe", r"pairs.tsv: it is no utf-8 text; save it as UTF-8"),
+    ],
+)
+def test_broken_files_of_pairs(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "pairs.tsv").write_bytes(content)
+    with pytest.raises(DocumentError, match=message):
+        read_pair_file(tmp_path / "pairs.tsv")
+
+
+@pytest.mark.parametrize("line", ["a", "a\tb\t1", "\tb", "a\tb\t"])
+def test_broken_links(tmp_path: Path, line: str) -> None:
+    path = written(tmp_path / "links.tsv", f"a\tb\n{line}\n")
+    with pytest.raises(DocumentError, match=r"links.tsv:2: a link is expected as two ids with a tab between; mend"):
+        read_link_file(path)
+
+
+def test_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "no.tsv.gz").write_bytes(b"plain")
+    for path, message in (
+        (tmp_path / "none.tsv", "none.tsv: there is no such file"),
+        (tmp_path, "it is a folder; name a file"),
+        (tmp_path / "no.tsv.gz", "it is not a gzip file although its name ends in .gz"),
+        ("", "the name of a file of pairs is empty"),
+    ):
+        with pytest.raises(DocumentError, match=message):
+            read_pair_file(path)

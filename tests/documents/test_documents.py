@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.documents.document import Columns, Document
+from graphdoc.documents.section import Section, clean_text
+from graphdoc.errors import DocumentError
+
+
+def test_text_is_one_section_that_keeps_its_paragraphs() -> None:
+    document = Document.from_text("One.\ntwo\n\nThree.", id="a", title="T", label="x", metadata={"year": 2000})
+    assert document == Document("a", (Section("One.\ntwo\n\nThree."),), "T", "x", {"year": 2000})
+    assert document.text == "One.\ntwo\n\nThree."
+    assert document.words == 3
+    assert not document.is_empty
+
+
+def test_text_of_all_sections_is_joined_by_blank_lines_without_headings() -> None:
+    document = Document("a", (Section("One."), Section("", "Empty"), Section("Two three.", "B")))
+    assert document.text == "One.\n\nTwo three."
+    assert document.words == 3
+
+
+@pytest.mark.parametrize("sections", [(), (Section("", "Heading"),), (Section(" \n\t"),)])
+def test_document_without_text_is_empty(sections: tuple[Section, ...]) -> None:
+    assert Document("a", sections, title="Title").is_empty
+
+
+def test_cleaning_reaches_text_headings_title_label_and_id() -> None:
+    row = {
+        "id": "i\ud800d",
+        "title": "\ufeffT\0i\r\ntle",
+        "label": "l\udfff",
+        "sections": [{"heading": "h\ud800\r\n h", "text": "\ufeffa\r\nb\rc\0d\ud83d\ude00\udc00"}],
+    }
+    document = Document.from_mapping(row)
+    assert document.id == "i\ufffdd"
+    assert document.title == "T i tle"
+    assert document.label == "l\ufffd"
+    assert document.sections == (Section("a\nb\nc d\U0001f600\ufffd", "h\ufffd h", 1, ("h\ufffd h",)),)
+
+
+@given(st.text(st.characters(exclude_categories=[])))
+def test_cleaned_text_can_be_encoded_and_stays_clean(text: str) -> None:
+    cleaned = clean_text(text)
+    cleaned.encode("utf-8")
+    assert "\0" not in cleaned
+    assert "\r" not in cleaned
+    assert clean_text(cleaned.lstrip("\ufeff")) == cleaned.lstrip("\ufeff")
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff")))
+def test_clean_text_is_kept_character_for_character(text: str) -> None:
+    document = Document.from_text(text, id="a")
+    assert "".join(section.text for section in document.sections) == text
+
+
+def test_id_without_one_is_a_stable_hash_of_the_content() -> None:
+    first, second = Document.from_text("Same text."), Document.from_text("Same text.")
+    assert first.id == second.id == "354cc1b9fb35a517"
+    assert Document.from_text("Other text.").id != first.id
+    assert Document.from_text("Same text.", title="T").id != first.id
+
+
+label_strategy = st.one_of(st.none(), st.text(), st.integers(), st.lists(st.text(), max_size=3).map(tuple))
+heading_strategy = st.text(max_size=8)
+section_strategy = st.fixed_dictionaries(
+    {"text": st.text(max_size=20)}, optional={"heading": heading_strategy, "level": st.integers(1, 6)}
+)
+
+
+@given(st.lists(section_strategy, max_size=6), st.text(min_size=1), st.text(), label_strategy)
+def test_to_dict_reads_back(sections: list[dict[str, Any]], id: str, title: str, label: Any) -> None:
+    row = {"id": id, "title": title, "label": label, "sections": sections, "year": 1, "metadata": {"a": [1]}}
+    document = Document.from_mapping(row)
+    assert Document.from_mapping(document.to_dict()) == document
+    assert document.metadata == {"year": 1, "a": [1]}
+
+
+def test_mapping_with_text_puts_other_columns_into_metadata() -> None:
+    document = Document.from_mapping({"_id": "C1", "title": "T", "text": "Words.", "label": ["a", "b"], "rating": 3})
+    assert document == Document("C1", (Section("Words."),), "T", ("a", "b"), {"rating": 3})
+
+
+def test_underscore_id_is_metadata_where_there_is_an_id_or_another_column_is_asked_for() -> None:
+    assert Document.from_mapping({"id": "a", "_id": "b", "text": "x"}).metadata == {"_id": "b"}
+    document = Document.from_mapping({"_id": "b", "key": 7, "text": "x"}, columns=Columns(id="key"))
+    assert (document.id, document.metadata) == ("7", {"_id": "b"})
+
+
+def test_columns_can_be_named() -> None:
+    columns = Columns(text="body", title="headline", id="key", label="class")
+    row = {"body": "Words.", "headline": "T", "key": "k", "class": 2, "text": "other"}
+    document = Document.from_mapping(row, columns=columns)
+    assert document == Document("k", (Section("Words."),), "T", 2, {"text": "other"})
+
+
+def test_sections_get_heading_paths_from_their_levels() -> None:
+    row = {
+        "id": "a",
+        "sections": [
+            "Lead.",
+            {"heading": "A", "text": "a", "level": 1},
+            {"heading": "B", "text": None, "level": 2},
+            {"heading": "C", "text": "c", "level": 4},
+            {"heading": "D", "text": "d", "level": 2},
+            {"heading": "E", "text": "e"},
+        ],
+    }
+    document = Document.from_mapping(row)
+    assert [(section.heading, section.level, section.path) for section in document.sections] == [
+        ("", 1, ()),
+        ("A", 1, ("A",)),
+        ("B", 2, ("A", "B")),
+        ("C", 4, ("A", "B", "C")),
+        ("D", 2, ("A", "D")),
+        ("E", 1, ("E",)),
+    ]
+
+
+@pytest.mark.parametrize(
+    "sections",
+    ['[{"heading": "A", "text": "a"}, "b"]', {"heading": ["A", None], "text": ["a", "b"]}],
+    ids=["JSON string", "columns"],
+)
+def test_sections_from_other_shapes(sections: Any) -> None:
+    document = Document.from_mapping({"id": "a", "sections": sections})
+    assert document.sections == (Section("a", "A", 1, ("A",)), Section("b"))
+
+
+def test_sections_count_before_text_which_is_kept() -> None:
+    document = Document.from_mapping({"id": "a", "text": "All.", "sections": ["All."]})
+    assert document.sections == (Section("All."),)
+    assert document.metadata == {"text": "All."}
+    assert Document.from_mapping({"id": "a", "text": "All.", "sections": []}).text == "All."
+
+
+def test_unknown_keys_of_sections_are_reported() -> None:
+    document = Document.from_mapping({"id": "a", "sections": [{"text": "x", "number": 1}]})
+    assert document.metadata == {"ignored_section_keys": ["number"]}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (
+            {"id": "r", "body": "x"},
+            "row 'r': it has neither column 'text' nor 'sections', only id, body; name the column",
+        ),
+        ({"body": "x"}, "row: it has neither column"),
+        ({"id": "r", "text": None}, "no value in column 'text'"),
+        ({"id": "r", "text": float("nan")}, "no value in column 'text'"),
+        ({"id": "r", "text": 5}, "column 'text' is of type int; give a string"),
+        ({"id": ["r"], "text": "x"}, "id is of type list"),
+        ({"id": "r", "title": {}, "text": "x"}, "title is of type dict"),
+        ({"id": "r", "label": {}, "text": "x"}, "label is of type dict"),
+        ({"id": "r", "sections": "no json"}, "sections are a string that is no JSON list"),
+        ({"id": "r", "sections": 5}, "sections are of type int"),
+        ({"id": "r", "sections": {"heading": "A", "text": "b"}}, "sections are a single mapping"),
+        ({"id": "r", "sections": [5]}, "section 1 is of type int"),
+        ({"id": "r", "sections": ["a", {"title": "A"}]}, "section 2 has neither 'text' nor 'heading', only title"),
+        ({"id": "r", "sections": [{"text": 5}]}, "the text of its section 1 is of type int"),
+        ({"id": "r", "sections": [{"text": "a", "level": 0}]}, "level of its section 1 is 0; give a whole number"),
+        ({"id": "r", "sections": [{"text": "a", "level": 101}]}, "level of its section 1 is 101"),
+        ({"id": "r", "sections": [{"text": "a", "path": "A"}]}, "path of its section 1 is of type str"),
+    ],
+)
+def test_rows_that_make_no_document_say_why_in_one_line(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(DocumentError) as caught:
+        Document.from_mapping(row)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("given_label", "label"), [(2.0, 2), (2.5, "2.5"), (float("nan"), None), (True, 1)])
+def test_labels_from_tables(given_label: Any, label: Any) -> None:
+    assert Document.from_mapping({"text": "x", "label": given_label}).label == label
+
+
+def test_given_title_counts_and_the_parsed_one_is_kept() -> None:
+    document = Document.from_markdown("# Own\n\nText.", id="a", title="Given")
+    assert (document.title, document.metadata) == ("Given", {"parsed_title": "Own"})
+    assert document.sections == (Section("Text."),)
+
+
+def test_parsing_error_names_the_document() -> None:
+    with pytest.raises(DocumentError, match=r"^document 'a': its root element <foo> is unknown"):
+        Document.from_xml("<foo/>", id="a")
+
+
+def test_many_sections_and_long_lines() -> None:
+    sections = [{"heading": f"H{number}", "text": "Text."} for number in range(50_000)]
+    document = Document.from_mapping({"id": "a", "sections": sections})
+    assert len(document.sections) == 50_000
+    assert document.sections[-1] == Section("Text.", "H49999", 1, ("H49999",))
+    line = "word " * 1_000_000
+    assert Document.from_text(line, id="a").words == 1_000_000
+    assert Document.from_markdown(line, id="a").words == 1_000_000
+
+
+def test_documents_are_values() -> None:
+    document = Document.from_text("x", id="a")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        document.id = "b"  # type: ignore[misc]
+    assert Columns() == Columns("text", "sections", "title", "id", "label")
+
+
+def test_documents_are_imported_without_heavy_libraries() -> None:
+    code = (
+        "import sys, graphdoc.documents.document, graphdoc.documents.readers\n"
+        "graphdoc.documents.document.Document.from_text('x')\n"
+        "print(*sorted({'torch', 'transformers', 'datasets', 'pyarrow', 'pandas', 'lxml'} & set(sys.modules)))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == ""

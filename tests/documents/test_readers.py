@@ -1,0 +1,648 @@
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.documents.document import Columns, Document
+from graphdoc.documents.readers import ReadingReport, Skipped, read_documents
+from graphdoc.documents.readers.identities import SeenIds
+from graphdoc.documents.section import Section
+from graphdoc.errors import DocumentError
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not here")
+
+
+def ids(sources: Any, **settings: Any) -> list[str]:
+    return [document.id for document in read_documents(sources, **settings)]
+
+
+def error(sources: Any, **settings: Any) -> str:
+    with pytest.raises(DocumentError) as caught:
+        list(read_documents(sources, **settings))
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+def skipped(sources: Any, **settings: Any) -> tuple[list[str], list[Skipped]]:
+    report = ReadingReport()
+    found = ids(sources, on_error="skip", report=report, **settings)
+    assert report.documents == len(found)
+    return found, report.skipped
+
+
+def json_lines(rows: Iterable[Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+ROWS = [{"id": f"d{number}", "text": f"Text {number}."} for number in range(3)]
+# A time in the file would give the tests of two processes different names.
+CUT_LINES = gzip.compress(json_lines(ROWS).encode(), mtime=0)[:-6]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.txt", "Words."),
+        ("a.md", "# T\n\nWords."),
+        ("a.markdown", "Words."),
+        ("a.html", "<p>Words."),
+        ("a.HTM", "<p>Words."),
+        ("a.xhtml", '<?xml version="1.0"?><html><body><p>Words.</p></body></html>'),
+        ("a.xml", "<article><body><p>Words.</p></body></article>"),
+        ("a.nxml", "<article><body><p>Words.</p></body></article>"),
+        ("a.tei", "<TEI><text><body><p>Words.</p></body></text></TEI>"),
+    ],
+)
+@pytest.mark.parametrize("compressed", [False, True])
+def test_files_of_one_document(tmp_path: Path, name: str, content: str, compressed: bool) -> None:
+    path = tmp_path / (name + ".gz" * compressed)
+    path.write_bytes(gzip.compress(content.encode()) if compressed else content.encode())
+    (document,) = read_documents(path)
+    assert (document.id, document.text) == ("a", "Words.")
+    assert Document.from_file(str(path)) == document
+
+
+@pytest.mark.parametrize(
+    "name", ["c.jsonl", "c.ndjson", "c.jsonl.gz", "c.json", "c.csv", "c.tsv", "c.csv.gz", "c.parquet"]
+)
+def test_files_of_rows(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    if ".json" in name and "jsonl" not in name:
+        path.write_text(json.dumps(ROWS, indent=1), encoding="utf-8")
+    elif name.endswith("parquet"):
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS), path)
+    else:
+        separator = "\t" if "tsv" in name else ","
+        lines = [f"id{separator}text", *(f"{row['id']}{separator}{row['text']}" for row in ROWS)]
+        text = "\r\n".join(lines) if "sv" in name else json_lines(ROWS)
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    documents = list(read_documents(path))
+    assert [(document.id, document.text) for document in documents] == [(row["id"], row["text"]) for row in ROWS]
+
+
+def test_table_cells_may_hold_lines_quotes_and_sections(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    long = "word " * 100_000
+    path.write_text(
+        '\ufeff_id,sections,text,label\na,"[{""heading"": ""A"", ""text"": ""x\\ny""}]",,\n\n'
+        'b,,"two\n""lines"", and",3\n'
+        f"c,,{long},\n",
+        encoding="utf-8",
+    )
+    first, second, third = read_documents(path)
+    assert first == Document("a", (Section("x\ny", "A", 1, ("A",)),))
+    assert second == Document("b", (Section('two\n"lines", and'),), label="3")
+    assert third.words == 100_000
+
+
+def test_parquet_with_nested_sections(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "sections": [{"heading": "A", "text": "a", "level": 1}, {"heading": "B", "text": "b", "level": 2}]}
+    ]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "c.parquet")
+    (document,) = read_documents(tmp_path / "c.parquet")
+    assert document.sections == (Section("a", "A", 1, ("A",)), Section("b", "B", 2, ("A", "B")))
+
+
+def test_json_object_takes_its_id_from_the_file(tmp_path: Path) -> None:
+    (tmp_path / "one.json").write_text('{"text": "Words."}', encoding="utf-8")
+    assert ids(tmp_path / "one.json") == ["one"]
+
+
+def test_long_json_lists_are_read_in_pieces(tmp_path: Path) -> None:
+    rows = [{"id": str(number), "text": 'wörd, ["{' * 40_000} for number in range(12)]
+    path = tmp_path / "c.json"
+    path.write_text(
+        "\ufeff [ " + " ,\n ".join(json.dumps(row, ensure_ascii=False) for row in rows) + "]\n", encoding="utf-8"
+    )
+    assert [document.text for document in read_documents(path)] == [row["text"] for row in rows]
+
+
+def test_rows_documents_and_paths_can_be_mixed(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("A.", encoding="utf-8")
+    sources = [
+        {"id": "r", "text": "R."},
+        tmp_path / "a.txt",
+        Document.from_text("D.", id="d"),
+        [{"id": "s", "text": "S."}],
+    ]
+    assert ids(sources) == ["r", "a", "d", "s"]
+    assert ids(iter(sources)) == ["r", "a", "d", "s"]
+    assert ids({"id": "r", "text": "R."}) == ["r"]
+    assert ids(Document.from_text("D.", id="d")) == ["d"]
+
+
+def test_data_sets_and_tables() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = [{"key": "a", "body": "A.", "label": 1}, {"key": "b", "body": "B.", "label": 0}]
+    data_set = datasets.Dataset.from_list(rows)
+    columns = Columns(id="key", text="body")
+    documents = list(read_documents(data_set, columns=columns))
+    assert documents == [Document("a", (Section("A."),), label=1), Document("b", (Section("B."),), label=0)]
+    assert list(read_documents(data_set.to_iterable_dataset(), columns=columns)) == documents
+    assert list(read_documents(data_set.to_pandas(), columns=columns)) == documents
+    assert "choose one of its splits (train)" in error(datasets.DatasetDict({"train": data_set}))
+
+
+def test_places_are_noted_where_that_is_wanted(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("Text.", encoding="utf-8")
+    (tmp_path / "b.jsonl").write_text(json_lines(ROWS[:2]), encoding="utf-8")
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(ROWS[2:]), tmp_path / "c.parquet")
+    report = ReadingReport(places={})
+    sources = [tmp_path, {"id": "row", "text": "Text."}]
+    assert ids(sources, report=report) == list(report.places or {})
+    assert report.places == {
+        "a": str(tmp_path / "a.md"),
+        "d0": f"{tmp_path / 'b.jsonl'}:1",
+        "d1": f"{tmp_path / 'b.jsonl'}:2",
+        "d2": f"{tmp_path / 'c.parquet'}: row 1",
+        "row": "row 1",
+    }
+    report = ReadingReport()
+    assert ids(sources, report=report) and report.places is None
+
+
+def test_reading_is_lazy() -> None:
+    taken: list[int] = []
+
+    def rows() -> Iterator[dict[str, str]]:
+        for number in range(1000):
+            taken.append(number)
+            yield {"id": str(number), "text": "x"}
+
+    documents = read_documents(rows())
+    assert next(documents).id == "0"
+    assert next(documents).id == "1"
+    assert len(taken) <= 3
+
+
+def make_folder(root: Path) -> None:
+    for name in (
+        "b.md",
+        "a.txt",
+        "sub/a.txt",
+        "sub/deeper/c.html",
+        "sub/.hidden/d.txt",
+        ".e.txt",
+        "x.rst",
+        "sub/y.png",
+    ):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Text of {name}.", encoding="utf-8")
+
+
+def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
+    make_folder(tmp_path)
+    report = ReadingReport()
+    assert ids(tmp_path, report=report) == ["a", "b", "sub/a", "sub/deeper/c"]
+    assert report.ignored == [
+        Skipped(str(tmp_path / "sub" / "y.png"), "unknown type .png"),
+        Skipped(str(tmp_path / "x.rst"), "unknown type .rst"),
+    ]
+    assert report.documents == 4
+
+
+def test_equal_names_in_a_folder_keep_their_suffix(tmp_path: Path) -> None:
+    for name in ("a.md", "a.html", "b.md"):
+        (tmp_path / name).write_text("Text.", encoding="utf-8")
+    assert ids(tmp_path) == ["a.html", "a.md", "b"]
+
+
+def test_equal_names_of_listed_files_become_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_folder(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert ids(["a.txt", "sub/a.txt", "b.md"]) == ["a.txt", "sub/a.txt", "b"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "expected"),
+    [
+        ("*.txt", ["a"]),
+        ("**/*.txt", ["a", "sub/a"]),
+        ("sub/*", ["a", "deeper/c"]),
+        ("s?b/**", ["sub/a", "sub/deeper/c"]),
+        ("**/[cd].html", ["sub/deeper/c"]),
+        ("*", ["a", "b", "sub/a", "sub/deeper/c"]),
+    ],
+)
+def test_patterns(tmp_path: Path, pattern: str, expected: list[str]) -> None:
+    make_folder(tmp_path)
+    assert ids(str(tmp_path / pattern)) == expected
+
+
+def test_links_are_followed_once(tmp_path: Path) -> None:
+    make_folder(tmp_path / "root")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "o.txt").write_text("Outside.", encoding="utf-8")
+    (outside / "back").symlink_to(tmp_path / "root")
+    (tmp_path / "root" / "a_link").symlink_to(outside)
+    (tmp_path / "root" / "loop").symlink_to(tmp_path / "root")
+    (tmp_path / "root" / "self").symlink_to(tmp_path / "root" / "self")
+    (tmp_path / "root" / "to_file.txt").symlink_to(outside / "o.txt")
+    os.mkfifo(tmp_path / "root" / "pipe.txt")
+    report = ReadingReport()
+    expected = ["a", "a_link/o", "b", "sub/a", "sub/deeper/c", "to_file"]
+    assert sorted(ids(tmp_path / "root", report=report)) == expected
+    reasons = {Path(entry.source).name: entry.reason for entry in report.ignored}
+    assert reasons["loop"] == reasons["back"] == "a link to a folder that is read already"
+    assert reasons["self"] == "a broken link"
+    assert reasons["pipe.txt"] == "not a regular file"
+    assert sorted(ids(str(tmp_path / "root" / "**" / "*.txt"))) == ["a", "a_link/o", "sub/a", "to_file"]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"Plain text.\n\nMore.", [("stdin", "Plain text.\n\nMore.")]),
+        (b'\xef\xbb\xbf \n{"id": "a", "text": "A."}\n{"id": "b", "text": "B."}\n', [("a", "A."), ("b", "B.")]),
+    ],
+)
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, expected: list[tuple[str, str]]) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert [(document.id, document.text) for document in read_documents("-")] == expected
+
+
+def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
+    assert error("-") == "standard input: document 'stdin' has no text; leave it out"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "a", "text": "A."}\n{')))
+    assert error(["-"]).startswith("standard input:2: invalid JSON")
+
+
+def test_one_document_of_a_corpus(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    rows = [*ROWS, {"text": "No id."}, {"id": "e#1", "text": ""}]
+    path.write_text(json_lines(rows) + "{broken", encoding="utf-8")
+    assert ids(f"{path}#d1") == ["d1"]
+    hashed = Document.from_text("No id.").id
+    assert [document.text for document in read_documents(f"{path}#{hashed}")] == ["No id."]
+    assert "'e#1' has no text" in error(f"{path}#e#1")
+    assert error(f"{path}#x").startswith(f"{path}:6: invalid JSON")
+    path.write_text(json_lines(ROWS), encoding="utf-8")
+    assert error(f"{path}#d9") == f"{path}: there is no document 'd9'; nearest are 'd2', 'd1', 'd0'"
+    assert [document.id for document in read_documents([f"{path}#d2", f"{path}#d0"])] == ["d2", "d0"]
+
+
+def test_a_file_with_a_number_sign_in_its_name_is_read(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text(json_lines(ROWS), encoding="utf-8")
+    (tmp_path / "c.jsonl#d1.txt").write_text("Literal.", encoding="utf-8")
+    assert ids(tmp_path / "c.jsonl#d1.txt") == ["c.jsonl#d1"]
+    (tmp_path / "c#.jsonl").write_text(json_lines(ROWS), encoding="utf-8")
+    assert ids(f"{tmp_path}/c#.jsonl#d1") == ["d1"]
+    (tmp_path / "a.md").write_text("Text.", encoding="utf-8")
+    assert "it holds one document; '#' and an id name a document of" in error(f"{tmp_path}/a.md#x")
+
+
+BAD_LINES = (
+    b'{"id": "a", "text": "A."}\n'
+    b"{broken\n"
+    b'{"id": "c", "text": "caf\xe9"}\n'
+    b'["list"]\n'
+    b"\n"
+    b'{"id": "e", "body": "E."}\n'
+    b'{"id": "f", "text": " \\n "}\n'
+    b'{"id": "a", "text": "Again."}\n'
+    b"[" + b"[" * 100_000 + b"\n"
+    b'{"id": "h", "text": "H."}\n'
+)
+
+
+def test_broken_lines_are_named_and_can_be_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(BAD_LINES)
+    assert error(path) == (
+        f"{path}:2: invalid JSON at column 2: Expecting property name enclosed in double quotes; mend the line"
+    )
+    report = ReadingReport()
+    assert ids(path, on_error="skip", report=report) == ["a", "h"]
+    assert [entry.source for entry in report.skipped] == [f"{path}:{line}" for line in (2, 3, 4, 6, 7, 8, 9)]
+    reasons = [entry.reason for entry in report.skipped]
+    assert reasons[1] == (
+        "it is not utf-8 text (byte 0xe9 at offset 58); give its encoding, for example --encoding latin-1, or "
+        "corpus.encoding=latin-1 for training"
+    )
+    assert BAD_LINES[58] == 0xE9
+    assert reasons[2] == "a JSON object is expected, not a list; write one object per document"
+    assert "neither column 'text' nor 'sections', only id, body" in reasons[3]
+    assert reasons[4] == "document 'f' has no text; leave it out"
+    assert reasons[5] == f"the id 'a' is taken by a document of {path}; give each its own id"
+    assert report.duplicate_ids == ["a"]
+    assert report.documents == 2
+
+
+def test_broken_table_rows_are_named_and_can_be_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "c.csv"
+    path.write_bytes(b'id,text\na,"A\nA"\nb\nc,caf\xe9\nd,"x"y\ne,E\nf,"open\ng,G\n')
+    found, reasons = skipped(path)
+    assert found == ["a", "e"]
+    assert [entry.source for entry in reasons] == [f"{path}:{line}" for line in (4, 5, 6, 8)]
+    assert reasons[0].reason == "it has 1 cells, the header 2; mend the row"
+    assert "byte 0xe9 at offset 23" in reasons[1].reason
+    assert "invalid table" in reasons[2].reason
+    assert "unexpected end of data" in reasons[3].reason
+    path.write_text("id,text,id\n", encoding="utf-8")
+    assert error(path) == f"{path}: its header names 'id' twice; rename one of the columns"
+
+
+@pytest.mark.parametrize(
+    ("content", "place", "reason"),
+    [
+        ('[{"id": "a", "text": "A."},\n{"id": ]', "", "invalid JSON at line 2: Expecting value; the rest is not read"),
+        ('[{"id": "a", "text": "A."}\n{"id": "b"}]', "", "invalid JSON at line 2: ',' or ']' expected"),
+        ('[{"id": "a", "text": "A."}, 5]', ": item 2", "a JSON object is expected, not a number"),
+        ('{"id": "a", "text": "A."}\n{"id": "b", "text": "B."}', ":2", "name the file .jsonl"),
+        ('[{"id": "a", "text": "A."}]\n\n[{"id": "b"}]', "", "invalid JSON at line 3: more follows the list"),
+        ('[{"id": "a", "text": "A."}, ' + "[" * 200_000, "", "invalid JSON at line 1: it is nested too deeply"),
+        ('[{"id": "a", "text": "A."}, ' + "9" * 5000 + "]", "", "invalid JSON at line 1: Exceeds the limit"),
+    ],
+)
+def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(content, encoding="utf-8")
+    found, (entry,) = skipped(path)
+    assert found == ["a"]
+    assert entry.source == f"{path}{place}"
+    assert reason in entry.reason
+    assert error(path) == f"{entry.source}: {entry.reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.txt", b"", "it has no text"),
+        ("blank.md", b" \n\n", "it has no text"),
+        ("script.html", b"<script>x</script>", "it has no text"),
+        ("empty.jsonl", b"\n", "it has no rows"),
+        ("header.csv", b"id,text\n", "it has no rows"),
+        ("list.json", b"[]", "it has no rows"),
+        ("empty.json", b"", "it holds no JSON object or list"),
+        ("empty.xml", b"<article/>", "it has no text"),
+        ("a.rst", b"text", "its type .rst is unknown; known are .txt .md"),
+        ("noname", b"text", "its type (no suffix) is unknown"),
+        ("a.docx.gz", b"text", "its type .docx.gz is unknown"),
+        ("latin.txt", b"caf\xe9", "byte 0xe9 at offset 3); give its encoding, for example --encoding latin-1"),
+        ("foo.xml", b"<foo/>", "its root element <foo> is unknown"),
+        ("cut.txt.gz", gzip.compress(b"text" * 100, mtime=0)[:-12], "its gzip data are cut off or damaged"),
+        ("cut.jsonl.gz", CUT_LINES, "its gzip data are cut off or damaged"),
+        ("no.jsonl.gz", b"plain", "it is not a gzip file although its name ends in .gz"),
+        ("no.parquet", b"plain text that is no Parquet", "it cannot be read as Parquet"),
+        ("wide.jsonl", json_lines(ROWS).encode("utf-16"), "it is UTF-16, which cannot be read line by line"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert error(path).startswith(f"{path}: ")
+    assert message in error(path)
+    good = {"id": "good", "text": "Good."}
+    found, reasons = skipped([path, good])
+    assert found[-1] == "good"
+    assert [entry.source for entry in reasons] == [str(path)]
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.jsonl", "a.json", "a.csv", "a.parquet", "a.txt.gz"])
+def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    assert "it is a pipe, a socket or a device, not a file; send its content to - instead" in error(tmp_path / name)
+    (tmp_path / name).unlink()
+    (tmp_path / name).symlink_to("/dev/zero")
+    assert "it is a pipe, a socket or a device" in error(tmp_path / name)
+
+
+def test_values_that_python_cannot_hold_are_no_crash(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    offsets, text = pyarrow.array([0, 2], pyarrow.int32()), pyarrow.py_buffer(b"\xff\xfe")
+    broken = pyarrow.StringArray.from_buffers(1, offsets.buffers()[1], text)
+    for columns in ({"text": broken}, {"text": ["A."], "date": pyarrow.array([2**60], pyarrow.timestamp("us"))}):
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+        assert error(path).startswith(f"{path}: rows 1 to 1: they cannot be read as Parquet: ")
+
+
+def test_damage_to_a_group_of_rows_leaves_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    rows = [{"id": f"d{number}", "text": os.urandom(200).hex()} for number in range(30)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path, row_group_size=5, use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    start = pyarrow.parquet.ParquetFile(path).metadata.row_group(2).column(1).data_page_offset
+    content[start : start + 40] = b"\xff" * 40
+    path.write_bytes(bytes(content))
+    found, reasons = skipped(path)
+    assert found == [f"d{number}" for number in (*range(10), *range(15, 30))]
+    (reason,) = reasons
+    assert reason.source == f"{path}: rows 11 to 15"
+    assert reason.reason.startswith("they cannot be read as Parquet: ")
+
+
+def test_truncated_gzip_gives_the_rows_before(tmp_path: Path) -> None:
+    path = tmp_path / "c.jsonl.gz"
+    rows = [{"id": str(number), "text": os.urandom(500).hex()} for number in range(100)]
+    path.write_bytes(gzip.compress(json_lines(rows).encode())[:-2000])
+    found, reasons = skipped(path)
+    assert 50 < len(found) < 100
+    assert len(reasons) == 1
+
+
+def denied(*_: Any, **__: Any) -> Any:
+    raise PermissionError(13, "Permission denied")
+
+
+def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert error(tmp_path / "a.md").startswith(f"{tmp_path}/a.md: there is no such file or folder; check the path")
+    assert "there is no such file" in error("x" * 5000)
+    assert "there is no such file" in error("a\0b")
+    assert "there is no such file" in error(f"{tmp_path}/c.jsonl#d1")
+    assert "nothing that matches the pattern is a file" in error(f"{tmp_path}/*.md")
+    assert "no file matches the pattern" in error(f"{tmp_path}/none/*.md")
+    assert "nothing in the folder is a file of a known type" in error(tmp_path)
+    (tmp_path / "a.rst").write_text("x", encoding="utf-8")
+    assert "nothing in the folder is of a known type (there are 1 .rst); known are .txt" in error(tmp_path)
+    assert error(5) == "input: documents cannot be read from a int; give paths, rows or documents"
+    assert "from a bytes" in error(b"a.md")
+    locked = tmp_path / "locked"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", denied)
+        assert error(locked) == f"{locked}: permission to read it is denied; change its permissions"
+        with pytest.raises(DocumentError, match="permission to read it is denied"):
+            Document.from_file(locked)
+    with pytest.raises(DocumentError, match="there is no such file; check the path"):
+        Document.from_file(tmp_path / "b.md")
+    with pytest.raises(DocumentError, match="it is a folder; read it with read_documents"):
+        Document.from_file(tmp_path)
+    (tmp_path / "c.jsonl").write_text("{}", encoding="utf-8")
+    with pytest.raises(DocumentError, match="it is a corpus of documents"):
+        Document.from_file(tmp_path / "c.jsonl")
+
+
+def test_settings_are_checked_at_once() -> None:
+    with pytest.raises(DocumentError, match="on_error is 'ignore'; choose 'stop' or 'skip'"):
+        read_documents([], on_error="ignore")  # type: ignore[arg-type]
+    with pytest.raises(DocumentError, match="'utf8000' is no known text encoding"):
+        read_documents([], encoding="utf8000")
+
+
+def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("Text.", encoding="utf-8")
+    monkeypatch.setattr(Path, "open", denied)
+    assert error(path) == f"{path}: permission to read it is denied; change its permissions"
+
+
+def test_encodings(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes("é".encode("latin-1"))
+    (tmp_path / "b.txt").write_bytes("é".encode("utf-16"))
+    (tmp_path / "c.html").write_bytes("<meta charset='iso-8859-1'><p>é".encode("latin-1"))
+    (tmp_path / "d.xml").write_bytes(
+        "<?xml version='1.0' encoding='ISO-8859-1'?><article><body><p>é</p></body></article>".encode("latin-1")
+    )
+    (tmp_path / "e.csv").write_bytes("text\né\n".encode("cp1252"))
+    (tmp_path / "f.txt").write_bytes(codecs.BOM_UTF8 + "é".encode())
+    assert [document.text for document in read_documents([tmp_path / "b.txt", tmp_path / "f.txt"])] == ["é", "é"]
+    assert [document.text for document in read_documents([tmp_path / "c.html", tmp_path / "d.xml"])] == ["é", "é"]
+    assert [document.text for document in read_documents([tmp_path / "a.txt"], encoding="latin-1")] == ["é"]
+    assert [document.text for document in read_documents([tmp_path / "e.csv"], encoding="cp1252")] == ["é"]
+    assert "cannot be read line by line as utf-16" in error(tmp_path / "e.csv", encoding="utf-16")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_mark_is_no_utf_8(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("Some ordinary text.".encode(encoding))
+    assert error(path) == (
+        f"{path}: it is not utf-8 text but UTF-16 without a byte order mark; give --encoding {encoding}, or "
+        f"corpus.encoding={encoding} for training"
+    )
+    assert [document.text for document in read_documents(path, encoding=encoding)] == ["Some ordinary text."]
+
+
+@pytest.mark.parametrize("name", ["undefined", "idna", "punycode"])
+def test_encodings_that_cannot_read_text(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DocumentError, match="is no known text encoding"):
+        read_documents([], encoding=name)
+    (tmp_path / "a.html").write_bytes(f"<meta charset='{name}'><p>é".encode("latin-1"))
+    assert "it is not utf-8 text (byte 0xe9" in error(tmp_path / "a.html")
+
+
+def test_json_in_utf_16_needs_its_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"text": "Text."}', encoding="utf-8")
+    assert "it is not utf-16 text (UTF-16 stream does not start with BOM)" in error(path, encoding="utf-16")
+
+
+def test_ids_need_not_be_unique_where_that_is_wanted() -> None:
+    report = ReadingReport()
+    rows = [{"id": "a", "text": "One."}, {"id": "a", "text": "Two."}, {"text": "Three."}, {"text": "Three."}]
+    assert [document.text for document in read_documents(rows, unique_ids=False, report=report)] == [
+        "One.",
+        "Two.",
+        "Three.",
+        "Three.",
+    ]
+    assert (report.documents, report.skipped, report.duplicate_ids) == (4, [], [])
+
+
+def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
+    for name in ("one.jsonl", "two.jsonl"):
+        (tmp_path / name).write_text(json_lines(ROWS), encoding="utf-8")
+    assert error(tmp_path) == (
+        f"{tmp_path}/two.jsonl:1: the id 'd0' is taken by a document of {tmp_path}/one.jsonl; give each its own id"
+    )
+    report = ReadingReport()
+    assert len(ids(tmp_path, on_error="skip", report=report)) == 3
+    assert report.duplicate_ids == ["d0", "d1", "d2"]
+    assert "is taken by a document of the given rows" in error([*ROWS, ROWS[2]])
+
+
+@given(st.lists(st.text(max_size=3)))
+def test_seen_ids_remember_the_order(names: list[str]) -> None:
+    seen, order = SeenIds(), dict[str, int]()
+    for name in names:
+        assert seen.add(name) == order.get(name)
+        order.setdefault(name, len(order))
+
+
+def test_seen_ids_beyond_the_recent_ones() -> None:
+    seen = SeenIds()
+    count = 150_000
+    assert all(seen.add(str(number)) is None for number in range(count))
+    assert [seen.add(str(number)) for number in (0, 1, 70_000, count - 1)] == [0, 1, 70_000, count - 1]
+    assert seen.add("new") is None
+
+
+@needs_data
+def test_papers_with_sections() -> None:
+    path = DATA / "scisumm_acl" / "papers.jsonl.gz"
+    report = ReadingReport()
+    words = sections = 0
+    for document in read_documents(path, report=report):
+        words += document.words
+        sections += len(document.sections)
+        assert set(document.metadata) == {"year"}
+    assert (report.documents, sections) == (1604, 12294)
+    assert words / report.documents == pytest.approx(4700, rel=0.02)
+    (paper,) = read_documents(f"{path}#A00-1020")
+    assert paper.id == "A00-1020"
+    assert paper.sections[0].path == (paper.sections[0].heading,)
+    assert "nearest are" in error(f"{path}#A00-102")
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "documents"),
+    [
+        ("aila2019_statutes/corpus.jsonl.gz", 197),
+        ("qmsum/corpus.jsonl.gz", 232),
+        ("qmsum/queries.jsonl", None),
+        ("newsgroups20/test.jsonl.gz", 7532),
+    ],
+)
+def test_corpora(name: str, documents: int | None) -> None:
+    report = ReadingReport()
+    first = next(read_documents(DATA / name))
+    assert "_id" not in first.metadata
+    for _ in read_documents(DATA / name, report=report):
+        pass
+    assert report.skipped == []
+    assert documents is None or report.documents == documents
+
+
+@needs_data
+def test_spans_of_the_data_hold_in_the_text_that_was_read() -> None:
+    for document, _ in zip(read_documents(DATA / "wikispeedia" / "articles.jsonl.gz"), range(50), strict=False):
+        span = document.metadata["first_sentence_span"]
+        if span is not None:
+            sentence = document.sections[0].text[span[0] : span[1]]
+            assert sentence == sentence.strip() != ""
+            assert isinstance(document.label, str | None)
+
+
+@needs_data
+def test_a_table_without_text_names_the_columns_there_are() -> None:
+    message = error(DATA / "scisumm_acl" / "pairs_dev.tsv")
+    assert "pairs_dev.tsv:2: " in message
+    assert "neither column 'text' nor 'sections', only" in message
+
+
+def test_labels_in_a_list_are_read_like_single_ones() -> None:
+    rows = [{"id": "a", "text": "A.", "label": [1.0, True, "b", None, 2]}, {"id": "b", "text": "B.", "label": True}]
+    assert [document.label for document in read_documents(rows)] == [("1", "1", "b", "2"), 1]
+    (empty,) = read_documents([{"id": "a", "text": "A.", "label": [None]}])
+    assert empty.label is None, "nothing in it is no label, other than an empty list"
+    with pytest.raises(DocumentError, match="label is of type list"):
+        list(read_documents([{"id": "a", "text": "A.", "label": [["b"]]}]))

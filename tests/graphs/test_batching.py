@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphdoc.errors import DocumentError
+from graphdoc.graphs.batch import GraphBatch, pack_by_tokens, section_ids
+from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
+from graphdoc.graphs.kinds import GRAPH_KINDS, EdgeKind
+from graphdoc.segmentation.spans import SegmentedDocument
+
+lengths = st.lists(st.integers(1, 400), max_size=300)
+budgets = st.integers(1, 5_000)
+
+
+@settings(deadline=None)
+@given(lengths, budgets)
+def test_packing_is_a_partition(lengths: list[int], budget: int) -> None:
+    packed = pack_by_tokens(lengths, budget)
+    assert all(len(positions) for positions in packed)
+    assert sorted(np.concatenate(packed).tolist() if packed else []) == list(range(len(lengths)))
+
+
+@settings(deadline=None)
+@given(lengths, budgets, st.sampled_from([0.0, 0.03, 0.2]))
+def test_packing_keeps_to_budget_and_padding(lengths: list[int], budget: int, max_padding: float) -> None:
+    for positions in pack_by_tokens(lengths, budget, max_padding):
+        tokens = [lengths[position] for position in positions]
+        cells = len(tokens) * max(tokens)
+        assert cells <= budget or len(tokens) == 1
+        assert cells - sum(tokens) <= max_padding * cells
+
+
+@settings(deadline=None)
+@given(lengths, budgets)
+def test_packing_closes_a_mini_batch_only_when_it_must(lengths: list[int], budget: int) -> None:
+    packed = pack_by_tokens(lengths, budget)
+    for positions, following in pairwise(packed):
+        tokens = [lengths[position] for position in (*positions, following[0])]
+        cells = len(tokens) * tokens[0]
+        assert cells > budget or cells - sum(tokens) > 0.03 * cells
+
+
+@settings(deadline=None)
+@given(lengths, budgets)
+def test_packing_is_deterministic_and_longest_first(lengths: list[int], budget: int) -> None:
+    packed = [positions.tolist() for positions in pack_by_tokens(lengths, budget)]
+    assert packed == [positions.tolist() for positions in pack_by_tokens(np.asarray(lengths), budget)]
+    flat = [position for positions in packed for position in positions]
+    assert flat == sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
+
+
+@pytest.mark.parametrize("budget", [0, -3])
+def test_packing_needs_a_budget(budget: int) -> None:
+    with pytest.raises(ValueError, match=f"token_budget={budget} must be at least 1"):
+        pack_by_tokens([3], budget)
+
+
+layouts = st.lists(st.integers(0, 4), max_size=9)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(layouts, st.sampled_from(GRAPH_KINDS)), min_size=1, max_size=6))
+def test_graphs_come_back_as_they_went_in(drawn: list[tuple[list[int], str]]) -> None:
+    before = [graph_of_sections(*one) for one in drawn]
+    after = GraphBatch.from_graphs(before).to_graphs()
+    assert len(after) == len(before)
+    for a, b in zip(before, after, strict=True):
+        assert isinstance(b, DocumentGraph)
+        assert sorted(a.keys()) == sorted(b.keys())
+        assert a.num_nodes == b.num_nodes
+        assert all(torch.equal(a[name], b[name]) for name in ("edge_index", "edge_kind", "node_kind", "section_of"))
+
+
+def test_a_batch_numbers_nodes_through(random_document) -> None:
+    documents = [random_document([0, 0, 1], seed=1), random_document([0], seed=2)]
+    batch = GraphBatch.from_documents(documents, "hierarchical")
+    assert len(batch) == 2
+    assert batch.node_counts == (6, 3)
+    assert batch.document_of.tolist() == [0] * 6 + [1] * 3
+    assert batch.is_document.tolist() == [True, *[False] * 5, True, False, False]
+    assert batch.is_passage.tolist() == [False, True, True, True, False, False, False, True, False]
+    assert batch.section_of.tolist() == [-1, 0, 0, 1, 0, 1, -1, 0, 0]
+    assert torch.equal(batch.document_of[batch.edge_index[0]], batch.document_of[batch.edge_index[1]])
+    assert torch.bincount(batch.document_of[batch.edge_index[0]]).tolist() == list(batch.edge_counts)
+    assert not bool(batch.is_readout_edge.any())
+    assert bool((batch.edge_kind == EdgeKind.SELF_LOOP).any())
+    assert batch.token_ids == documents[0].token_ids + documents[1].token_ids
+
+
+def test_window_reaches_the_graph(random_document) -> None:
+    documents = [random_document([0] * 8)]
+    for window in (1, 3):
+        batch = GraphBatch.from_documents(documents, "window", window)
+        assert torch.equal(batch.edge_index, graph_of_sections([0] * 8, "window", window=window).edge_index)
+
+
+def test_mini_batches_hold_every_passage_once(random_document) -> None:
+    batch = GraphBatch.from_documents([random_document([0] * 20, seed=seed) for seed in range(6)], "full")
+    seen: dict[int, tuple[int, ...]] = {}
+    for mini_batch in batch.mini_batches(512, pad_token_id=77):
+        assert mini_batch.input_ids.shape == mini_batch.attention_mask.shape
+        assert mini_batch.input_ids.numel() <= 512
+        assert 1 - mini_batch.attention_mask.float().mean() <= 0.03
+        assert bool((mini_batch.input_ids[mini_batch.attention_mask == 0] == 77).all())
+        for ids, mask, row in zip(
+            mini_batch.input_ids, mini_batch.attention_mask, mini_batch.passage_order.tolist(), strict=True
+        ):
+            assert mask.tolist() == sorted(mask.tolist(), reverse=True)
+            assert row not in seen
+            seen[row] = tuple(ids[mask == 1].tolist())
+    assert tuple(seen[row] for row in range(len(batch.token_ids))) == batch.token_ids
+
+
+def test_batches_move_to_a_device(random_document) -> None:
+    batch = GraphBatch.from_documents([random_document([0, 1])], "section")
+    moved = batch.to("meta")
+    assert {moved.node_kind.device.type, moved.edge_index.device.type, moved.document_of.device.type} == {"meta"}
+    assert {moved.section_of.device.type, moved.edge_kind.device.type} == {"meta"}
+    assert moved.token_ids == batch.token_ids
+    mini_batch = next(batch.mini_batches(512, 1)).to("meta")
+    assert {mini_batch.input_ids.device.type, mini_batch.attention_mask.device.type} == {"meta"}
+    assert mini_batch.passage_order.device.type == "meta"
+
+
+def test_a_batch_needs_documents() -> None:
+    with pytest.raises(ValueError, match="at least one document"):
+        GraphBatch.from_graphs([])
+
+
+def test_token_ids_must_fit_the_graphs() -> None:
+    with pytest.raises(ValueError, match="token ids of 1 passages do not fit graphs with 2 passages"):
+        GraphBatch.from_graphs([graph_of_sections([0, 0])], ((1, 2),))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(GRAPH_KINDS)), min_size=1),
+    st.integers(1, 300),
+)
+def test_slices_are_the_batch_in_parts(drawn: list[tuple[list[int], str]], most_cells: int) -> None:
+    batch = GraphBatch.from_graphs([graph_of_sections(sorted(sections), kind) for sections, kind in drawn])
+    parts = list(batch.slices([nodes * nodes for nodes in batch.node_counts], most_cells))
+
+    assert all(sum(n * n for n in part.node_counts) <= most_cells or len(part) == 1 for part in parts)
+    for found, expected in zip([g for part in parts for g in part.to_graphs()], batch.to_graphs(), strict=True):
+        assert torch.equal(found.edge_index, expected.edge_index)
+        assert torch.equal(found.section_of, expected.section_of)
+    for part in parts:
+        assert part.document_of.tolist() == sorted(part.document_of.tolist())
+        assert set(part.document_of.tolist()) == set(range(len(part)))
+
+
+def test_a_query_is_passage_and_document_in_one() -> None:
+    batch = GraphBatch.from_graphs([graph_of_sections([0, 0]), query_graph(section=4)])
+
+    assert batch.is_passage.tolist() == [False, True, True, True]
+    assert batch.is_document.tolist() == [True, False, False, True]
+    assert batch.is_query.tolist() == [False, False, False, True]
+    assert batch.section_of[3] == 4
+    assert query_graph().num_passages == 1
+
+
+def places_by_hand(document_of: list[int], sections: list[int]) -> list[list[int]]:
+    seen: dict[tuple[int, int], int] = {}
+    places = []
+    for key in zip(document_of, sections, strict=True):
+        places.append([key[1], seen.setdefault(key, 0)])
+        seen[key] += 1
+    return places
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=5), st.data())
+def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st.DataObject) -> None:
+    kinds = [data.draw(st.sampled_from([*GRAPH_KINDS, "query"] if len(one) == 1 else GRAPH_KINDS)) for one in layouts]
+    graphs = [
+        query_graph(one[0]) if kind == "query" else graph_of_sections(one, kind)
+        for one, kind in zip(layouts, kinds, strict=True)
+    ]
+    batch = GraphBatch.from_graphs(graphs)
+    document_of = [number for number, one in enumerate(layouts) for _ in one]
+    assert batch.structure.tolist() == places_by_hand(document_of, [0] * len(document_of))
+    ids = [section for one in layouts for section in one]
+    split = replace(batch, section_ids=torch.tensor(ids))
+    assert split.structure.tolist() == places_by_hand(document_of, ids)
+    chunks = torch.arange(len(ids)) + 5
+    assert replace(split, chunk_ids=chunks).structure.tolist() == [[a, b + 5] for b, a in enumerate(ids)]
+    for whole in (split, replace(split, chunk_ids=chunks)):
+        parts = [part.structure for part in whole.slices([1] * len(layouts), 2)]
+        assert len(parts) == -(-len(layouts) // 2)
+        assert torch.equal(torch.cat(parts), whole.structure)
+
+
+def test_sections_are_counted_as_they_come() -> None:
+    assert section_ids([5, 5, 2, 9, 2]).tolist() == [0, 0, 1, 2, 1]
+    assert section_ids(np.array([3])).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((3, 5), (1, 5)), r"document 'document 2' has 2 passages, and its passage vectors are of shape \(1, 5\)"),
+        (((3, 5), (2, 4)), r"'document 2' has 2 passages, .* of shape \(2, 4\) beside others of 5 numbers"),
+        (((15,), (2, 5)), r"'document 1' has 3 passages, and its passage vectors are of shape \(15,\)"),
+    ],
+)
+def test_passage_vectors_that_are_not_those_of_the_passages(
+    random_document: Callable[..., SegmentedDocument], shapes: Sequence[tuple[int, ...]], message: str
+) -> None:
+    documents = [random_document([0] * count, seed=seed) for count, seed in ((3, 1), (2, 2))]
+    given = [
+        replace(document, passage_vectors=np.zeros(shape, np.float32))
+        for document, shape in zip(documents, shapes, strict=True)
+    ]
+    with pytest.raises(DocumentError, match=message):
+        GraphBatch.from_documents(given, "full")

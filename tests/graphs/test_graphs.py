@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch_geometric.data import Batch
+
+from graphdoc.errors import DocumentError
+from graphdoc.graphs import document_graph as graphs
+from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
+from graphdoc.graphs.kinds import GRAPH_KINDS, EdgeKind, NodeKind
+
+layouts = st.lists(st.integers(0, 6), min_size=0, max_size=14)
+kinds = st.sampled_from(GRAPH_KINDS)
+
+
+def pairs_by_definition(sections: list[int], kind: str, window: int) -> set[frozenset[int]]:
+    """The connected pairs of nodes, written down from the definitions of the graph kinds."""
+    passages = range(1, len(sections) + 1)
+    section = dict(zip(passages, sections, strict=True))
+    in_order = list(dict.fromkeys(sections))
+    first = [min(p for p in passages if section[p] == number) for number in in_order]
+    section_node = {number: len(sections) + 1 + rank for rank, number in enumerate(in_order)}
+    same_section = {frozenset(pair) for pair in combinations(passages, 2) if section[pair[0]] == section[pair[1]]}
+    if kind == "full":
+        return {frozenset(pair) for pair in combinations([0, *passages], 2)}
+    if kind == "section":
+        return same_section | {frozenset(pair) for pair in combinations([0, *first], 2)}
+    if kind == "window":
+        near = {frozenset(pair) for pair in combinations(passages, 2) if abs(pair[0] - pair[1]) <= window}
+        return near | {frozenset({0, p}) for p in passages}
+    members = {frozenset({p, section_node[section[p]]}) for p in passages}
+    return same_section | members | {frozenset({0, node}) for node in section_node.values()}
+
+
+def edge_kind_by_definition(graph: DocumentGraph, source: int, target: int) -> EdgeKind:
+    if source == target:
+        return EdgeKind.SELF_LOOP
+    ends = {NodeKind(int(graph.node_kind[source])), NodeKind(int(graph.node_kind[target]))}
+    if ends == {NodeKind.DOCUMENT, NodeKind.PASSAGE}:
+        return EdgeKind.DOCUMENT_PASSAGE
+    if ends == {NodeKind.DOCUMENT, NodeKind.SECTION}:
+        return EdgeKind.DOCUMENT_SECTION
+    if ends == {NodeKind.SECTION, NodeKind.PASSAGE}:
+        return EdgeKind.SECTION_PASSAGE
+    assert ends == {NodeKind.PASSAGE}
+    same = bool(graph.section_of[source] == graph.section_of[target])
+    return EdgeKind.WITHIN_SECTION if same else EdgeKind.ACROSS_SECTIONS
+
+
+@settings(deadline=None, max_examples=200)
+@given(layouts, kinds, st.integers(1, 5))
+def test_edges_are_those_of_the_definition(sections: list[int], kind: str, window: int) -> None:
+    graph = graph_of_sections(sections, kind, window=window)
+    edges = [tuple(edge) for edge in graph.edge_index.T.tolist()]
+    assert len(edges) == len(set(edges))
+    assert {frozenset(edge) for edge in edges if edge[0] != edge[1]} == pairs_by_definition(sections, kind, window)
+    assert all((target, source) in set(edges) for source, target in edges)
+    assert sorted(edge[0] for edge in edges if edge[0] == edge[1]) == list(range(graph.num_nodes))
+    assert edges == sorted(edges, key=lambda edge: (edge[1], edge[0]))
+    assert graph.edge_kind.tolist() == [edge_kind_by_definition(graph, *edge) for edge in edges]
+
+
+@settings(deadline=None)
+@given(layouts, kinds)
+def test_nodes_are_document_then_passages_then_sections(sections: list[int], kind: str) -> None:
+    graph = graph_of_sections(sections, kind)
+    in_order = list(dict.fromkeys(sections)) if kind == "hierarchical" else []
+    assert graph.node_kind.tolist() == [0] + [1] * len(sections) + [2] * len(in_order)
+    assert graph.section_of.tolist() == [-1, *sections, *in_order]
+    assert graph.num_passages == len(sections)
+    assert graph.num_nodes == 1 + len(sections) + len(in_order)
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.lists(st.tuples(layouts, kinds), min_size=1, max_size=5))
+def test_collation_by_pyg_loses_nothing(drawn: list[tuple[list[int], str]]) -> None:
+    before = [graph_of_sections(*one) for one in drawn]
+    after = Batch.from_data_list(before).to_data_list()
+    assert len(after) == len(before)
+    for a, b in zip(before, after, strict=True):
+        assert isinstance(b, DocumentGraph)
+        assert a.num_nodes == b.num_nodes
+        for name in ("edge_index", "edge_kind", "node_kind", "section_of"):
+            assert a[name].dtype == b[name].dtype == torch.int64
+            assert torch.equal(a[name], b[name])
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_one_passage(kind: str) -> None:
+    graph = graph_of_sections([0], kind)
+    pairs = {frozenset(edge) for edge in graph.edge_index.T.tolist() if edge[0] != edge[1]}
+    assert pairs == ({frozenset({0, 2}), frozenset({1, 2})} if kind == "hierarchical" else {frozenset({0, 1})})
+
+
+def test_a_section_that_comes_back_is_one_section() -> None:
+    graph = graph_of_sections([3, 3, 0, 3], "hierarchical")
+    assert graph.section_of[graph.node_kind == NodeKind.SECTION].tolist() == [3, 0]
+    edges = {tuple(edge) for edge in graph.edge_index.T.tolist()}
+    assert {(1, 4), (4, 5), (3, 6)} <= edges
+    assert (3, 4) not in edges
+
+
+def test_build_graph_takes_the_passages_of_a_document(random_document) -> None:
+    built = build_graph(random_document([0, 0, 2, 2, 5]), "section")
+    assert torch.equal(built.edge_index, graph_of_sections([0, 0, 2, 2, 5], "section").edge_index)
+    assert built.section_of.tolist() == [-1, 0, 0, 2, 2, 5]
+
+
+def test_edge_kinds_have_readable_labels() -> None:
+    assert EdgeKind.WITHIN_SECTION.label == "within section"
+
+
+@pytest.mark.parametrize(
+    ("kind", "window", "message"),
+    [("ring", 2, "graph kind 'ring' is unknown; use one of full"), ("window", 0, "window=0 must be at least 1")],
+)
+def test_wrong_settings_are_named(kind: str, window: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        graph_of_sections([0], kind, window=window)
+
+
+@pytest.mark.parametrize(
+    ("sections", "kind", "window"),
+    [
+        ([0] * 7_000, "full", 2),
+        ([0] * 7_000, "section", 2),
+        (list(range(7_000)), "section", 2),
+        ([0] * 5_000 + [1] * 5_000, "hierarchical", 2),
+        ([0] * 50_000, "window", 10_000),
+    ],
+)
+def test_graphs_beyond_memory_are_refused_before_they_are_built(sections: list[int], kind: str, window: int) -> None:
+    with pytest.raises(DocumentError, match=rf"^graph kind '{kind}' over [\d,]+ passages needs [\d,]+ edges.*window"):
+        graph_of_sections(sections, kind, window=window)
+
+
+@settings(deadline=None)
+@given(layouts, kinds, st.integers(1, 5))
+def test_the_limit_counts_at_least_the_edges_that_would_be_built(sections: list[int], kind: str, window: int) -> None:
+    edges = graph_of_sections(sections, kind, window=window).edge_kind
+    built = int((edges != EdgeKind.SELF_LOOP).sum())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(graphs, "MAXIMUM_EDGES", built - 1)
+        with pytest.raises(DocumentError):
+            graph_of_sections(sections, kind, window=window)
+
+
+def test_long_documents_of_many_sections_are_built() -> None:
+    graph = graph_of_sections(np.repeat(np.arange(20_000), 2).tolist(), "hierarchical")
+    assert graph.num_nodes == 1 + 40_000 + 20_000
+    assert graph.edge_index.shape[1] == 2 * (20_000 + 40_000 + 20_000) + 60_001

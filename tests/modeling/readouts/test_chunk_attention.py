@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sections_by_hand import attention_by_hand, sections_of
+from test_section_layout import batch_of, documents
+
+from graphdoc.modeling.readouts import chunk_attention as module
+from graphdoc.modeling.readouts.chunk_attention import ChunkAttention
+from graphdoc.modeling.readouts.section_layout import SectionLayout
+
+IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
+
+
+def made(heads: int = 4, width: int = 16, dropout: float = 0.0, norm: bool = False) -> ChunkAttention:
+    """A layer with uneven weights."""
+    layer = ChunkAttention(width, heads, dropout, norm)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 0.6)
+    return layer.eval()
+
+
+def run(layer: ChunkAttention, chunks: torch.Tensor, layout: SectionLayout) -> tuple[torch.Tensor, ...]:
+    """What is added to every passage, pairs and weights."""
+    added, pairs, weights = layer(chunks[layout.chunks], layout, True)
+    assert pairs is not None and weights is not None
+    return added[torch.argsort(layout.chunks)], pairs, weights
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4])
+def test_the_equation_is_the_papers(heads: int) -> None:
+    layer = made(heads).double()
+    chunks = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64)
+    added, pairs, weights = run(layer, chunks, SectionLayout.of(batch_of(IDS)))
+    assert weights.shape == (pairs.shape[1], heads)
+    found = {tuple(pair): weight for pair, weight in zip(pairs.T.tolist(), weights.tolist(), strict=True)}
+    assert pairs.T.tolist() == sorted(pairs.T.tolist(), key=lambda pair: pair[::-1])
+    first, seen = 0, 0
+    for ids in IDS:
+        rows = chunks[first : first + len(ids)].numpy()
+        expected, by_pair = attention_by_hand(layer, rows, sections_of(ids))
+        np.testing.assert_allclose(added[first : first + len(ids)].detach().numpy(), expected, atol=1e-12)
+        for (source, target), weight in by_pair.items():
+            np.testing.assert_allclose(found[first + source, first + target], weight, atol=1e-12)
+        first, seen = first + len(ids), seen + len(by_pair)
+    assert seen == len(found)
+    assert float(weights.detach().std()) > 0.1
+
+
+def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
+    layer, plain = made(norm=True).double(), made().double()
+    assert layer.state_dict().keys() == plain.state_dict().keys()
+    ids, layout = [0, 0, 0, 1, 1, 2, 2], SectionLayout.of(batch_of([[0, 0, 0, 1, 1, 2, 2]]))
+    chunks = torch.nn.functional.normalize(torch.randn(7, 16, dtype=torch.float64), dim=-1)
+    rows = chunks.numpy()
+    normal = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
+    added, _, weights = run(layer, chunks, layout)
+    expected, _ = attention_by_hand(plain, normal, sections_of(ids))
+    np.testing.assert_allclose(added.detach().numpy(), expected, atol=1e-12)
+    # On vectors of unit length attention is nearly even without it.
+    assert float(weights.detach().std()) > 2 * float(run(plain, chunks, layout)[2].detach().std())
+
+
+def test_it_is_the_attention_of_torch() -> None:
+    layer = made()
+    chunks = torch.randn(7, 16)
+    ids = [0, 0, 0, 1, 1, 2, 2]
+    theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([part.weight for part in (layer.query, layer.key, layer.value)]))
+        theirs.in_proj_bias.copy_(torch.cat([part.bias for part in (layer.query, layer.key, layer.value)]))
+        theirs.out_proj.load_state_dict(layer.output.state_dict())
+    looks = torch.tensor([[(own + 1) % 3 != other for other in ids] for own in ids])
+    expected, weights = theirs(chunks, chunks, chunks, attn_mask=looks, average_attn_weights=False)
+    added, pairs, own = run(layer, chunks, SectionLayout.of(batch_of([ids])))
+    torch.testing.assert_close(added, expected, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(own, weights[:, pairs[1], pairs[0]].T, atol=1e-6, rtol=1e-5)
+
+
+@settings(deadline=None, max_examples=60)
+@given(documents, st.integers(0, 2**16))
+def test_weights_of_one_that_looks_sum_to_one(ids: list[list[int]], seed: int) -> None:
+    chunks = torch.randn(sum(map(len, ids)), 8, generator=torch.Generator().manual_seed(seed)) * 3
+    _, pairs, weights = run(made(2, 8), chunks, SectionLayout.of(batch_of(ids)))
+    sums = torch.zeros(len(chunks), 2).index_add(0, pairs[1], weights)
+    torch.testing.assert_close(sums, torch.ones(len(chunks), 2))
+    first = 0
+    there = set(map(tuple, pairs.T.tolist()))
+    for one in ids:
+        members = sections_of(one)
+        for number, section in enumerate(members):
+            following = members[(number + 1) % len(members)]
+            assert {(first + key, first + query) for query, key in product(section, following)} <= there
+            there -= {(first + key, first + query) for query, key in product(section, following)}
+        first += len(one)
+    assert there == set()
+
+
+@settings(deadline=None, max_examples=40)
+@given(documents, st.integers(0, 2**16))
+def test_neighbours_and_padding_have_no_influence(ids: list[list[int]], seed: int) -> None:
+    layer = made()
+    chunks = torch.randn(sum(map(len, ids)), 16, generator=torch.Generator().manual_seed(seed))
+    together = run(layer, chunks, SectionLayout.of(batch_of(ids)))[0]
+    first = 0
+    for one in ids:
+        own = chunks[first : first + len(one)]
+        alone = run(layer, own, SectionLayout.of(batch_of([one])))[0]
+        assert float((together[first : first + len(one)] - alone).detach().abs().max()) < 1e-5
+        first += len(one)
+
+
+@pytest.mark.parametrize("cells", [1, 5, 12, 24])
+def test_blocks_of_any_size_give_the_same(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, layout = made(), SectionLayout.of(batch_of(IDS))
+    chunks = torch.randn(sum(map(len, IDS)), 16)
+    expected = run(layer, chunks, layout)
+    whole = len(list(module._blocks(layout)))
+    monkeypatch.setattr(module, "BLOCK_CELLS", cells)
+    blocks = list(module._blocks(layout))
+    assert len(blocks) > whole
+    assert all(block.is_pair.numel() <= max(cells, block.asked.shape[1]) for block in blocks)
+    for found, one in zip(run(layer, chunks, layout), expected, strict=True):
+        torch.testing.assert_close(found, one, atol=1e-6, rtol=1e-5)
+
+
+def test_little_of_a_block_is_padding() -> None:
+    sizes = np.random.default_rng(0).integers(1, 60, size=(40, 2))
+    layout = SectionLayout.of(batch_of([[0] * int(a) + [1] * int(b) for a, b in sizes]))
+    blocks = list(module._blocks(layout))
+    assert len(blocks) < 49
+    pairs = sum(int(block.is_pair.sum()) for block in blocks)
+    assert pairs == 2 * int((sizes[:, 0] * sizes[:, 1]).sum())
+    assert sum(block.is_pair.numel() for block in blocks) < 4 * pairs
+
+
+def test_gradients_are_those_of_plain_autograd() -> None:
+    layer, layout = made().double(), SectionLayout.of(batch_of(IDS))
+    chunks = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64, requires_grad=True)
+    upstream = torch.randn(len(chunks), 16, dtype=torch.float64)
+    run(layer, chunks, layout)[0].mul(upstream).sum().backward()
+    found = {name: parameter.grad.clone() for name, parameter in layer.named_parameters()}
+    own, chunks.grad = chunks.grad.clone(), None
+    layer.zero_grad()
+
+    first = 0
+    parts = []
+    for ids in IDS:
+        rows = chunks[first : first + len(ids)]
+        query, key, value = (part(rows).unflatten(1, (4, 4)) for part in (layer.query, layer.key, layer.value))
+        members = sections_of(ids)
+        heads = torch.zeros(len(ids), 4, 4, dtype=torch.float64)
+        for number, section in enumerate(members):
+            following = members[(number + 1) % len(members)]
+            for row in section:
+                weights = torch.softmax((query[row] * key[following]).sum(-1) / 2, dim=0)
+                heads = heads.index_put((torch.tensor(row),), (weights.unsqueeze(-1) * value[following]).sum(0))
+        parts.append(layer.output(heads.flatten(1)))
+        first += len(ids)
+    torch.cat(parts).mul(upstream).sum().backward()
+
+    torch.testing.assert_close(own, chunks.grad, atol=1e-11, rtol=1e-9)
+    for name, parameter in layer.named_parameters():
+        torch.testing.assert_close(found[name], parameter.grad, atol=1e-11, rtol=1e-9)
+        assert name == "key.bias" or float(found[name].abs().max()) > 1e-3
+
+
+def test_dropout_is_on_what_is_used_not_on_what_is_shown() -> None:
+    layer, layout = made(dropout=0.5).train(), SectionLayout.of(batch_of(IDS))
+    chunks = torch.randn(sum(map(len, IDS)), 16)
+    first, second = run(layer, chunks, layout), run(layer, chunks, layout)
+    assert float((first[0] - second[0]).detach().abs().max()) > 0.1
+    assert torch.equal(first[2], second[2])
+    torch.testing.assert_close(first[2], run(layer.eval(), chunks, layout)[2])
+
+
+def test_weights_only_where_they_are_asked_for() -> None:
+    layout = SectionLayout.of(batch_of(IDS))
+    chunks = torch.randn(sum(map(len, IDS)), 16)
+    added, pairs, weights = made()(chunks, layout)
+    assert pairs is None and weights is None
+    assert torch.equal(added, made()(chunks, layout, True)[0])

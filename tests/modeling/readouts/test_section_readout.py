@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sections_by_hand import readout_by_hand, sections_of
+from test_section_layout import batch_of, documents
+from torch.nn.utils.rnn import pack_sequence
+
+from graphdoc.graphs.batch import GraphBatch, section_ids
+from graphdoc.graphs.document_graph import query_graph
+from graphdoc.graphs.kinds import GRAPH_KINDS
+from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.modeling.readouts.section_layout import SectionLayout
+from graphdoc.modeling.readouts.sections import SectionReadout, packed
+
+IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
+LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
+# The rows of the paper's ablation, and what lies between them.
+VARIANTS: list[dict[str, Any]] = [
+    {},
+    {"chunk_attention_heads": 0},
+    {"section_aggregation": "mean"},
+    {"chunk_attention_heads": 0, "section_aggregation": "mean"},
+    {"section_projection_size": None},
+    {"chunk_attention_heads": 0, "section_aggregation": "mean", "section_projection_size": None},
+]
+SIZES = {"section_lstm_size": 10, "section_projection_size": 6}
+variants = pytest.mark.parametrize("variant", VARIANTS, ids=lambda one: " ".join(map(str, one.values())) or "paper")
+
+
+@pytest.fixture
+def segmented(random_document):
+    return [random_document(layout, seed=seed) for seed, layout in enumerate(LAYOUTS)]
+
+
+def made(**settings: Any) -> SectionReadout:
+    """A readout of 16 wide nodes with uneven weights."""
+    readout = SectionReadout(DocumentConfig(projection_size=16, readout="sections", **{**SIZES, **settings}))
+    with torch.no_grad():
+        draw = torch.Generator().manual_seed(3)
+        for parameter in readout.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.5)
+    return readout.eval()
+
+
+@variants
+def test_the_equations_are_the_papers(variant: dict[str, Any]) -> None:
+    readout = made(**variant).double()
+    passages = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64)
+    read = readout(passages, batch_of(IDS))
+    first, sections = 0, []
+    for number, ids in enumerate(IDS):
+        vectors, document = readout_by_hand(readout, passages[first : first + len(ids)].numpy(), sections_of(ids))
+        np.testing.assert_allclose(read.documents[number].detach(), document, atol=1e-12)
+        sections.append(vectors)
+        first += len(ids)
+    np.testing.assert_allclose(read.sections.detach(), np.concatenate(sections), atol=1e-12)
+    assert read.document_of.tolist() == [number for number, vectors in enumerate(sections) for _ in vectors]
+    torch.testing.assert_close(read.sections.norm(dim=1), torch.ones(len(read.sections), dtype=torch.float64))
+    # The document of one section is that section.
+    torch.testing.assert_close(read.documents[1:3], read.sections[2:4])
+
+
+def test_sections_are_packed_as_torch_packs_them() -> None:
+    layout = SectionLayout.of(batch_of(IDS))
+    chunks = torch.randn(sum(map(len, IDS)), 5)[layout.chunks]
+    ends = (layout.starts + layout.counts).tolist()
+    rows = [chunks[start:end] for start, end in zip(layout.starts.tolist(), ends, strict=True)]
+    own, theirs = packed(chunks, layout), pack_sequence(rows, enforce_sorted=False)
+    assert own.batch_sizes.tolist() == theirs.batch_sizes.tolist()
+    lstm = torch.nn.LSTM(5, 3, bidirectional=True)
+    for found, expected in zip(lstm(own)[1], lstm(theirs)[1], strict=True):
+        torch.testing.assert_close(found, expected)
+    one_long = SectionLayout.of(batch_of([[0] * 900, *[[0]] * 500]))
+    assert len(packed(torch.zeros(1400, 2), one_long).data) == 1400
+
+
+@settings(deadline=None, max_examples=40)
+@given(documents, st.sampled_from(VARIANTS), st.randoms(use_true_random=False))
+def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
+    ids: list[list[int]], variant: dict[str, Any], draw: Any
+) -> None:
+    readout = made(**variant)
+    passages = torch.randn(sum(map(len, ids)), 16, generator=torch.Generator().manual_seed(draw.randrange(2**16)))
+    together = readout(passages, batch_of(ids), True)
+    first = section = 0
+    for number, one in enumerate(ids):
+        # The same passages in another order, with ids that say where they belong.
+        order = draw.sample(range(len(one)), len(one))
+        places = [sections_of(one)[sorted(set(one)).index(id)].index(row) for row, id in enumerate(one)]
+        batch = batch_of([[one[row] for row in order]], [[places[row] for row in order]])
+        alone = readout(passages[[first + row for row in order]], batch)
+        assert float((together.documents[number] - alone.documents[0]).abs().max()) < 1e-5
+        found = together.sections[section : section + len(alone.sections)]
+        assert float((found - alone.sections).abs().max()) < 1e-5
+        first, section = first + len(one), section + len(alone.sections)
+    assert section == len(together.sections)
+
+
+@torch.no_grad()
+@variants
+@pytest.mark.parametrize("layers", [0, 1])
+def test_in_the_model_neighbours_have_no_influence(
+    encoder_name: str, variant: dict[str, Any], layers: int, tiny_model, segmented
+) -> None:
+    settings = {"projection_size": None, "graph_layers": layers, "structural_embeddings": True, **SIZES, **variant}
+    model = tiny_model(encoder_name, readout="sections", **settings)
+    for kind in GRAPH_KINDS if layers else ("full",):
+        for split in (False, True):
+            alone = [model(GraphBatch.from_documents([one], kind, split=split)) for one in segmented]
+            together = model(GraphBatch.from_documents(segmented[::-1], kind, split=split), token_budget=150)
+            expected = torch.cat([output.documents for output in alone])
+            assert float((together.documents.flip(0) - expected).abs().max()) < 1e-5
+            sections = torch.cat([output.sections for output in alone[::-1]])
+            assert float((together.sections - sections).abs().max()) < 1e-5
+            counts = [len(set(layout)) if split else 1 for layout in LAYOUTS]
+            assert torch.bincount(together.document_of_section).tolist() == counts[::-1]
+
+
+@torch.no_grad()
+def test_outputs_are_what_they_say(tiny_model, segmented) -> None:
+    model = tiny_model(readout="sections", graph_layers=1, **SIZES)
+    batch = GraphBatch.from_documents(segmented, "section", split=True)
+    output = model(batch, output_attention=True)
+    assert output.documents.shape == (4, 6)
+    assert model.config.hidden_size == 6
+    assert output.passages.shape == (24, 16)
+    assert output.sections.shape == (8, 6)
+    assert output.chunk_pairs.shape == (2, len(output.chunk_attention))
+    assert output.chunk_attention.shape[1] == 4
+    assert output.readout_weights is None
+    read = model.readout(output.passages, batch)
+    assert torch.equal(read.sections, output.sections)
+    bare = model(batch)
+    assert bare.chunk_pairs is None and bare.chunk_attention is None
+    assert "sections" not in tiny_model()(batch)
+    without = tiny_model(readout="sections", chunk_attention_heads=0, **SIZES)(batch, output_attention=True)
+    assert without.chunk_attention is None
+
+
+@torch.no_grad()
+def test_a_query_is_a_section_of_one_chunk(tiny_model) -> None:
+    model = tiny_model(readout="sections", **SIZES)
+    vectors = torch.randn(1, 24)
+    output = model.encode_graphs(vectors, GraphBatch.from_graphs([query_graph()]))
+    expected = model.readout(model.initial_passages(vectors), batch_of([[0]]))
+    torch.testing.assert_close(output.documents, expected.documents)
+
+
+@torch.no_grad()
+def test_autocast_leaves_the_readout_in_fp32(tiny_model, segmented) -> None:
+    model = tiny_model(readout="sections", **SIZES)
+    batch = GraphBatch.from_documents(segmented, "section", split=True)
+    vectors = model.encode_passages(batch)
+    expected = model.encode_graphs(vectors, batch)
+    with torch.autocast("cpu", torch.bfloat16):
+        actual = model.encode_graphs(vectors, batch)
+    assert actual.sections.dtype == torch.float32
+    assert torch.equal(actual.sections, expected.sections)
+
+
+@torch.no_grad()
+@variants
+def test_a_saved_model_is_the_same(variant: dict[str, Any], tmp_path: Path, tiny_model, segmented) -> None:
+    model = tiny_model(readout="sections", seed=5, structural_embeddings=True, **{**SIZES, **variant})
+    batch = GraphBatch.from_documents(segmented, "full", split=True)
+    model.save_pretrained(tmp_path)
+    loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert not any(report[name] for name in ("missing_keys", "unexpected_keys", "mismatched_keys"))
+    for name, weight in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], weight), name
+    for name, value in model(batch, output_attention=True).items():
+        found = loaded(batch, output_attention=True)[name]
+        pairs = zip(found, value, strict=True) if isinstance(value, tuple) else [(found, value)]
+        # How weights lie in memory after loading shows in the last bits of an LSTM.
+        assert all(torch.allclose(a, b, atol=1e-6) for a, b in pairs), name
+    half = DocumentModel.from_pretrained(tmp_path, dtype=torch.bfloat16)
+    assert {parameter.dtype for parameter in half.readout.parameters()} <= {torch.float32}
+
+
+def test_weights_missing_from_a_checkpoint_are_initialised(tmp_path: Path, tiny_model, segmented) -> None:
+    from safetensors.torch import load_file, save_file
+
+    model = tiny_model(readout="sections", seed=5, structural_embeddings=True, **SIZES)
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "model.safetensors"
+    weights = load_file(file)
+    missing = {name for name in weights if name.startswith(("readout.", "structural_embeddings."))}
+    assert len(missing) == 8 + 8 + 2 + 2
+    save_file({name: one for name, one in weights.items() if name not in missing}, file, {"format": "pt"})
+    torch.manual_seed(3)
+    loaded, report = DocumentModel.from_pretrained(tmp_path, output_loading_info=True)
+    assert set(report["missing_keys"]) == missing
+    state = loaded.state_dict()
+    for name in missing:
+        if "bias" in name or "structural" in name:
+            assert not bool(state[name].any()), name
+        else:
+            bound = (6 / sum(state[name].shape)) ** 0.5
+            assert 0.8 * bound < float(state[name].abs().max()) <= bound, name
+    assert bool(loaded(GraphBatch.from_documents(segmented, "full")).documents.isfinite().all())
+
+
+@variants
+def test_every_weight_gets_a_gradient(variant: dict[str, Any], tiny_model, segmented) -> None:
+    model = tiny_model(readout="sections", structural_embeddings=True, **{**SIZES, **variant}).train()
+    batch = GraphBatch.from_documents(segmented, "section", split=True)
+    model(batch).sections.mul(torch.randn(8, model.config.hidden_size)).sum().backward()
+    assert [name for name, parameter in model.named_parameters() if parameter.grad is None] == []
+
+
+@torch.no_grad()
+def test_moving_sections_with_their_ids_moves_nothing(tiny_model, random_document) -> None:
+    """Natural positions: whoever shuffles sections and leaves their ids alone gets the same vectors."""
+    own = random_document([0, 0, 0, 1, 1, 2, 2, 2], seed=4)
+    order = [3, 4, 5, 6, 7, 0, 1, 2]
+    moved = replace(
+        own, passages=tuple(own.passages[row] for row in order), token_ids=tuple(own.token_ids[row] for row in order)
+    )
+    settings = {"structural_embeddings": True, "projection_size": None, **SIZES}
+    for layers, kinds in ((0, ("full",)), (1, ("full", "section", "hierarchical"))):
+        model = tiny_model("bert", readout="sections", graph_layers=layers, **settings)
+        torch.nn.init.normal_(model.structural_embeddings.sections)
+        torch.nn.init.normal_(model.structural_embeddings.chunks)
+        for kind in kinds:
+            batch = GraphBatch.from_documents([own], kind, split=True)
+            structure = batch.structure[order]
+            shuffled = GraphBatch.from_documents([moved], kind)
+            natural = replace(shuffled, section_ids=structure[:, 0], chunk_ids=structure[:, 1])
+            expected, found = model(batch), model(natural)
+            assert float((found.sections - expected.sections).abs().max()) < 1e-5
+            assert float((found.documents - expected.documents).abs().max()) < 1e-5
+            numbered_anew = replace(shuffled, section_ids=torch.from_numpy(section_ids([1, 1, 2, 2, 2, 0, 0, 0])))
+            assert float((model(numbered_anew).documents - expected.documents).abs().max()) > 1e-3

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.recipes.sub_document_data import StoredData
+
+
+@given(st.integers(2, 300), st.integers(2, 80))
+def test_all_documents_held_out_are_measured_in_batches_of_nearly_one_size(documents: int, batch_size: int) -> None:
+    data: Any = object.__new__(StoredData)
+    data.corpus = range(documents)
+    rows = np.arange(documents)[::-1]
+    batches: Any = data._held_out_batches(rows, lambda places: [row for _, _, row in places], batch_size)
+
+    assert [row for batch in batches for row in batch] == rows.tolist()
+    sizes = {len(batch) for batch in batches}
+    assert max(sizes) - min(sizes) <= 1
+    assert min(sizes) >= 2
+    # Losses are those of training batches as far as the number of documents allows.
+    assert max(sizes) <= 1.5 * batch_size + 1
+    assert documents < batch_size or min(sizes) >= batch_size / 1.5
+
+
+def test_nothing_held_out_makes_no_batch() -> None:
+    data: Any = object.__new__(StoredData)
+    assert data._held_out_batches(np.empty(0, np.int64), None, 4) == []

@@ -1,0 +1,210 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from corpus_examples import rows_of, write_rows
+from pretraining_job import PASSAGES, all_gradients
+from safetensors.torch import load_file
+
+from graphdoc.cli import main
+
+JOB = Path(__file__).parents[1] / "support" / "pretraining_job.py"
+# Far more than a run takes; a process that waits for another for ever is what is looked for.
+PATIENCE = 240
+
+pytestmark = pytest.mark.distributed
+
+
+def launch(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """Runs a job in two processes."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    with subprocess.Popen(
+        [sys.executable, *launcher, str(JOB), *map(str, arguments)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        try:
+            out, err = run.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            # The launcher ends its processes, which a kill would leave behind.
+            run.terminate()
+            run.wait(60)
+            raise
+    assert not check or run.returncode == 0, err
+    return subprocess.CompletedProcess(run.args, run.returncode, out, err)
+
+
+@pytest.fixture
+def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
+    """A configuration on 36 documents of two to six passages, trained without dropout."""
+    path = tmp_path / "config.yaml"
+    values = {
+        "corpus": {
+            "source": str(write_rows(tmp_path / "corpus.jsonl", rows_of(40))),
+            "cache": str(tmp_path / "cache"),
+            "preparing_processes": 1,
+        },
+        "model": {
+            "start": str(backbone_folder("roberta")),
+            "settings": {"pooling": "mean", "projection_size": 16, "passage_words": 20},
+        },
+        "loss": {"similarity": "cosine", "temperature": 0.2},
+        "training": {
+            "batch_size": 7, "learning_rate": 1e-4, "loading_processes": 0, "log_steps": 1, "max_steps": 3,
+            "warmup": 0,
+        },
+        "output": str(tmp_path / "run"),
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def losses(folder: Path) -> list[float]:
+    lines = (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["loss"] for line in lines if '"loss"' in line]
+
+
+def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
+    """Compare weights, but not biases of keys: they change no attention, and Adam makes steps of rounding errors."""
+    assert found.keys() == expected.keys()
+    differences = {name: float((found[name] - expected[name]).abs().max()) for name in found}
+    assert {name: value for name, value in differences.items() if value > 1e-5 and "key.bias" not in name} == {}
+
+
+def test_gradients_of_two_processes_are_those_of_one_on_the_union(
+    backbone_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    backbone = str(backbone_folder("roberta"))
+    launch("gradients", backbone, tmp_path / "seen")
+    expected = all_gradients(backbone, range(len(PASSAGES)))
+    for rank in (0, 1):
+        seen = json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8"))
+        assert seen["gathered"]
+        assert seen["start"] == (0, 4)[rank]
+        assert seen["gradient_of_rows"]
+        assert seen["gradients"].keys() == expected.keys()
+        for name, (whole, loss) in expected.items():
+            values, found = seen["gradients"][name]
+            assert found == pytest.approx(loss, rel=1e-6), name
+            difference = torch.tensor(values) - whole
+            assert float(difference.norm()) <= 1e-6 * float(whole.norm()), name
+            assert float(whole.norm()) > 1e-4, name
+
+
+def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
+    """One start of two processes for all commands, each of which has to end in both."""
+    (tmp_path / "empty.jsonl").touch()
+    write_rows(tmp_path / "short.jsonl", [{"id": str(number), "text": "Too short."} for number in range(5)])
+    lines = (tmp_path / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "broken.jsonl").write_text("\n".join([*lines[:9], lines[9][:30], *lines[10:]]), encoding="utf-8")
+    labelled = [
+        {"id": str(number), "text": ("rice mould" if number % 2 else "tide marsh") + " here.", "label": number % 2}
+        for number in range(8)
+    ]
+    write_rows(tmp_path / "labelled.jsonl", labelled)
+
+    def command(name: str, *options: str) -> list[str]:
+        output = f"output={tmp_path / name}"
+        return ["pretrain", "--config", str(config), "--device", "cpu", output, *options]
+
+    evaluated = (f"evaluation.train={tmp_path / 'labelled.jsonl'}", f"evaluation.test={tmp_path / 'labelled.jsonl'}")
+    assert main(command("begun", "training.save_steps=1", "training.keep_checkpoints=9")) == 0
+    for name in ("checkpoint-3", "checkpoint-2", "model"):
+        (tmp_path / "begun" / name).rename(tmp_path / f"undisturbed-{name}")
+    runs = {
+        "two": command("two"),
+        "resumed": command("begun", "training.save_steps=1", "training.keep_checkpoints=9", "--resume"),
+        "held out": command("held-out", "evaluation.held_out=0.2", *evaluated, "evaluation.best=loss"),
+        "frozen": command("frozen", "model.tune=frozen"),
+        "empty": command("x", f"corpus.source={tmp_path / 'empty.jsonl'}"),
+        "short": command("x", f"corpus.source={tmp_path / 'short.jsonl'}"),
+        "stop": command("x", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=stop"),
+        "skip": command("skip", f"corpus.source={tmp_path / 'broken.jsonl'}", "corpus.on_error=skip"),
+        "no labels": command("x", f"evaluation.data={tmp_path / 'nowhere.jsonl'}"),
+        "no such number": command("wrong", "evaluation.held_out=0.2", "evaluation.best=beauty"),
+        "taken": command("two"),
+        "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
+        "not writable": command("config.yaml/run"),
+    }
+    (tmp_path / "commands.json").write_text(json.dumps(list(runs.values())), encoding="utf-8")
+    launch("commands", tmp_path / "commands.json", tmp_path / "seen")
+    first, second = (
+        dict(zip(runs, json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")), strict=True))
+        for rank in (0, 1)
+    )
+    expected = {
+        "empty": "empty.jsonl: it has no rows; leave it out",
+        "short": "none of the 5 documents has 2 passages or more",
+        "stop": "broken.jsonl",
+        "no labels": "nowhere.jsonl: there is no such file or folder",
+        "no such number": "evaluation.best=beauty is not measured; there are accuracy",
+        "taken": "two holds a run already",
+        "no numbers": "wrong-batch-",
+        "not writable": "cannot be written: Not a directory",
+    }
+    for name in runs:
+        for seen in (first[name], second[name]):
+            assert seen["status"] == (2 if name in expected else 0), (name, seen["err"])
+            assert expected.get(name, "") in seen["err"], name
+            assert "Traceback" not in seen["err"]
+    # One process speaks.
+    assert "3 steps of 7 documents: each is told from 6 negatives" in first["two"]["out"]
+    assert "2 processes" in first["two"]["out"]
+    assert second["two"]["out"] == ""
+
+    # Three steps of two processes are those of one; what they reduce per step is one gradient, and a few numbers.
+    assert main(command("one")) == 0
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("one", "two"))
+    assert_close(one, two)
+    start = load_file(tmp_path / "undisturbed-checkpoint-2" / "model.safetensors")
+    assert not torch.allclose(start["projection.weight"], one["projection.weight"], rtol=1e-5, atol=1e-5)
+    assert losses(tmp_path / "two") == pytest.approx(losses(tmp_path / "one"), rel=1e-5)
+    record = json.loads((tmp_path / "two" / "record.json").read_text(encoding="utf-8"))
+    assert record["processes"] == 2
+    for seen in (first, second):
+        assert [size for size in seen["two"]["reduced"] if size >= 1000] == [record["trained_weights"]] * 3
+
+    # A run of one process goes on in two.
+    assert "resume" not in first["resumed"]["err"]
+    resumed = load_file(tmp_path / "begun" / "model" / "model.safetensors")
+    undisturbed = load_file(tmp_path / "undisturbed-model" / "model.safetensors")
+    assert_close(resumed, undisturbed)
+    results = json.loads((tmp_path / "held-out" / "results.json").read_text(encoding="utf-8"))
+    assert {"loss", "nmi"} <= results["after"].keys() == results["before"].keys()
+    # Documents that one process measures are measured as by one process.
+    assert main(command("alone", "evaluation.held_out=0.2", *evaluated, "evaluation.best=loss")) == 0
+    alone = json.loads((tmp_path / "alone" / "results.json").read_text(encoding="utf-8"))
+    assert results["after"] == pytest.approx(alone["after"], rel=1e-4)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("kind", ["failing", pytest.param("killed", marks=pytest.mark.slow)])
+def test_a_process_that_fails_does_not_leave_the_other_waiting(config: Path, kind: str) -> None:
+    run = launch("fail_midway", config, kind, check=False)
+    assert run.returncode != 0
+    if kind == "failing":
+        assert "a process fails" in run.stderr
+
+
+def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: Path) -> None:
+    launch("asked_to_stop", config, tmp_path / "seen")
+    (first, told), (second, silence) = (
+        json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)
+    )
+    assert (first, second) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
+    assert (tmp_path / "run" / "checkpoint-2").is_dir()
+    assert "asked to stop after step 2; go on with --resume" in told
+    assert silence == ""
+    assert main(["pretrain", "--config", str(config), "--device", "cpu", "--resume"]) == 0
+    assert len(losses(tmp_path / "run")) == 3

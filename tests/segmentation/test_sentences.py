@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.segmentation.sentences import split_sentences
+
+PIECES = st.sampled_from(
+    [
+        "A cat sat. ",
+        "e.g. this",
+        "approx. ",
+        "Am 3. Okt. ",
+        "1. ",
+        "(1) ",
+        "\n",
+        "\n\n",
+        "\r\n",
+        "  \n \n",
+        "这是。",
+        "いぬ！",
+        "كلب؟ ",
+        "😀",
+        "👩‍👩‍👧",
+        "e\u0301",
+        "\u200b",
+        "\u3000",
+        "\u2029",
+        "\ud800",
+        "\x00",
+        "x" * 30,
+        "...",
+        "?!",
+        "“Yes.” ",
+        "(",
+    ]
+)
+TEXTS = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=40).map("".join))
+
+
+def sentences(text: str, language: str = "en") -> list[str]:
+    return [text[start:end] for start, end in split_sentences(text, language)]
+
+
+@given(TEXTS, st.sampled_from([None, 1, 7, 50]), st.sampled_from(["en", "de", "zh"]))
+def test_every_character_but_white_space_is_in_one_span(text: str, longest: int | None, language: str) -> None:
+    spans = split_sentences(text, language, longest)
+    assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    for start, end in spans:
+        assert 0 <= start < end <= len(text)
+        assert text[start:end] == text[start:end].strip()
+        assert longest is None or end - start <= longest
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("We saw approx. 30 cases. Then none.", ["We saw approx. 30 cases.", "Then none."]),
+        ("Am 3. Okt. kam er. Dann ging er.", ["Am 3. Okt. kam er.", "Dann ging er."]),
+        ("Seit dem 1. Januar gilt es. So ist es.", ["Seit dem 1. Januar gilt es.", "So ist es."]),
+        ("It rained in Okt. Then it stopped.", ["It rained in Okt.", "Then it stopped."]),
+        ("See Fig. 3b and Eq. 4.2. It holds.", ["See Fig. 3b and Eq. 4.2.", "It holds."]),
+        ("By Eqs. (3) and Tab. 2 it holds. It does.", ["By Eqs. (3) and Tab. 2 it holds.", "It does."]),
+        ("Smith et al. 2019 and Lee et. al. agree. Good.", ["Smith et al. 2019 and Lee et. al. agree.", "Good."]),
+        ("J. R. R. Tolkien wrote it. I read it.", ["J. R. R. Tolkien wrote it.", "I read it."]),
+        ("In Vol. 3 it ends. Vol. is short.", ["In Vol. 3 it ends.", "Vol. is short."]),
+        ("1. First point. 2. Second point.", ["1. First point.", "2. Second point."]),
+        ("(1) The cat sat. The dog ran.", ["(1) The cat sat.", "The dog ran."]),
+        ("It is 5. The rest is 6.", ["It is 5.", "The rest is 6."]),
+        ("One line\nand the next. End", ["One line\nand the next.", "End"]),
+        ("no stop\n \t\nnext paragraph\r\n\r\nlast", ["no stop", "next paragraph", "last"]),
+        ("这是一个句子。那是另一个！", ["这是一个句子。", "那是另一个！"]),
+        ("Half \ud83d here. Whole 😀 there.", ["Half \ud83d here.", "Whole 😀 there."]),
+        (" \n\n \u3000", []),
+    ],
+)
+def test_sentences_are_those_of_a_reader(text: str, expected: list[str]) -> None:
+    assert sentences(text) == expected
+
+
+def test_a_long_sentence_is_cut_at_white_space_into_similar_pieces() -> None:
+    text = "word " * 1_000
+    spans = split_sentences(text, max_characters=2_000)
+    assert len(spans) == 3
+    assert all(text[start:end].startswith("word") and text[start:end].endswith("word") for start, end in spans)
+    assert max(end - start for start, end in spans) - min(end - start for start, end in spans) < 10
+
+
+def test_a_cut_without_white_space_leaves_accents_and_joined_emoji_whole() -> None:
+    text = "e\u0301" * 10 + "👩‍👩‍👧" * 10
+    pieces = [text[start:end] for start, end in split_sentences(text, max_characters=11)]
+    assert "".join(pieces) == text
+    assert not any(piece[0] in "\u0301\u200d" or piece[-1] == "\u200d" for piece in pieces)
+
+
+def test_a_paragraph_longer_than_a_window_is_split_as_if_it_were_whole() -> None:
+    text = "The committee met on Monday, and nothing came of it. " * 2_000
+    found = sentences(text)
+    assert found == ["The committee met on Monday, and nothing came of it."] * 2_000
+
+
+def test_a_sentence_longer_than_a_window_ends_where_it_should() -> None:
+    text = "so " * 5_000 + "it ends. Then another. And one more."
+    spans = split_sentences(text, max_characters=None)
+    assert [text[start:end] for start, end in spans[1:]] == ["Then another.", "And one more."]
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("word " * 1_000_000, 2_500),
+        ("x" * 5_000_000, 2_500),
+        ("(1) foo. " * 60_000, 60_000),
+        ("这是一个句子。" * 30_000, 30_000),
+        ("a" + " " * 1_000_000 + "b", 2),
+        ("\n" * 300_000, 0),
+    ],
+    ids=["no punctuation", "no white space", "list", "Chinese", "spaces", "line breaks"],
+)
+def test_monstrous_texts_are_split_in_linear_time(text: str, count: int) -> None:
+    assert len(split_sentences(text)) == count

@@ -1,0 +1,173 @@
+"""What the tests of pretraining run in two processes: ``pretraining_job.py JOB ARGUMENTS``."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import distributed
+
+from graphdoc.cli import main
+from graphdoc.corpus.document import TrainingDocument
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.losses import InfoNCE, gather_rows
+from graphdoc.recipes.sub_document_batch import sub_document_batch
+from graphdoc.runtime.processes import Processes
+from graphdoc.sampling import SubDocuments
+from graphdoc.training.distributed import reduce_gradients
+from graphdoc.training.loop import DocumentTrainer
+from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.step import CachedStep
+
+torch.set_num_threads(1)
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "both": {"similarity": "dot", "temperature": 5.0},
+    "one": {"similarity": "cosine", "temperature": 0.2, "directions": "one"},
+    "groups": {"similarity": "cosine", "temperature": 0.2, "mask_groups": True, "mask_similar": 0.99},
+}
+# The first process has a document of many passages, the second one many of few; of seven, one is dealt alone.
+SHARES = ([0, 4], [1, 2, 3, 5, 6])
+PASSAGES = (31, 2, 3, 2, 9, 2, 5)
+GROUPS = (1, 2, 1, 3, 4, 2, 5)
+
+
+def documents() -> list[TrainingDocument]:
+    """Documents of very different sizes, some of them copies of others."""
+    draw = np.random.default_rng(0)
+    made = []
+    for number, passages in enumerate(PASSAGES):
+        token_ids = tuple(
+            np.array([0, *draw.integers(4, 300, size=int(length)), 2], np.int32)
+            for length in draw.integers(1, 40, size=passages)
+        )
+        sections = np.sort(draw.integers(0, 3, size=passages)).astype(np.int64)
+        made.append(TrainingDocument(f"document {number}", GROUPS[number], sections, token_ids))
+    return made
+
+
+def gradient(encoder: DocumentEncoder, loss: InfoNCE, split: str, rows: Sequence[int]) -> tuple[torch.Tensor, float]:
+    """The flat gradient of a step over some documents, reduced over the processes, and the mean loss."""
+    model = encoder.model.train()
+    model.zero_grad()
+    everything = documents()
+    batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
+    output = CachedStep(model, ViewContrast(loss), token_budget=300)(batch)
+    reduce_gradients(model.parameters())
+    mean = output.loss.clone()
+    if distributed.is_initialized():
+        distributed.all_reduce(mean)
+        mean /= distributed.get_world_size()
+    parts = [weight.grad.flatten() for weight in model.parameters() if weight.grad is not None]
+    return torch.cat(parts), float(mean)
+
+
+def all_gradients(backbone: str, rows: Sequence[int]) -> dict[str, tuple[torch.Tensor, float]]:
+    """Gradients of every loss and split."""
+    encoder = DocumentEncoder.from_backbone(
+        backbone, device="cpu", projection_size=16, graph_heads=2, passage_words=20
+    )
+    return {
+        f"{name}-{split}": gradient(encoder, InfoNCE(**values), split, rows)
+        for name, values in LOSSES.items()
+        for split in ("half", "one_passage")
+    }
+
+
+def gradients(backbone: str, output: str) -> None:
+    """Compute gradients, count their reductions in steps of the trainer, and gather rows of unequal number."""
+    with Processes(torch.device("cpu")) as processes:
+        found = all_gradients(backbone, SHARES[processes.rank])
+        torch.manual_seed(0)
+        everything = torch.randn(5, 3, dtype=torch.float64)
+        own = everything[:4] if processes.rank == 0 else everything[4:]
+        rows = own.clone().requires_grad_()
+        gathered, start = gather_rows(rows)
+        # Each process weighs the rows in its own way, so that the gradient of a row is a sum over processes.
+        ((gathered**2).sum() * (processes.rank + 1)).backward()  # type: ignore[no-untyped-call]
+        no_rows, _ = gather_rows(everything[:0] if processes.rank == 0 else everything[:2])
+        assert rows.grad is not None
+        seen = {
+            "gradients": {name: [values.tolist(), loss] for name, (values, loss) in found.items()},
+            "gathered": torch.equal(gathered.detach(), everything) and torch.equal(no_rows, everything[:2]),
+            "start": start,
+            "gradient_of_rows": torch.allclose(rows.grad, 6 * own, rtol=1e-12),
+        }
+        Path(f"{output}-{processes.rank}.json").write_text(json.dumps(seen), encoding="utf-8")
+    os._exit(0)
+
+
+def commands(path: str, output: str) -> None:
+    """Run commands one after the other, and write down what came of each and how often gradients were reduced."""
+    rank = int(os.environ["RANK"])
+    seen = []
+    sizes: list[int] = []
+    all_reduce = distributed.all_reduce
+
+    def counted(tensor: torch.Tensor, *arguments: Any, **options: Any) -> Any:
+        sizes.append(tensor.numel())
+        return all_reduce(tensor, *arguments, **options)
+
+    distributed.all_reduce = counted
+    for arguments in json.loads(Path(path).read_text(encoding="utf-8")):
+        sizes.clear()
+        begin = time.monotonic()
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err):
+            status = main(arguments)
+        seen.append(
+            {"status": status, "err": err.getvalue(), "out": out.getvalue(), "reduced": list(sizes),
+             "seconds": time.monotonic() - begin}
+        )  # fmt: skip
+        Path(f"{output}-{rank}.json").write_text(json.dumps(seen), encoding="utf-8")
+    os._exit(0)
+
+
+def fail_midway(config: str, kind: str) -> None:
+    """Let the second of two processes fail in its second step, in a way that nobody foresaw or by being killed."""
+    step = DocumentTrainer.training_step
+
+    def failing(trainer: Any, *arguments: Any) -> Any:
+        if trainer.processes.rank == 1 and trainer.state.global_step == 1:
+            if kind == "killed":
+                os.kill(os.getpid(), 9)
+            raise RuntimeError("a process fails")
+        return step(trainer, *arguments)
+
+    DocumentTrainer.training_step = failing  # type: ignore[method-assign]
+    sys.exit(main(["pretrain", "--config", config, "--device", "cpu"]))
+
+
+def asked_to_stop(config: str, output: str) -> None:
+    """Ask the first of two processes to stop when they have agreed to go on, at the worst moment of the first step."""
+    finish_step = DocumentTrainer._maybe_log_save_evaluate
+
+    def asking(trainer: Any, *arguments: Any, **options: Any) -> None:
+        if trainer.processes.is_first and trainer.state.global_step == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finish_step(trainer, *arguments, **options)
+
+    DocumentTrainer._maybe_log_save_evaluate = asking  # type: ignore[method-assign]
+    rank = int(os.environ["RANK"])
+    err = io.StringIO()
+    with redirect_stderr(err):
+        status = main(["pretrain", "--config", config, "--device", "cpu"])
+    Path(f"{output}-{rank}.json").write_text(json.dumps([status, err.getvalue()]), encoding="utf-8")
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    jobs: dict[str, Callable[..., None]] = {
+        function.__name__: function for function in (gradients, commands, fail_midway, asked_to_stop)
+    }
+    jobs[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from corpus_examples import SettingsFactory, rows_of, write_rows
+from transformers import AutoTokenizer
+
+from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.settings.corpus import CorpusSettings
+
+
+@dataclass(frozen=True)
+class Example:
+    """A document as training sees it."""
+
+    id: str
+    group: int
+    sections: npt.NDArray[np.int64]
+    token_ids: tuple[npt.NDArray[np.int32], ...]
+
+
+ExampleFactory = Callable[..., list[Example]]
+
+
+@pytest.fixture(scope="session")
+def training_examples() -> ExampleFactory:
+    """Makes documents of very different sizes, each of a few tokens of its own: ``training_examples(8, seed=1)``."""
+
+    def make(count: int, *, seed: int = 0, most: int = 9, longest: int = 40, vocabulary: int = 100) -> list[Example]:
+        draw = np.random.default_rng(seed)
+        examples = []
+        for number in range(count):
+            passages = int(draw.integers(2, most + 1))
+            lengths = draw.integers(3, longest + 1, size=passages)
+            words = draw.integers(4, vocabulary, size=6)
+            token_ids = tuple(np.array([0, *draw.choice(words, size=length - 2), 2], np.int32) for length in lengths)
+            sections = np.sort(draw.integers(0, 3, size=passages)).astype(np.int64)
+            examples.append(Example(f"document {seed}-{number}", 1000 * seed + number, sections, token_ids))
+        return examples
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def segmenter(backbone_folder: Callable[[str], Path]) -> Segmenter:
+    """Cuts documents into passages of about 20 words."""
+    tokenizer = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
+    return Segmenter(tokenizer, SegmentationConfig(passage_words=20, max_tokens=78, max_passages=100))
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> SettingsFactory:
+    """Makes settings of a corpus, by default of 40 documents, 4 of them too short: ``settings(streaming=True)``."""
+
+    def make(**changes: Any) -> CorpusSettings:
+        if "dataset" not in changes and "source" not in changes:
+            path = tmp_path / "corpus.jsonl"
+            if not path.exists():
+                write_rows(path, rows_of(40))
+            changes["source"] = str(path)
+        return CorpusSettings(**{"cache": str(tmp_path / "cache"), "preparing_processes": 1, **changes})
+
+    return make

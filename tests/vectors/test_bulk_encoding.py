@@ -1,0 +1,711 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import random
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from rich.console import Console
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.readers import ReadingReport, read_documents
+from graphdoc.documents.section import Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
+from graphdoc.vectors.manifest import Manifest
+from graphdoc.vectors.shards import METADATA_KEY
+from graphdoc.vectors.writer import encode_to_disk, read_vectors
+
+ROOT = Path(__file__).parents[2]
+JOB = Path(__file__).parents[1] / "support" / "bulk_encoding_job.py"
+WORDS = [f"{first}{vowel}{last}" for first in "bdfgklm" for vowel in "aeiou" for last in "nrst"]
+
+
+@pytest.fixture(scope="module")
+def make_encoder(tiny_encoder_config: Callable[..., Any]) -> Callable[..., DocumentEncoder]:
+    """Makes a tiny random encoder that reads the words of ``WORDS``."""
+    from graphdoc.modeling import DocumentConfig, DocumentModel
+
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", ".", *WORDS]
+    backend = Tokenizer(models.WordPiece({word: row for row, word in enumerate(vocabulary)}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer()
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        model_max_length=64,
+    )
+
+    def make(*, seed: int = 0, **settings: Any) -> DocumentEncoder:
+        config = DocumentConfig(
+            encoder_config=tiny_encoder_config("bert", vocab_size=len(vocabulary)),
+            **{"projection_size": 16, "graph_layers": 1, "passage_words": 20, "passage_tokens": 64, **settings},
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return DocumentEncoder(DocumentModel(config), tokenizer, name="tiny", device="cpu")
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def encoder(make_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
+    return make_encoder()
+
+
+@pytest.fixture(scope="module")
+def checkpoint(encoder: DocumentEncoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return encoder.save_pretrained(tmp_path_factory.mktemp("checkpoint"))
+
+
+def made_up(count: int, seed: int = 0) -> list[Document]:
+    """Documents of two or three sections, the second one empty."""
+    draw = random.Random(seed)
+    documents = []
+    for number in range(count):
+        texts = [". ".join(" ".join(draw.choices(WORDS, k=draw.randint(3, 25))) for _ in range(3)) for _ in range(2)]
+        sections = (Section(texts[0], "Bar"), Section("", "Dis"), Section(texts[1], "Fur"))
+        documents.append(Document(f"document {number}", sections[: draw.randint(1, 3)]))
+    return documents
+
+
+def corpus_file(path: Path, documents: Iterable[Document]) -> Path:
+    path.write_text("".join(json.dumps(document.to_dict()) + "\n" for document in documents), encoding="utf-8")
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def count_encoded(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Ids of the documents that go through the model from now on."""
+    seen: list[str] = []
+    stream = encoder.stream
+
+    def counted(*arguments: Any, **options: Any) -> Iterator[Any]:
+        for segmented, vectors in stream(*arguments, **options):
+            seen.append(segmented.document.id)
+            yield segmented, vectors
+
+    monkeypatch.setattr(encoder, "stream", counted)
+    return seen
+
+
+def run(*arguments: object, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TOKENIZERS_PARALLELISM": "false", **environment}
+    command = [sys.executable, *map(str, arguments)]
+    result = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=900)
+    assert result.returncode == 0 or not check, result.stderr
+    return result
+
+
+def launch(*arguments: object, check: bool = True, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run in two processes."""
+    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    return run(*launcher, *arguments, check=check, OMP_NUM_THREADS="1", **environment)
+
+
+class TestOutput:
+    def test_document_vectors_are_those_of_encode(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        documents = made_up(20)
+        manifest = encoder.encode_to_disk(documents, tmp_path / "out", shard_size=8)
+        ids, vectors = read_vectors(tmp_path / "out")
+        assert ids == [document.id for document in documents]
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(vectors, encoder.encode(documents), atol=1e-5)
+        assert [path.name for path in sorted((tmp_path / "out").iterdir())] == [
+            "manifest.json",
+            "shard-00000.parquet",
+            "shard-00001.parquet",
+            "shard-00002.parquet",
+        ]
+        schema = pq.read_schema(tmp_path / "out" / "shard-00000.parquet")
+        assert schema.names == ["id", "vector"]
+        assert schema.field("id").type == pa.string()
+        assert schema.field("vector").type == pa.list_(pa.float32(), 16)
+        assert [entry.documents for entry in manifest.shards] == [8, 8, 4]
+
+    @pytest.mark.parametrize("level", ["section", "passage"])
+    def test_parts_of_documents_say_where_they_lie(self, encoder: DocumentEncoder, tmp_path: Path, level: Any) -> None:
+        documents = made_up(10)
+        manifest = encode_to_disk(encoder, documents, tmp_path, level=level, shard_size=4)
+        rows = pa.concat_tables(pq.read_table(tmp_path / entry.file) for entry in manifest.shards).to_pylist()
+        names = ["id", "section", "passage", "heading", "start", "end", "vector"]
+        assert list(rows[0]) == [name for name in names if level == "passage" or name != "passage"]
+        expected = encoder.encode(documents, level=level)
+        row = 0
+        for document, vectors in zip(documents, expected, strict=True):
+            segmented = encoder.segment(document)
+            for number, vector in enumerate(vectors):
+                found = rows[row]
+                np.testing.assert_allclose(found["vector"], vector, atol=1e-5)
+                assert found["id"] == document.id
+                assert found["heading"] == document.sections[found["section"]].heading
+                if level == "passage":
+                    span = segmented.passages[number]
+                    assert found["passage"] == number
+                    assert (found["section"], found["start"], found["end"]) == (span.section, span.start, span.end)
+                else:
+                    text = document.sections[found["section"]].text
+                    assert text[found["start"] : found["end"]] == text
+                row += 1
+        assert row == len(rows) == manifest.rows > len(documents)
+
+    def test_normalized_vectors_have_unit_length(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(5), tmp_path, normalize=True)
+        np.testing.assert_allclose(np.linalg.norm(read_vectors(tmp_path)[1], axis=1), 1, atol=1e-6)
+
+    def test_the_manifest_tells_how_it_was_made(
+        self, make_encoder: Callable[..., DocumentEncoder], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        encoder = make_encoder(max_passages=2)
+        documents = made_up(12)
+        with caplog.at_level(logging.WARNING):
+            manifest = encode_to_disk(encoder, documents, tmp_path, shard_size=5)
+        values = json.loads((tmp_path / "manifest.json").read_text())
+        assert values == json.loads(json.dumps(manifest.to_dict()))
+        assert Manifest.read(tmp_path) == manifest
+        assert values["format"] == "graphdoc vectors"
+        assert values["model"] == encoder.describe()
+        assert values["settings"] == {
+            "level": "document",
+            "normalize": False,
+            "dtype": None,
+            "shard_size": 5,
+            "token_budget": None,
+        }
+        assert set(values["versions"]) == {"graphdoc", "torch", "transformers"}
+        assert (values["documents"], values["rows"], values["hidden_size"]) == (12, 12, 16)
+        for entry in values["shards"]:
+            checksum = hashlib.blake2b((tmp_path / entry["file"]).read_bytes(), digest_size=32).hexdigest()
+            assert entry["checksum"] == checksum
+        coverages = [encoder.segment(document).coverage for document in documents]
+        totals = values["coverage"]
+        assert totals["documents_not_whole"] == sum(bool(coverage.left_out) for coverage in coverages) > 0
+        for name in ("characters", "encoded_characters", "passages", "encoded_tokens", "empty_sections"):
+            assert totals[name] == sum(getattr(coverage, name) for coverage in coverages)
+        lost = sum(coverage.left_out.get("passage limit", 0) for coverage in coverages)
+        assert totals["left_out"] == {"passage limit": lost}
+        # Said once, not once for every shard.
+        assert [record.getMessage() for record in caplog.records if "not encoded whole" in record.getMessage()] == [
+            f"{totals['documents_not_whole']} of 12 documents were not encoded whole ({lost:,} characters: passage "
+            "limit); max_passages=None (--max-passages all) encodes all passages"
+        ]
+        console = Console(record=True, width=200)
+        manifest.summarise(console)
+        shown = console.export_text()
+        assert "12 documents, 12 vectors of 16 numbers (document level), model tiny" in shown
+        assert f"{lost:,} characters: passage limit" in shown
+
+    def test_strings_rows_and_a_single_document(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, iter(["bar ben.", {"id": "row", "text": "dis dot."}, *made_up(1)]), tmp_path / "many")
+        ids, vectors = read_vectors(tmp_path / "many")
+        assert ids[1:] == ["row", "document 0"]
+        np.testing.assert_allclose(vectors[0], encoder.encode("bar ben."), atol=1e-6)
+        encode_to_disk(encoder, "bar ben.", tmp_path / "one")  # type: ignore[arg-type]
+        np.testing.assert_allclose(read_vectors(tmp_path / "one")[1], vectors[:1], atol=1e-6)
+
+    def test_lone_surrogates_do_not_stop_the_run(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        document = Document("a\ud800", (Section("bar\udfff ben", "dis\ud800"),))
+        encode_to_disk(encoder, [document], tmp_path, level="passage")
+        row = pq.read_table(tmp_path / "shard-00000.parquet").to_pylist()[0]
+        assert (row["id"], row["heading"]) == ("a\ufffd", "dis\ufffd")
+
+    def test_the_bar_counts_documents(
+        self, encoder: DocumentEncoder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        documents = made_up(12)
+        for _ in range(2):
+            encode_to_disk(encoder, documents, tmp_path, shard_size=5, show_progress=True)
+            assert "12/12" in capsys.readouterr().err
+        encode_to_disk(encoder, documents, tmp_path, shard_size=5, show_progress=False)
+        assert capsys.readouterr().err == ""
+
+
+class TestContinuing:
+    def test_a_finished_folder_is_left_as_it_is(
+        self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = encode_to_disk(encoder, made_up(20), tmp_path, shard_size=8)
+        times = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+        encoded = count_encoded(encoder, monkeypatch)
+        assert encode_to_disk(encoder, made_up(20), tmp_path, shard_size=8) == first
+        assert not encoded
+        assert times == {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+    @pytest.mark.parametrize("missing", [(2,), (0, 1), (1,)])
+    def test_only_missing_shards_are_encoded(
+        self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[int, ...]
+    ) -> None:
+        documents = made_up(20)
+        encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        before = contents(tmp_path)
+        for number in missing:
+            (tmp_path / f"shard-{number:05d}.parquet").unlink()
+        encoded = count_encoded(encoder, monkeypatch)
+        encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        assert encoded == [document.id for row, document in enumerate(documents) if row // 8 in missing]
+        assert contents(tmp_path) == before
+
+    def test_a_folder_does_not_look_whole_while_a_shard_is_made(
+        self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encode_to_disk(encoder, made_up(20), tmp_path, shard_size=8)
+        (tmp_path / "shard-00001.parquet").unlink()
+
+        def broken(*_: Any, **__: Any) -> Iterator[Any]:
+            raise KeyboardInterrupt
+            yield
+
+        monkeypatch.setattr(encoder, "stream", broken)
+        with pytest.raises(KeyboardInterrupt):
+            encode_to_disk(encoder, made_up(20), tmp_path, shard_size=8)
+        assert sorted(contents(tmp_path)) == ["shard-00000.parquet", "shard-00002.parquet"]
+        with pytest.raises(OutputError, match="not finished"):
+            read_vectors(tmp_path)
+
+    def test_leftovers_go_and_other_files_stay(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        for name in (".partial-12-shard-00001.parquet", ".partial-7-manifest.json", "notes.txt", "table.parquet"):
+            (tmp_path / name).write_bytes(b"x")
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        assert sorted(contents(tmp_path)) == ["manifest.json", "notes.txt", "shard-00000.parquet", "table.parquet"]
+        assert len(read_vectors(tmp_path)[0]) == 3
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"level": "passage"}, "level was 'document', now 'passage'"),
+            ({"normalize": True}, "normalize was False, now True"),
+            ({"shard_size": 9}, "shard_size was 8, now 9"),
+            ({"dtype": "bfloat16"}, "dtype was None, now 'bfloat16'"),
+            ({"token_budget": 99}, "token_budget was None, now 99"),
+        ],
+    )
+    @pytest.mark.parametrize("finished", [True, False])
+    def test_other_settings(
+        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any], message: str, finished: bool
+    ) -> None:
+        encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
+        if not finished:
+            (tmp_path / "manifest.json").unlink()
+        before = contents(tmp_path)
+        with pytest.raises(OutputError, match=message) as raised:
+            encode_to_disk(encoder, made_up(9), tmp_path, **{"shard_size": 8, **change})
+        assert "--overwrite" in str(raised.value)
+        assert "\n" not in str(raised.value)
+        assert contents(tmp_path) == before
+
+    def test_another_model(self, make_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
+        encode_to_disk(make_encoder(), made_up(9), tmp_path)
+        with pytest.raises(OutputError, match="the model has other weights"):
+            encode_to_disk(make_encoder(seed=1), made_up(9), tmp_path)
+        with pytest.raises(OutputError, match="max_passages was 100, now 7"):
+            encode_to_disk(make_encoder(max_passages=7), made_up(9), tmp_path)
+        encode_to_disk(make_encoder(), made_up(9), tmp_path)
+
+    def test_another_version(self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        encode_to_disk(encoder, made_up(9), tmp_path)
+        monkeypatch.setattr("graphdoc.vectors.folder.__version__", "99.0")
+        with pytest.raises(OutputError, match=r"graphdoc was '.+', now '99\.0'"):
+            encode_to_disk(encoder, made_up(9), tmp_path)
+
+    @pytest.mark.parametrize("finished", [True, False])
+    @pytest.mark.parametrize(
+        ("documents", "message"),
+        [
+            (
+                [*made_up(12), Document("other", made_up(1)[0].sections), *made_up(16)[13:]],
+                "shard-00001.parquet was made of other documents than the input's 9 to 16",
+            ),
+            (made_up(15), "shard-00001.parquet was made of other documents than the input's 9 to 15"),
+            (made_up(8), "shard-00001.parquet was made of documents after the end of the input"),
+            (made_up(16)[::-1], "shard-00000.parquet was made of other documents than the input's 1 to 8"),
+        ],
+    )
+    def test_another_input(
+        self, encoder: DocumentEncoder, tmp_path: Path, documents: list[Document], message: str, finished: bool
+    ) -> None:
+        encode_to_disk(encoder, made_up(16), tmp_path, shard_size=8)
+        if not finished:
+            (tmp_path / "manifest.json").unlink()
+        before = contents(tmp_path)
+        with pytest.raises(OutputError, match=message) as raised:
+            encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        assert "overwrite=True" in str(raised.value)
+        assert contents(tmp_path) == before
+
+    def test_a_longer_input(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(16), tmp_path, shard_size=8)
+        before = contents(tmp_path)
+        with pytest.raises(OutputError, match="made of the input's first 16 documents, and there are more now"):
+            encode_to_disk(encoder, made_up(17), tmp_path, shard_size=8)
+        assert contents(tmp_path) == before
+        # Without a manifest nobody can tell that the input was not always that long.
+        (tmp_path / "manifest.json").unlink()
+        assert encode_to_disk(encoder, made_up(17), tmp_path, shard_size=8).documents == 17
+
+    def test_a_changed_word_or_heading_is_seen(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, [Document("a", (Section("bar ben", "dis"),))], tmp_path)
+        for changed in (Section("bar bes", "dis"), Section("bar ben", "dot"), Section("ben", "disbar ")):
+            with pytest.raises(OutputError, match="other documents"):
+                encode_to_disk(encoder, [Document("a", (changed,))], tmp_path)
+
+    def test_overwrite_replaces_everything(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(20), tmp_path / "a", shard_size=4)
+        encode_to_disk(encoder, made_up(9, seed=1), tmp_path / "a", shard_size=8, overwrite=True)
+        encode_to_disk(encoder, made_up(9, seed=1), tmp_path / "b", shard_size=8)
+        assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+    def test_a_document_of_many_row_groups(self, make_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
+        document = Document("long", tuple(Section(WORDS[row % 100]) for row in range(9_000)))
+        encoder = make_encoder(max_passages=None, graph_kind="window")
+        encode_to_disk(encoder, [document, *made_up(2)], tmp_path, level="passage")
+        assert pq.read_metadata(tmp_path / "shard-00000.parquet").num_row_groups > 2
+        rows = pq.read_table(tmp_path / "shard-00000.parquet", columns=["passage"]).column(0).to_pylist()
+        assert rows[:9_000] == list(range(9_000))
+
+
+class TestDamage:
+    def test_a_changed_shard(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
+        path = tmp_path / "shard-00000.parquet"
+        undamaged = contents(tmp_path)
+        changed = bytearray(path.read_bytes())
+        changed[40] ^= 1
+        path.write_bytes(changed)
+        with pytest.raises(OutputError, match=r"shard-00000.parquet was changed since .*remove it"):
+            read_vectors(tmp_path)
+        with pytest.raises(OutputError, match=r"shard-00000.parquet was changed since .*remove it and run again"):
+            encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
+        path.unlink()
+        with pytest.raises(OutputError, match="is missing"):
+            read_vectors(tmp_path)
+        encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
+        assert contents(tmp_path) == undamaged
+
+    @pytest.mark.parametrize("content", [b"", b"PAR1 no Parquet", None])
+    def test_a_shard_of_someone_else(self, encoder: DocumentEncoder, tmp_path: Path, content: bytes | None) -> None:
+        path = tmp_path / "shard-00000.parquet"
+        if content is None:
+            pq.write_table(pa.table({"id": ["a"]}), path)
+        else:
+            path.write_bytes(content)
+        before = path.read_bytes()
+        with pytest.raises(OutputError, match=r"shard-00000.parquet (cannot be read as a|is no) shard") as raised:
+            encode_to_disk(encoder, made_up(3), tmp_path)
+        assert "\n" not in str(raised.value)
+        assert path.read_bytes() == before
+
+    @pytest.mark.parametrize("content", ["", "[]", '{"name": "web"}', '{"format": "graphdoc vectors"}'])
+    @pytest.mark.parametrize("overwrite", [False, True])
+    def test_a_manifest_of_someone_else(
+        self, encoder: DocumentEncoder, tmp_path: Path, content: str, overwrite: bool
+    ) -> None:
+        (tmp_path / "manifest.json").write_text(content)
+        with pytest.raises(OutputError, match=r"manifest.json .*another folder"):
+            encode_to_disk(encoder, made_up(3), tmp_path, overwrite=overwrite)
+        assert (tmp_path / "manifest.json").read_text() == content
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"rows": -1},
+            {"rows": "x"},
+            {"coverage": {}},
+            {"coverage": 5},
+            {"skipped": [5]},
+            {"skipped": [{"x": 1}]},
+            {"settings": 5},
+            {"model": None},
+            {"read": None},
+            {"input_hash": None},
+        ],
+        ids=str,
+    )
+    def test_an_account_that_was_changed(
+        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]
+    ) -> None:
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        (tmp_path / "manifest.json").unlink()
+        path = tmp_path / "shard-00000.parquet"
+        table, metadata = pq.read_table(path), pq.read_metadata(path).metadata
+        account = {**json.loads(metadata[METADATA_KEY]), **change}
+        pq.write_table(table.replace_schema_metadata({METADATA_KEY: json.dumps(account)}), path)
+        with pytest.raises(OutputError, match=r"shard-00000.parquet is no shard that this version of graphdoc wrote"):
+            encode_to_disk(encoder, made_up(3), tmp_path)
+        assert not (tmp_path / "manifest.json").exists()
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"rows": 4},
+            {"rows": None},
+            {"documents": 2},
+            {"hidden_size": "x"},
+            {"shards": []},
+            {"shards": 5},
+            {"shards": [{"file": "../secret", "documents": 3, "rows": 3, "checksum": ""}]},
+            {"coverage": {}},
+            {"skipped": 5},
+            {"ignored": {}},
+            {"model": 5},
+            {"settings": None},
+        ],
+        ids=str,
+    )
+    def test_a_manifest_that_was_changed(
+        self, encoder: DocumentEncoder, tmp_path: Path, change: dict[str, Any]
+    ) -> None:
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        path = tmp_path / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+        for run in (lambda: read_vectors(tmp_path), lambda: encode_to_disk(encoder, made_up(3), tmp_path)):
+            with pytest.raises(OutputError, match=r"manifest.json was changed since graphdoc wrote it; remove it"):
+                run()
+
+    def test_a_manifest_of_other_shapes_gives_no_vectors(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(3), tmp_path)
+        path = tmp_path / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "hidden_size": 15}))
+        with pytest.raises(OutputError, match=r"shard-00000.parquet holds something else than manifest.json says"):
+            read_vectors(tmp_path)
+
+    @pytest.mark.parametrize("name", ["shard-00000.parquet", "manifest.json"])
+    def test_pipes_are_not_waited_for(self, encoder: DocumentEncoder, tmp_path: Path, name: str) -> None:
+        os.mkfifo(tmp_path / name)
+        with pytest.raises(OutputError, match=f"{name} cannot be read as"):
+            encode_to_disk(encoder, made_up(3), tmp_path)
+
+    def test_reading_what_is_not_there(self, tmp_path: Path) -> None:
+        with pytest.raises(OutputError, match="is no folder"):
+            read_vectors(tmp_path / "missing")
+        with pytest.raises(OutputError, match="not finished"):
+            read_vectors(tmp_path)
+
+
+class TestBadInput:
+    def test_no_documents(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        with pytest.raises(DocumentError, match="there are no documents to encode"):
+            encode_to_disk(encoder, [], tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+    def test_nothing_but_skipped_documents(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        documents = [Document("a", (Section(" "),)), Document("b", ())]
+        with pytest.raises(DocumentError, match="all 2 were skipped, the first because it has no text to encode"):
+            encode_to_disk(encoder, documents, tmp_path / "out", on_error="skip")
+        assert not (tmp_path / "out" / "manifest.json").exists()
+
+    @pytest.mark.parametrize("text", ["", "  \n", "\u200b\u200b"])
+    def test_a_document_without_text(self, encoder: DocumentEncoder, tmp_path: Path, text: str) -> None:
+        documents = [*made_up(11), Document("bare", (Section(text),)), *made_up(20)[12:]]
+        with pytest.raises(DocumentError, match="'bare' has no text"):
+            encode_to_disk(encoder, documents, tmp_path / "stop", shard_size=8)
+        assert sorted(contents(tmp_path / "stop")) == ["shard-00000.parquet"]
+        # The run can go on with the document skipped.
+        for folder in ("stop", "skip"):
+            manifest = encode_to_disk(encoder, documents, tmp_path / folder, shard_size=8, on_error="skip")
+        assert contents(tmp_path / "stop") == contents(tmp_path / "skip")
+        assert manifest.documents == 19
+        assert [(entry.source, entry.reason) for entry in manifest.skipped] == [
+            ("document 'bare'", "it has no text to encode")
+        ]
+        # It is known of the shard when its documents are not looked at again.
+        (tmp_path / "skip" / "manifest.json").unlink()
+        (tmp_path / "skip" / "shard-00002.parquet").unlink()
+        assert encode_to_disk(encoder, documents, tmp_path / "skip", shard_size=8, on_error="skip") == manifest
+        with pytest.raises(DocumentError, match="'bare'"):
+            encode_to_disk(encoder, documents, tmp_path / "skip", shard_size=8)
+
+    def test_duplicate_ids(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        documents = [*made_up(10), made_up(3)[2], *made_up(20)[10:]]
+        with pytest.raises(DocumentError, match="the id 'document 2' of document 11 is taken"):
+            encode_to_disk(encoder, documents, tmp_path / "stop")
+        assert not (tmp_path / "stop" / "manifest.json").exists()
+        manifest = encode_to_disk(encoder, documents, tmp_path / "skip", on_error="skip")
+        assert manifest.documents == 20
+        assert [entry.source for entry in manifest.skipped] == ["document 11"]
+
+    def test_no_document_at_all(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        with pytest.raises(DocumentError, match="int is no document"):
+            encode_to_disk(encoder, [3], tmp_path)  # type: ignore[list-item]
+        with pytest.raises(DocumentError, match=r"Path.*read_documents"):
+            encode_to_disk(encoder, Path("corpus.jsonl"), tmp_path)  # type: ignore[arg-type]
+
+    def test_what_the_reader_skips_is_listed(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        source = corpus_file(tmp_path / "corpus.jsonl", made_up(12))
+        lines = source.read_text().splitlines()
+        source.write_text("\n".join([*lines[:4], "{broken", *lines[4:9], lines[3], *lines[9:]]))
+
+        def encode(folder: str) -> Manifest:
+            report = ReadingReport()
+            documents = read_documents(source, on_error="skip", report=report)
+            return encode_to_disk(encoder, documents, tmp_path / folder, shard_size=5, on_error="skip", report=report)
+
+        manifest = encode("a")
+        assert manifest.documents == 12
+        assert [entry.source for entry in manifest.skipped] == [f"{source}:5", f"{source}:11"]
+        values = json.loads((tmp_path / "a" / "manifest.json").read_text())
+        assert values["skipped"]["count"] == 2
+        assert "invalid JSON" in values["skipped"]["documents"][0]["reason"]
+        before = contents(tmp_path / "a")
+        (tmp_path / "a" / "manifest.json").unlink()
+        encode("a")
+        assert contents(tmp_path / "a") == before
+
+    def test_input_that_breaks_off_is_not_told_as_output_that_cannot_be_written(
+        self, encoder: DocumentEncoder, tmp_path: Path
+    ) -> None:
+        def broken() -> Iterator[Document]:
+            yield from made_up(10)
+            raise OSError(5, "Input/output error")
+
+        with pytest.raises(DocumentError, match="documents cannot be read on"):
+            encode_to_disk(encoder, broken(), tmp_path, shard_size=8)
+        assert sorted(contents(tmp_path)) == ["shard-00000.parquet"]
+
+    def test_unknown_choices(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        wrong: list[tuple[dict[str, Any], type[Exception]]] = [
+            ({"level": "word"}, SettingsError),
+            ({"on_error": "ignore"}, SettingsError),
+            ({"shard_size": 0}, SettingsError),
+            ({"dtype": "float8"}, ModelError),
+        ]
+        for options, kind in wrong:
+            with pytest.raises(kind, match="|".join(map(str, options.values()))):
+                encode_to_disk(encoder, made_up(2), tmp_path / "out", **options)
+        assert not (tmp_path / "out").exists()
+
+
+class TestUnwritable:
+    def test_the_folder_is_a_file(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(OutputError, match="file is a file; give a folder"):
+            encode_to_disk(encoder, made_up(2), tmp_path / "file")
+        with pytest.raises(OutputError, match="cannot be written: Not a directory"):
+            encode_to_disk(encoder, made_up(2), tmp_path / "file" / "out")
+
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs a folder that nobody may write to")
+    def test_the_folder_cannot_be_made(self, encoder: DocumentEncoder) -> None:
+        with pytest.raises(OutputError, match="/proc/vectors cannot be written: "):
+            encode_to_disk(encoder, made_up(2), "/proc/vectors")
+
+    def test_no_permission(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        tmp_path.chmod(0o500)
+        try:
+            if os.access(tmp_path, os.W_OK):
+                pytest.skip("this user may write everywhere")
+            with pytest.raises(OutputError, match="cannot be written: Permission denied"):
+                encode_to_disk(encoder, made_up(2), tmp_path)
+        finally:
+            tmp_path.chmod(0o700)
+
+    @pytest.mark.parametrize("limit", [0, 3_000])
+    def test_the_disk_is_full_half_way(self, encoder: DocumentEncoder, tmp_path: Path, limit: int) -> None:
+        """A limit on the size of a file makes writes fail as a full disk does."""
+        documents = [*made_up(2), *made_up(40)[2:]]
+        encode_to_disk(encoder, documents[:2], tmp_path / "small", level="passage", shard_size=2)
+        size = (tmp_path / "small" / "shard-00000.parquet").stat().st_size
+        wide = [documents[0], documents[1], *(_wide(document) for document in documents[2:])]
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + limit, before[1]))
+        try:
+            with pytest.raises(OutputError, match=r"shard-00001.parquet cannot be written: .*space") as raised:
+                encode_to_disk(encoder, wide, tmp_path / "full", level="passage", shard_size=2)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert "\n" not in str(raised.value)
+        assert sorted(contents(tmp_path / "full")) == ["shard-00000.parquet"]
+        with pytest.raises(OutputError, match="not finished"):
+            read_vectors(tmp_path / "full")
+        encode_to_disk(encoder, wide, tmp_path / "full", level="passage", shard_size=2)
+        encode_to_disk(encoder, wide, tmp_path / "undisturbed", level="passage", shard_size=2)
+        assert contents(tmp_path / "full") == contents(tmp_path / "undisturbed")
+
+
+def _wide(document: Document) -> Document:
+    return Document(document.id, document.sections * 30)
+
+
+class TestProcesses:
+    @pytest.mark.parametrize(
+        ("model", "documents", "kills"), [("tiny", 200, 4), pytest.param("mini", 200, 10, marks=pytest.mark.slow)]
+    )
+    def test_killed_runs_end_with_the_bytes_of_an_undisturbed_one(
+        self, checkpoint: Path, tmp_path: Path, model: str, documents: int, kills: int
+    ) -> None:
+        source = corpus_file(tmp_path / "corpus.jsonl", made_up(documents))
+        seed = time.time_ns() % 10_000
+        result = run(
+            JOB, "kill_at_random", checkpoint if model == "tiny" else model, source, tmp_path / "out", seed, kills
+        )
+        print(f"seed {seed}\n{result.stdout}")
+        assert "killed" in result.stdout
+        assert contents(tmp_path / "out") == contents(tmp_path / "out-undisturbed")
+        assert len(read_vectors(tmp_path / "out")[0]) == documents
+
+    @pytest.mark.parametrize(("documents", "limit"), [(2_500, 25), pytest.param(20_000, 50, marks=pytest.mark.slow)])
+    @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+    def test_memory_does_not_grow_with_the_documents(
+        self, checkpoint: Path, tmp_path: Path, documents: int, limit: int
+    ) -> None:
+        """Every document carries 20 kB with it; held, they would take 50 MB and 400 MB."""
+        result = run(JOB, "memory", checkpoint, tmp_path / "out", documents)
+        assert int(result.stdout) < limit
+
+    @pytest.mark.distributed
+    def test_two_processes_give_what_one_gives(
+        self, encoder: DocumentEncoder, checkpoint: Path, tmp_path: Path
+    ) -> None:
+        documents = made_up(50)
+        source = corpus_file(tmp_path / "corpus.jsonl", documents)
+        arguments = ("-m", "graphdoc", "encode", source, "--model", checkpoint, "--shard-size", 8, "--device", "cpu")
+        launch(*arguments, "--output", tmp_path / "two")
+        run(*arguments, "--output", tmp_path / "one", OMP_NUM_THREADS="1")
+        assert contents(tmp_path / "two") == contents(tmp_path / "one")
+        ids, vectors = read_vectors(tmp_path / "two")
+        assert ids == [document.id for document in documents]
+        np.testing.assert_allclose(vectors, encoder.encode(documents), atol=1e-6)
+
+    @pytest.mark.distributed
+    def test_an_error_in_one_process_ends_both(self, checkpoint: Path, tmp_path: Path) -> None:
+        documents = [*made_up(12), Document("bare", (Section("\u200b"),)), *made_up(50)[13:]]
+        source = corpus_file(tmp_path / "corpus.jsonl", documents)
+        arguments = ("encode", source, "--model", checkpoint, "--shard-size", 8, "--output", tmp_path / "out")
+        result = launch("-m", "graphdoc", *arguments, "--device", "cpu", check=False)
+        assert result.returncode != 0
+        assert "graphdoc encode: document 'bare' has no text to encode" in result.stderr
+        assert not (tmp_path / "out" / "manifest.json").exists()
+
+    @pytest.mark.distributed
+    def test_failures_are_raised_in_all_and_nobody_waits(self) -> None:
+        begin = time.monotonic()
+        result = launch(JOB, "fail_in_turn")
+        assert time.monotonic() - begin < 300
+        assert sorted(result.stdout.split("\n"))[-4:] == [
+            "rank 0: another process has stopped; mend what its message says and run again",
+            "rank 0: the first one fails",
+            "rank 1: the first one fails",
+            "rank 1: the second one fails",
+        ]
