@@ -25,6 +25,7 @@ PACKAGE = ROOT / "graphdoc"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 400
 
+
 def imported(node: ast.Import | ast.ImportFrom, path: Path) -> list[str]:
     """Absolute names that a statement imports."""
     if isinstance(node, ast.Import):

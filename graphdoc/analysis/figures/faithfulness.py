@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from .canvas import COLORS, MUTED, finish, new_figure, shorten
 
 if TYPE_CHECKING:
-    from ..faithfulness.removal_curves import Kind
-    from ..faithfulness.scores import FaithfulnessScores
+    from ...evaluation.faithfulness.removal_curves import Kind
+    from ...evaluation.faithfulness.scores import FaithfulnessScores
 
 LONGEST_NAME = 36
 # A method has its colour in all panels, also where another one is not measured.

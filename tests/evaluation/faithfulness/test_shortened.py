@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graphdoc.analysis.faithfulness import shortened
 
+from graphdoc.evaluation.faithfulness import shortened
 from graphdoc.evaluation.faithfulness.shortened import CachedDocument, encode_shortened
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
