@@ -59,10 +59,15 @@ test: $(TEST_READY) ## check everything: lint, types, tests
 	for step in lint types pytest; do $(MAKE) --no-print-directory $$step || status=1; done; \
 	exit $$status
 
-lint: $(TEST_READY) ## check style and formatting
+lint: $(TEST_READY) ## check style, formatting, the order of layers, and the scripts of the report
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --config setup.cfg --no-logo
+	@if command -v npx >/dev/null 2>&1; then \
+		npx --yes @biomejs/biome@2.6.8 lint --error-on-warnings; \
+	else \
+		echo "The report's scripts and styles are not checked: npx (Node.js) is missing"; \
+	fi
 
 types: $(TEST_READY) ## check types
 	$(BIN)/mypy

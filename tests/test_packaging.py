@@ -134,7 +134,7 @@ def test_wheel_holds_every_file_of_the_package(built: Built) -> None:
         if path.is_file() and "__pycache__" not in path.parts
     }
     assert {"graphdoc/py.typed", "graphdoc/checkpoints/mini/config.json"} <= files
-    assert any(file.endswith(".jinja") for file in files)
+    assert {Path(file).suffix for file in files} >= {".css", ".html", ".js"}
     assert files - built.sdist == set()
     assert files - built.wheel == set()
 

@@ -75,7 +75,7 @@ def render_mistakes(
         passages: most passages of a mistake.
         folder: where the page will lie; None for the current folder.
     """
-    style = source_of("mistakes.css.jinja")
+    style = source_of("mistakes.css")
     wrong = scores.documents - round(scores.accuracy * scores.documents)
     summary = (
         f"{wrong:,} of {counted(scores.documents, 'document')} got other labels than theirs "
@@ -158,4 +158,4 @@ def _link(place: str, folder: Path) -> str | None:
 
 @cache
 def _template() -> jinja2.Template:
-    return environment().get_template("mistakes.html.jinja")
+    return environment().get_template("mistakes.html")

@@ -20,23 +20,12 @@ from .matrices import LEVELS, read_levels
 
 FORMAT = "graphdoc.comparison/1"
 
-_STYLES = ("report.css.jinja", "report_layout.css.jinja")
-_BOOT = ("report_boot.js.jinja",)
-_SCRIPTS = tuple(
-    f"{name}.js.jinja"
-    for name in (
-        "report_scale",
-        "report_attention",
-        "report_colour",
-        "report_map",
-        "report_heatmap",
-        "report_text",
-        "report_state",
-        "report_readout",
-        "report_selection",
-        "report_views",
-        "report",
-    )
+_STYLES = ("report.css", "layout.css")
+_BOOT = ("boot.js",)
+# Scripts share the names of one function, so that each comes after those it takes names from.
+_SCRIPTS = (
+    *("scale.js", "attention.js", "colour.js", "map.js", "heatmap.js", "text.js", "state.js"),
+    *("readout.js", "selection.js", "views.js", "main.js"),
 )
 
 
@@ -72,12 +61,12 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     a = content.read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
     b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
     found = comparison.get("matches") or {}
-    style, boot, script = source_of(*_STYLES), source_of(*_BOOT), _scope(source_of(*_SCRIPTS))
+    style, boot, code = source_of(*_STYLES), source_of(*_BOOT), script()
     page = _template().render(
-        policy=Markup(content_policy(style, boot, script)),
+        policy=Markup(content_policy(style, boot, code)),
         style=Markup(style),
         boot=Markup(boot),
-        script=Markup(script),
+        script=Markup(code),
         data=htmlsafe_json_dumps(content.script_data(comparison, levels, (a, b)), allow_nan=False),
         within=within,
         a=a,
@@ -95,13 +84,13 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     return writable(page)
 
 
-def _scope(source: str) -> str:
-    """Keep the names of all script files in one function, out of the window's."""
-    return f"(() => {{\n'use strict';\n{source}\n}})();"
+def script() -> str:
+    """The script of the page, with the names of all its files in one function, out of the window's."""
+    return f"(() => {{\n'use strict';\n{source_of(*_SCRIPTS)}\n}})();\n"
 
 
 @cache
 def _template() -> jinja2.Template:
     templates = environment()
     templates.filters.update(number=content.number, percent=content.percent, counted=counted)
-    return templates.get_template("report.html.jinja")
+    return templates.get_template("report.html")

@@ -66,7 +66,7 @@ class TextPane {
 
   reveal(level, index) {
     const target = this.target(level, index);
-    if (!target || !target.getClientRects().length) return;
+    if (!target?.getClientRects().length) return;
     const scroller = this.scrolls ? this.element : document.scrollingElement;
     const height = this.scrolls ? this.element.clientHeight : window.innerHeight;
     const offset = this.scrolls ? this.element.getBoundingClientRect().top : 0;

@@ -55,7 +55,7 @@ const explain = (measure) => {
 const strongestPairs = (measure, count) => {
   if (!measure.strongest) {
     const cells = [];
-    for (let i = 0; i < measure.values.length; i += 1) if (measure.values[i] === measure.values[i]) cells.push(i);
+    for (let i = 0; i < measure.values.length; i += 1) if (!Number.isNaN(measure.values[i])) cells.push(i);
     cells.sort((x, y) => measure.values[y] - measure.values[x] || x - y);
     measure.strongest = cells.slice(0, count).map((i) => [Math.floor(i / measure.columns), i % measure.columns]);
   }

@@ -12,14 +12,14 @@ const showMap = () => {
 };
 
 const showMarks = () => {
-  if (!levels.passages || !levels.passages.rows || !levels.passages.columns) return;
+  if (!levels.passages?.rows || !levels.passages.columns) return;
   const found = measureAt('passages');
   const best = { a: new Array(found.rows).fill(NaN), b: new Array(found.columns).fill(NaN) };
   for (let row = 0; row < found.rows; row += 1) {
     for (let column = 0; column < found.columns; column += 1) {
       const value = found.at(row, column);
-      if (!(best.a[row] >= value)) best.a[row] = value === value ? value : best.a[row];
-      if (!(best.b[column] >= value)) best.b[column] = value === value ? value : best.b[column];
+      if (!(best.a[row] >= value)) best.a[row] = !Number.isNaN(value) ? value : best.a[row];
+      if (!(best.b[column] >= value)) best.b[column] = !Number.isNaN(value) ? value : best.b[column];
     }
   }
   if (state.focus) best[state.focus.side === 'a' ? 'b' : 'a'] = rowOf(state.focus.side, state.focus.index);

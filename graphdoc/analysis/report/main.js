@@ -112,7 +112,7 @@ const drawPrintMaps = () => {
   place.replaceChildren();
   for (const level of ['sections', 'passages']) {
     const found = levels[level];
-    if (!found || !found.rows || !found.columns) continue;
+    if (!found?.rows || !found.columns) continue;
     const figure = make('figure');
     const canvas = make('canvas');
     const [width, height] = [680, Math.max(200, Math.min(level === 'sections' ? 520 : 620, 130 + (560 * found.rows) / found.columns))];

@@ -121,7 +121,7 @@ class HeatMap {
   onDown(event) {
     if (event.target.closest('button') || !this.map || !this.zoomed || event.button !== 0) return;
     this.drag = { x: event.clientX, y: event.clientY, view: { ...this.view }, moved: false };
-    const drop = () => { this.wasDragged = Boolean(this.drag && this.drag.moved); this.drag = null; };
+    const drop = () => { this.wasDragged = Boolean(this.drag?.moved); this.drag = null; };
     window.addEventListener('pointerup', drop, { once: true });
     window.addEventListener('pointercancel', drop, { once: true });
   }
@@ -146,7 +146,7 @@ class HeatMap {
 
   zoom(factor, around) {
     const { rows, columns } = this.map;
-    const [row, column] = around || this.cursor || (this.marks && this.marks.selected)
+    const [row, column] = around || this.cursor || (this.marks?.selected)
       || [(this.view.r0 + this.view.r1) >> 1, (this.view.c0 + this.view.c1) >> 1];
     const size = (from, to, all) => Math.max(Math.min(all, 4), Math.min(all, Math.round((to - from) * factor)));
     const tall = size(this.view.r0, this.view.r1, rows);
@@ -187,8 +187,8 @@ class HeatMap {
 
   onKey(event) {
     if (event.target !== this.element || event.altKey || event.metaKey || !this.map.rows || !this.map.columns) return;
-    const [row, column] = this.cursor || (this.marks && this.marks.selected) || [this.view.r0, this.view.c0];
-    const first = !this.cursor && !(this.marks && this.marks.selected);
+    const [row, column] = this.cursor || (this.marks?.selected) || [this.view.r0, this.view.c0];
+    const first = !this.cursor && !(this.marks?.selected);
     const far = event.shiftKey && this.map.level !== 'sections';
     const { rowGroups, columnGroups, rows, columns } = this.map;
     const actions = {

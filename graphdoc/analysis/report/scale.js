@@ -47,7 +47,7 @@ class Measure {
       // Within one document a pair stands in the matrix twice and is counted once.
       for (let column = within ? row + 1 : 0; column < columns; column += 1) {
         const value = values[row * columns + column];
-        if (value === value) { kept[count] = value; count += 1; }
+        if (!Number.isNaN(value)) { kept[count] = value; count += 1; }
       }
     }
     this.sorted = kept.subarray(0, count).sort();

@@ -97,7 +97,7 @@ const paintCells = (context, box, view, measure, palette, patterned) => {
         const value = measure.at(row, column);
         const x = box.left + (column - view.c0) * box.cellWidth;
         const y = box.top + (row - view.r0) * box.cellHeight;
-        const missing = !(value === value);
+        const missing = Number.isNaN(value);
         const colour = missing ? null : (value >= threshold ? palette.ramp : dimmed)[measure.shade(value)];
         const cell = [x + 0.5, y + 0.5, box.cellWidth - 1, box.cellHeight - 1];
         context.fillStyle = missing ? css(palette.line, 0.5) : css(colour);
@@ -122,7 +122,7 @@ const paintCells = (context, box, view, measure, palette, patterned) => {
   for (let row = view.r0; row < view.r1; row += 1) {
     for (let column = view.c0; column < view.c1; column += 1, at += 4) {
       const value = measure.at(row, column);
-      if (value === value) {
+      if (!Number.isNaN(value)) {
         const colour = (value >= threshold ? palette.ramp : dimmed)[measure.shade(value)];
         image.data[at] = colour[0];
         image.data[at + 1] = colour[1];
@@ -179,7 +179,7 @@ const paintFrame = (context, box, view, map, palette) => {
     context.textAlign = 'center';
     for (const { group, start, end } of columns) {
       const lines = wrapText(context, group.label, end - start - 8);
-      lines.forEach((line, i) => context.fillText(line, (start + end) / 2, box.top - 9 - (lines.length - 1 - i) * 14));
+      for (const [i, line] of lines.entries()) context.fillText(line, (start + end) / 2, box.top - 9 - (lines.length - 1 - i) * 14);
     }
   } else {
     context.textAlign = 'left';

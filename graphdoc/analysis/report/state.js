@@ -18,7 +18,7 @@ for (const [name, level] of Object.entries(data.levels)) {
     similarity: new Measure('similarity', similarity, level.rows, level.columns, data.self),
     contribution: contribution && new Measure('contribution', contribution, level.rows, level.columns, data.self),
     // The head and direction that are chosen.
-    get attention() { return attention && attention.measure(state.direction, state.head); },
+    get attention() { return attention?.measure(state.direction, state.head); },
   };
   if (contribution) levels[name].contribution.whole = data.document;
 }
