@@ -10,7 +10,7 @@ import numpy as np
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import OutputError
-from graphdoc.runtime.devices import Precision
+from graphdoc.inference.precision import Precision
 from graphdoc.segmentation.spans import SegmentedDocument
 
 

@@ -29,8 +29,8 @@ from graphdoc.evaluation import PairComparison, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import PairScores
+from graphdoc.inference.precision import PRECISIONS
 from graphdoc.recipes.compare import train_comparison
-from graphdoc.runtime.devices import PRECISIONS
 from graphdoc.runtime.files import write_text
 from graphdoc.runtime.plain_text import one_line
 from graphdoc.segmentation.spans import SegmentedDocument

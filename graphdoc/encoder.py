@@ -20,6 +20,7 @@ from .checkpoints.loading import backbone_config, load_backbone, load_checkpoint
 from .documents.document import Document
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
+from .inference.precision import PRECISIONS, Precision, computed_in
 from .inference.stream import (
     LEVELS,
     AnyDocument,
@@ -35,7 +36,7 @@ from .inference.stream import (
     vectors_at,
 )
 from .modeling import DocumentModel
-from .runtime.devices import PRECISIONS, Precision, computed_in, place
+from .runtime.devices import place
 from .segmentation.coverage import CoverageTotals
 from .segmentation.segmenter import SegmentationConfig, Segmenter
 from .segmentation.spans import SegmentedDocument

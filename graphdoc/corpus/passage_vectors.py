@@ -18,9 +18,9 @@ from tqdm.auto import tqdm
 
 from ..errors import ModelError, OutputError
 from ..graphs.batch import GraphBatch
+from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
 from ..modeling.weights_hash import weights_hash
-from ..runtime.devices import Precision, computed_in, inference
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from .prepare import ABANDONED_AFTER_SECONDS, TrainingCorpus

@@ -14,7 +14,7 @@ from ..documents.document import Document
 from ..documents.section import Section
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
-from ..runtime.devices import Precision
+from ..inference.precision import Precision
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 

@@ -11,11 +11,11 @@ import torch
 
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
+from ..inference.precision import Precision
 from ..losses import ClassificationLoss
 from ..losses.gathering import alone
 from ..prediction import Prediction, explain, stream_predictions
 from ..prediction.predicting import classes_of
-from ..runtime.devices import Precision
 from ..segmentation.coverage import CoverageTotals
 from .classification import (
     ClassificationScores,

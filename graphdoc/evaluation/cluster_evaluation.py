@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize as unit_length
 from ..documents.readers.pair_files import LabelledPair
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
-from ..runtime.devices import Precision
+from ..inference.precision import Precision
 from ..segmentation.coverage import CoverageTotals
 from .clustering import ClusteringScores, cluster, require_labels
 from .labels import ReadyDocument, label_of, plain_document, require_known

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, SettingsError
-from ..runtime.devices import Precision
+from ..inference.precision import Precision
 from ..segmentation.coverage import CoverageTotals
 from ..similarity.cosine import row_cosines
 from .labels import ReadyDocument, plain_document

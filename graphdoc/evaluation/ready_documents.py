@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Self
 
 from ..encoder import DocumentEncoder
-from ..runtime.devices import Precision
+from ..inference.precision import Precision
 from ..segmentation.coverage import CoverageTotals
 from .labels import ReadyDocument, plain_document
 

@@ -8,9 +8,9 @@ from functools import partial
 
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
-from ..runtime.devices import Precision, computed_in
 from ..segmentation.coverage import CoverageTotals
 from ..segmentation.spans import SegmentedDocument
+from .precision import Precision, computed_in
 from .stream import AnyDocument, as_numpy, rows_of, stream_windows
 
 

@@ -23,13 +23,13 @@ from ..graphs.batch import GraphBatch, section_ids
 from ..modeling import DocumentModel, DocumentOutput
 from ..modeling.attribution import passage_terms
 from ..modeling.readouts.sections import SectionReadout
-from ..runtime.devices import inference
 from ..runtime.memory import give_back_memory
 from ..segmentation.coverage import CoverageTotals
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
 from ..similarity.chunk_attention import ChunkwiseAttention
 from ..similarity.encoded_document import EncodedDocument, Vectors, section_vectors
+from .precision import inference
 
 Level = Literal["document", "section", "passage"]
 LEVELS = ("document", "section", "passage")

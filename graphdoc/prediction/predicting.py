@@ -15,9 +15,9 @@ from tqdm.auto import tqdm
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
+from ..inference.precision import Precision, computed_in, inference
 from ..inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
 from ..modeling.logit_attribution import logit_contributions, splits_exactly
-from ..runtime.devices import Precision, computed_in, inference
 from ..segmentation.coverage import CoverageTotals
 from ..segmentation.spans import SegmentedDocument
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of

@@ -10,9 +10,9 @@ from ..documents.readers import read_documents
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..evaluation import ClusterEvaluation, read_pairs
+from ..inference.precision import Precision
 from ..losses.gathering import alone
 from ..modeling import DocumentModel
-from ..runtime.devices import Precision
 from ..settings.sub_documents import EvaluationSettings
 from ..training.batch import TrainingBatch
 from ..training.objectives import Objective

@@ -19,8 +19,8 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import TrainOutput
 
 from ..errors import DocumentError, ModelError
+from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
-from ..runtime.devices import Precision, computed_in, inference
 from ..runtime.processes import Processes
 from ..sampling.sub_documents import random_generator
 from ..settings.training import TrainingSettings

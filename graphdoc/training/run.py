@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 from ..analysis.figures.plots import plot_run
 from ..encoder import DocumentEncoder
 from ..modeling.weights_hash import weights_hash
+from ..runtime.locks import FolderLock
 from ..runtime.processes import Processes
 from ..settings.training import ModelSettings, TrainingSettings
 from .checkpoint import PREFIX, RunCheckpoints, require_finite
@@ -31,7 +32,6 @@ from .run_folder import (
     versions,
     write_results,
 )
-from .run_lock import RunLock
 from .step import CachedStep
 from .tuning import fixed_weights, trained_weights
 
@@ -144,7 +144,7 @@ class TrainingRun:
             GraphdocError: another run is under way in the folder, or whatever else is in the way of this one.
         """
         folder, record = self.settings.folder, self._record()
-        lock = RunLock(folder)
+        lock = FolderLock(folder)
 
         def begin() -> None:
             require_own_folder(folder)

@@ -16,6 +16,7 @@ import yaml
 
 from ..errors import OutputError
 from ..runtime.files import write_text
+from ..runtime.locks import LOCK_FILE
 from ..settings.loading import as_values, default_values
 from ..version import __version__
 from .checkpoint import PREFIX
@@ -23,7 +24,7 @@ from .checkpoint import PREFIX
 logger = logging.getLogger(__name__)
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
-LOG_FILE, MODEL_FOLDER, CURVE_FILE, LOCK_FILE = "log.jsonl", "model", "curve.png", ".lock"
+LOG_FILE, MODEL_FOLDER, CURVE_FILE = "log.jsonl", "model", "curve.png"
 WRONG_BATCH = "wrong-batch-"
 
 _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")

@@ -18,8 +18,8 @@ from ..documents.readers import ReadingReport, Skipped
 from ..documents.readers.identities import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, OutputError, SettingsError
+from ..inference.precision import PRECISIONS, Precision
 from ..inference.stream import LEVELS, AnyDocument, Level, as_document
-from ..runtime.devices import PRECISIONS, Precision
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from ..segmentation.coverage import CoverageTotals

@@ -14,9 +14,9 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from graphdoc import DocumentEncoder, __version__
+from graphdoc.runtime import locks
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.sub_documents import HELD_OUT_NUMBERS, PretrainingSettings
-from graphdoc.training import run_lock
 
 TRAINING = {"batch_size": 4, "epochs": 2, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1}
 CONFIG: dict[str, Any] = {
@@ -352,8 +352,8 @@ class TestResuming:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(run_lock, "LONGEST_WAIT_SECONDS", 0.2)
-        under_way = run_lock.RunLock(tmp_path / "run")
+        monkeypatch.setattr(locks, "LONGEST_WAIT_SECONDS", 0.2)
+        under_way = locks.FolderLock(tmp_path / "run")
         under_way.acquire()
         message = "a run is under way in run; wait until it has ended, or choose another output"
         assert refused("training.max_steps=1") == message

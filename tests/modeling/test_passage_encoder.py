@@ -8,8 +8,8 @@ from transformers import AutoConfig, AutoModel
 
 from graphdoc.errors import ModelError
 from graphdoc.graphs.batch import GraphBatch
+from graphdoc.inference.precision import computed_in
 from graphdoc.modeling.passage_encoder import PassageEncoder
-from graphdoc.runtime.devices import computed_in
 
 POOLINGS = ("cls", "mean")
 

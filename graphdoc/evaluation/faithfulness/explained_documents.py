@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from ...encoder import DocumentEncoder
+from ...inference.precision import Precision, computed_in, inference
 from ...inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
 from ...modeling import DocumentModel, DocumentOutput
 from ...modeling.attribution import passage_terms
 from ...modeling.logit_attribution import logit_contributions
 from ...modeling.readouts.sections import SectionReadout
 from ...prediction.predicting import probabilities_of
-from ...runtime.devices import Precision, computed_in, inference
 from ...segmentation.coverage import CoverageTotals
 from ...segmentation.spans import SegmentedDocument
 from ...similarity.chunk_attention import ChunkwiseAttention

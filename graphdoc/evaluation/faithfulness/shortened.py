@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ...graphs.batch import GraphBatch
+from ...inference.precision import inference
 from ...inference.stream import as_numpy
 from ...modeling import DocumentModel
-from ...runtime.devices import inference
 from ...segmentation.spans import SegmentedDocument
 
 Floats = npt.NDArray[np.float64]

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from ...documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from ...encoder import DocumentEncoder
 from ...errors import EvaluationError, ModelError, SettingsError
+from ...inference.precision import Precision
 from ...inference.stream import progress_bar
 from ...modeling import DocumentModel
 from ...prediction.predicting import classes_of
-from ...runtime.devices import Precision
 from ...segmentation.coverage import CoverageTotals
 from ..labels import ReadyDocument, plain_document
 from ..pair_scores import RESAMPLES

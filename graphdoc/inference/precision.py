@@ -1,0 +1,70 @@
+"""In which precision and in which mode a model computes."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal
+
+import torch
+from torch import nn
+
+from ..errors import ModelError
+
+Precision = Literal["float32", "bfloat16", "float16"]
+PRECISIONS: dict[str, torch.dtype] = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+
+
+def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> AbstractContextManager[Any]:
+    """A context in which a module computes in another precision than its weights have.
+
+    Args:
+        dtype: the precision; None or that of the weights changes nothing.
+        module: the module.
+        name: name of the model, for messages.
+
+    Raises:
+        ModelError: the precision is unknown, or the weights have less.
+    """
+    weight = next(module.parameters())
+    if dtype is None or PRECISIONS.get(dtype) == weight.dtype:
+        return nullcontext()
+    if dtype not in PRECISIONS:
+        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+    if dtype == "float32":
+        raise ModelError(f"the weights of {name} are in half precision; load it with dtype='float32'")
+    return _autocast(weight.device.type, dtype, name)
+
+
+@contextmanager
+def _autocast(device: str, dtype: Precision, name: str) -> Iterator[None]:
+    """Autocast that refuses, in one line, a transformer that mixes types of its own."""
+    try:
+        with torch.autocast(device, dtype=PRECISIONS[dtype]):
+            yield
+    except RuntimeError as error:
+        reason = textwrap.shorten(str(error).partition("\n")[0], 120, placeholder=" ...")
+        if not any(sign in reason for sign in ("dtype", "scalar type", "cannot be converted to type")):
+            raise
+        raise ModelError(
+            f"the transformer of {name} does not compute in {dtype} on {device} ({reason}); use float32"
+        ) from error
+
+
+@contextmanager
+def inference(model: nn.Module) -> Iterator[None]:
+    """A context without gradients and dropout; modules that were being trained are in training mode again after it."""
+    training = [module for module in model.modules() if module.training]
+    for module in training:
+        module.training = False
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module in training:
+            module.training = True
