@@ -21,6 +21,7 @@ from ..settings.classify import ClassificationSettings
 from ..training.objectives import Classification
 from ..training.run import RunEvaluation, TrainingRun
 from ..training.starting_model import begin_training, load_start
+from ..training.task import Task
 from ..training.training_card import training_card
 from .classify_data import LabelledData
 
@@ -62,8 +63,7 @@ def train_classifier(
         run = TrainingRun(
             settings,
             encoder,
-            data,
-            objective,
+            [Task("classify", data, objective)],
             processes,
             _evaluation(settings, encoder, data),
             [*data.describe(), f"{data.steps:,} steps of {data.batch_size:,} documents"],

@@ -16,6 +16,7 @@ from ..settings.compare import ComparisonSettings
 from ..training.objectives import Objective, PairSimilarity, SectionContrast
 from ..training.run import TrainingRun
 from ..training.starting_model import begin_training, load_start
+from ..training.task import Task
 from ..training.training_card import training_card
 from .compare_data import GroupedData, PairedData
 from .pair_validation import PairValidation
@@ -58,8 +59,7 @@ def train_comparison(
         run = TrainingRun(
             settings,
             encoder,
-            data,
-            _objective(settings),
+            [Task("compare", data, _objective(settings))],
             processes,
             validation.evaluation() if validation else None,
             _announcement(settings, data, validation) if processes.is_first else (),

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-from torch.utils.data import DataLoader
 
 from ..corpus.report import CorpusReport
 from ..corpus.stored import CorpusRun, open_corpus
@@ -15,9 +13,10 @@ from ..errors import SettingsError
 from ..runtime.processes import Processes
 from ..sampling import DocumentBatches
 from ..training.loading import Collate, Corpus, EpochLoader
+from ..training.task import TaskData
 
 
-class CorpusData:
+class CorpusData(TaskData):
     """Batches of a corpus that was cut and tokenised once, as a function of the step alone.
 
     Args:
@@ -33,11 +32,8 @@ class CorpusData:
         loader: gives this process's share of every batch; there once there are batches.
     """
 
-    state = None
-    documents: int
     batch_size: int
     steps: int
-    loader: DataLoader[Any]
 
     def __init__(
         self,
@@ -54,9 +50,6 @@ class CorpusData:
     def report(self) -> CorpusReport:
         """What was read, kept and left out."""
         return self._corpus.report
-
-    def go_on(self, state: Mapping[str, int]) -> None:
-        """Nothing to do: the number of the step says it all."""
 
     def _load(self, batches_of: Callable[[], DocumentBatches], collate: Collate, corpus: Corpus | None = None) -> None:
         """Make the loader.

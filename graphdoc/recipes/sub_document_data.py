@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from torch.utils.data import DataLoader
 
 from ..corpus.passage_vectors import PassageVectors
 from ..corpus.report import CorpusReport
@@ -25,6 +24,7 @@ from ..sampling.sub_documents import random_generator
 from ..settings.sub_documents import PretrainingSettings
 from ..training.batch import TrainingBatch, TrainingExample
 from ..training.loading import EpochLoader
+from ..training.task import TaskData
 from .sub_document_batch import sub_document_batch
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def _collator(
     return SubDocumentCollator(sub_documents, kind, window, vectors)
 
 
-class StoredData:
+class StoredData(TaskData):
     """Batches of a corpus that was cut and tokenised once.
 
     Args:
@@ -125,9 +125,7 @@ class StoredData:
                 training.batch_size,
                 counted(self.steps, "step"),
             )
-        self.loader: DataLoader[Any] = EpochLoader(
-            self.corpus, batches, collator, training.loading_processes, steps=self.steps
-        )
+        self.loader = EpochLoader(self.corpus, batches, collator, training.loading_processes, steps=self.steps)
         self.held_out = self._held_out_batches(held_out, collator, training.batch_size)
         self._held_out_documents = len(held_out)
 
@@ -145,12 +143,6 @@ class StoredData:
     def record(self) -> dict[str, Any]:
         """What a run writes down about its corpus."""
         return {**self.corpus.record(), "held_out": self._held_out_documents}
-
-    # Batches are a function of the step alone.
-    state = None
-
-    def go_on(self, state: Mapping[str, int]) -> None:
-        """Nothing to do: the number of the step says it all."""
 
     def _hold_out(self, settings: PretrainingSettings) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Rows that are trained on, and rows that are held out."""
@@ -179,7 +171,7 @@ class StoredData:
         ]
 
 
-class StreamedData:
+class StreamedData(TaskData):
     """Batches of a corpus that is read and cut anew in every epoch, without being copied.
 
     Args:
@@ -210,7 +202,7 @@ class StreamedData:
         self.batch_size, self.steps = training.batch_size, training.max_steps
         self.documents = training.batch_size * training.max_steps
         self.held_out: list[TrainingBatch] = []
-        self.loader: DataLoader[Any] = StreamLoader(
+        self.loader = StreamLoader(
             StreamedViews(
                 self._corpus, training.batch_size // processes.count, _collator(settings, encoder, None), processes
             )
@@ -229,11 +221,11 @@ class StreamedData:
         """What a run writes down about its corpus."""
         return {"streamed": self._name}
 
-    def state(self) -> dict[str, int]:
+    def state(self) -> dict[str, Any]:
         """The place in the stream, the same in every process."""
         return {**self._corpus.state, "processes": self._processes.count}
 
-    def go_on(self, state: Mapping[str, int]) -> None:
+    def go_on(self, state: Mapping[str, Any]) -> None:
         """Go on from a place in the stream.
 
         Raises:

@@ -16,6 +16,7 @@ from ..settings.sub_documents import PretrainingSettings
 from ..training.objectives import ViewContrast
 from ..training.run import RunEvaluation, TrainingRun
 from ..training.starting_model import begin_training, load_start
+from ..training.task import Task
 from ..training.training_card import training_card
 from .held_out import HeldOutEvaluation, cluster_evaluation, score_of
 from .sub_document_data import PretrainingData, open_data
@@ -53,8 +54,7 @@ def pretrain(
         run = TrainingRun(
             settings,
             encoder,
-            data,
-            objective,
+            [Task("sub_documents", data, objective)],
             processes,
             _evaluation(settings, encoder, data, objective, processes),
             [

@@ -51,7 +51,7 @@ class RunCheckpoints:
         moving_average: the average of the weights, which is then the result.
         describe_training: gives the sections of the model card on how it was trained.
         only_updates: store what was trained on top of the backbone instead of all weights.
-        data_state: gives the place in the data, where that cannot be told from the number of the step.
+        data_state: gives the place in the data; None where the number of the step says it all.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class RunCheckpoints:
         moving_average: MovingAverage | None = None,
         describe_training: Callable[[], str] = str,
         only_updates: bool = False,
-        data_state: Callable[[], Mapping[str, int]] | None = None,
+        data_state: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self.folder = folder
         self.moving_average = moving_average
@@ -208,7 +208,7 @@ class RunCheckpoints:
         load_optimizer(checkpoint / TRAINING_FOLDER, optimizer, scheduler)
 
     @staticmethod
-    def read_data_state(checkpoint: Path) -> dict[str, int]:
+    def read_data_state(checkpoint: Path) -> dict[str, Any]:
         """The place in the data where a checkpoint was written.
 
         Raises:
@@ -216,7 +216,7 @@ class RunCheckpoints:
         """
         path = checkpoint / TRAINING_FOLDER / DATA_FILE
         try:
-            state: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+            state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ModelError(f"{path} cannot be read; {way_out(checkpoint)}") from error
         return state
@@ -229,8 +229,8 @@ class RunCheckpoints:
         if self.moving_average is not None or len(own) < len(list(self._model.parameters())):
             save_file({name: weight.detach().contiguous() for name, weight in own.items()}, folder / TRAINED_FILE)
         save_optimizer(folder, optimizer, scheduler)
-        if self._data_state is not None:
-            (folder / DATA_FILE).write_text(json.dumps(self._data_state()), encoding="utf-8")
+        if (place := self._data_state()) is not None:
+            (folder / DATA_FILE).write_text(json.dumps(place), encoding="utf-8")
 
 
 def wins_tie(state: TrainerState, metrics: Mapping[str, float], metric: str) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from torch.utils.data import DataLoader
 from tqdm.auto import tqdm
 
 from ..analysis.figures.plots import plot_run
@@ -20,7 +19,6 @@ from ..settings.training import ModelSettings, TrainingSettings
 from .checkpoint import PREFIX, RunCheckpoints, require_finite
 from .loop import DocumentTrainer, Evaluation, computing_in
 from .moving_average import MovingAverage
-from .objectives import Objective
 from .run_folder import (
     CURVE_FILE,
     MODEL_FOLDER,
@@ -33,6 +31,7 @@ from .run_folder import (
     write_results,
 )
 from .step import CachedStep
+from .task import Task
 from .tuning import fixed_weights, trained_weights
 
 logger = logging.getLogger(__name__)
@@ -56,33 +55,6 @@ class RunSettings(Protocol):
     @property
     def folder(self) -> Path:
         """The folder of the run."""
-        ...
-
-
-class RunData(Protocol):
-    """Where the batches of a run come from."""
-
-    @property
-    def loader(self) -> DataLoader[Any]:
-        """Gives this process's share of every batch."""
-        ...
-
-    @property
-    def documents(self) -> int:
-        """Documents to train on."""
-        ...
-
-    @property
-    def state(self) -> Callable[[], dict[str, int]] | None:
-        """The place in the data, where batches are no function of the step alone."""
-        ...
-
-    def go_on(self, state: Mapping[str, int]) -> None:
-        """Go on from a place in the data."""
-        ...
-
-    def record(self) -> dict[str, Any]:
-        """What a run writes down about its data."""
         ...
 
 
@@ -110,8 +82,7 @@ class TrainingRun:
     Args:
         settings: the recipe's settings.
         encoder: the model in training and its tokenizer.
-        data: where batches come from.
-        objective: what the model is trained for.
+        tasks: what it is trained for.
         processes: the processes that train together.
         evaluation: how the model is measured meanwhile; None for not at all.
         announcement: lines that say what is going to happen.
@@ -121,8 +92,7 @@ class TrainingRun:
 
     settings: RunSettings
     encoder: DocumentEncoder
-    data: RunData
-    objective: Objective
+    tasks: Sequence[Task]
     processes: Processes
     evaluation: RunEvaluation | None
     announcement: Sequence[str]
@@ -164,6 +134,7 @@ class TrainingRun:
 
     def _train(self, folder: Path, record: dict[str, Any], resume: bool) -> Path:
         settings, training, model = self.settings, self.settings.training, self.encoder.model
+        (task,) = self.tasks
         results: dict[str, Any] = {}
         checkpoints = RunCheckpoints(
             folder,
@@ -174,7 +145,7 @@ class TrainingRun:
             moving_average=MovingAverage(model, training.moving_average) if training.moving_average else None,
             describe_training=lambda: self.card(record, results),
             only_updates=settings.model.store == "updates",
-            data_state=self.data.state,
+            data_state=task.data.state,
         )
         trainer = self._trainer(checkpoints)
         self._tell(record)
@@ -185,8 +156,8 @@ class TrainingRun:
             checkpoints.require_state(last)
         if last is not None and self.processes.is_first:
             tqdm.write(f"going on from {last}")
-        if last is not None and self.data.state is not None:
-            self.data.go_on(checkpoints.read_data_state(last))
+        if last is not None and task.data.state() is not None:
+            task.data.go_on(checkpoints.read_data_state(last))
         results |= self._measured_before(trainer, is_resumed=last is not None)
         outcome = trainer.train(str(last) if last is not None else None)
         results |= {**_measured_after(trainer), "steps": outcome.global_step}
@@ -212,9 +183,10 @@ class TrainingRun:
 
     def _trainer(self, checkpoints: RunCheckpoints) -> DocumentTrainer:
         training, evaluation = self.settings.training, self.evaluation
+        (task,) = self.tasks
         step = CachedStep(
             self.encoder.model,
-            self.objective,
+            task.objective,
             precision=computing_in(training.precision, self.encoder.model),
             token_budget=training.token_budget,
             keep_activations=training.keep_activations,
@@ -222,11 +194,11 @@ class TrainingRun:
         return DocumentTrainer(
             self.encoder.model,
             step,
-            self.data.loader,
+            task.data.loader,
             training,
             checkpoints,
             self.processes,
-            documents=self.data.documents,
+            documents=task.data.documents,
             evaluation=evaluation.measure if evaluation else None,
             best_metric=evaluation.best if evaluation else None,
             greater_is_better=evaluation.greater_is_better if evaluation else False,
@@ -252,7 +224,7 @@ class TrainingRun:
             "seed": self.settings.training.seed,
             "processes": self.processes.count,
             "device": str(model.device),
-            "corpus": self.data.record(),
+            "corpus": self.tasks[0].data.record(),
             "fixed_weights": weights_hash(fixed_weights(model)),
             "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
             "weights": sum(weight.numel() for weight in model.parameters()),
