@@ -288,6 +288,6 @@ class AttentionTable:
         Raises:
             OutputError: the file cannot be written.
         """
-        from .figures.plots import plot_attention
+        from .figures.attention import plot_attention
 
         return plot_attention(self, path, layer, head)

@@ -117,7 +117,7 @@ def run(options: argparse.Namespace) -> None:
     if options.csv:
         _write_csv(options.csv, rows)
     if options.plot:
-        from ..analysis.figures.plots import plot_projection
+        from ..analysis.figures.projection import plot_projection
         from ..analysis.projection import sample_rows
 
         shown = [evaluation.test_labels[row] for row in sample_rows(len(evaluation.test_labels))]

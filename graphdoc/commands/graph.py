@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> None:
 
         write_text(options.csv, pd.DataFrame(edges).to_csv(index=False, lineterminator="\n"))
     if options.plot:
-        from ..analysis.figures.plots import plot_graph
+        from ..analysis.figures.graph import plot_graph
 
         plot_graph(graph, f"{document.title or document.id} ({kind} graph)", options.plot)
     if options.json == "-":

@@ -292,7 +292,7 @@ class Comparison:
         Raises:
             OutputError: the file cannot be written.
         """
-        from ..analysis.figures.plots import plot_comparison
+        from ..analysis.figures.comparison import plot_comparison
 
         return plot_comparison(self, path, level)
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from tqdm.auto import tqdm
 
-from ..analysis.figures.plots import plot_run
+from ..analysis.figures.run import plot_run
 from ..encoder import DocumentEncoder
 from ..modeling.weights_hash import weights_hash
 from ..runtime.locks import FolderLock

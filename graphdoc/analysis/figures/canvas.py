@@ -5,18 +5,25 @@ from __future__ import annotations
 import logging
 import warnings
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ...documents.document import Document
 from ...errors import OutputError
 from ...runtime.files import write_atomically
 from ...runtime.plain_text import one_line
 
 INK, MUTED = "#1f2430", "#7a8190"
 COLORS = ["#2f6f8f", "#c8693a", "#4f8a4c", "#8a5a9e", "#b3923b", "#a8485a", "#52796f", "#5b6abf"]
+MAP = "viridis"
+# Beyond it, names and points are too many to be shown one by one.
+LONGEST_LABELLED = 40
 IMAGE_SUFFIXES = (".png", ".svg", ".pdf")
 
 logger = logging.getLogger(__name__)
@@ -83,3 +90,23 @@ def _warn_of_missing_characters(caught: list[warnings.WarningMessage], path: str
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if missing:
         logger.warning("%s: %d characters of headings are not in the font and show as boxes", path, len(missing))
+
+
+def write_cells(axes: Axes, scores: Any) -> None:
+    """Write the values of a matrix into its cells.
+
+    Args:
+        axes: where its image is.
+        scores: the matrix.
+    """
+    middle = (scores.min() + scores.max()) / 2
+    for row, column in np.ndindex(scores.shape):
+        value = float(scores[row, column])
+        color = INK if value > middle else "white"
+        # Adding zero takes the sign from a zero.
+        axes.text(column, row, f"{round(value, 2) + 0.0:.2f}", ha="center", va="center", fontsize=8, color=color)
+
+
+def document_name(document: Document) -> str:
+    """What axes call a document: its title, or else its id."""
+    return document.title or document.id

@@ -14,8 +14,7 @@ from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure, SubFigure
 
 from ..report.content import number as as_text
-from .canvas import COLORS, INK, MUTED, finish, new_figure, shorten
-from .plots import MAP, write_cells
+from .canvas import COLORS, INK, MAP, MUTED, finish, new_figure, shorten, write_cells
 
 if TYPE_CHECKING:
     from ...similarity.cosine import Floats

@@ -1,0 +1,118 @@
+"""Plots of where the nodes of a document look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, PowerNorm
+from matplotlib.figure import Figure
+
+from ...graphs.kinds import NodeKind
+from .canvas import (
+    COLORS,
+    MAP,
+    MUTED,
+    count_in_whole_numbers,
+    finish,
+    new_figure,
+    shorten,
+)
+
+if TYPE_CHECKING:
+    from ..attention import AttentionTable
+
+HATCHES = ("", "////", "....", "xxxx")
+
+
+def plot_attention(table: AttentionTable, path: str | Path | None, layer: int, head: int | None) -> Figure:
+    """Draw the document node's attention by node and, where nodes attend to each other, the whole matrix.
+
+    Args:
+        table: the attention of one document.
+        path: image file to write; None only returns the figure.
+        layer: layer of the matrix.
+        head: head to draw; None for the mean.
+
+    Raises:
+        OutputError: the file cannot be written or its suffix is unknown.
+    """
+    chosen = None if layer == -1 else layer
+    weights = table.document_weights(chosen, head)
+    has_matrix = bool(table.graph_layers) or table.is_chunkwise
+    figure = new_figure(13.5 if has_matrix else 9.5, 5.4)
+    panels = figure.subplots(1, 2, width_ratios=[1.6, 1]) if has_matrix else [figure.subplots()]
+    _draw_document_weights(panels[0], table, weights, table.document_layer(chosen, head), head)
+    if has_matrix:
+        _draw_matrix(figure, panels[1], table, layer, head)
+    figure.suptitle(shorten(table.segmented.document.title or table.segmented.document.id, 90), x=0.02, ha="left")
+    return finish(figure, path)
+
+
+def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, layer: int, head: int | None) -> None:
+    nodes = np.arange(len(weights))
+    sections = np.array(table.section_of)
+    numbers = list(dict.fromkeys(sections[table.node_kind == NodeKind.PASSAGE].tolist()))
+    order = {number: row for row, number in enumerate(numbers)}
+    colors = [MUTED if number < 0 else COLORS[order[number] % len(COLORS)] for number in sections.tolist()]
+    # Colours come again where there are many sections; hatches tell them apart.
+    rounds = [0 if number < 0 else order[number] // len(COLORS) for number in sections.tolist()]
+    hatches = [HATCHES[number % len(HATCHES)] for number in rounds]
+    axes.bar(nodes, weights, color=colors, width=0.85, hatch=hatches, edgecolor="white", linewidth=0)
+    then = ", then sections" if NodeKind.SECTION in table.node_kind else ""
+    axes.set(xlabel=f"node (0 = document node, then passages in reading order{then})", ylabel="attention weight")
+    axes.set_xlim(-0.7, len(weights) - 0.3)
+    count_in_whole_numbers(axes.xaxis)
+    is_readout = layer == table.readout_layer
+    uniform = (
+        is_readout and not table.is_chunkwise and float(np.ptp(weights[table.node_kind == NodeKind.PASSAGE])) < 1e-7
+    )
+    axes.margins(y=0.2 if uniform else 0.12)
+    name = f"{table.model.get('readout')} readout" if is_readout else f"document node, layer {layer}, {_heads(head)}"
+    if is_readout and table.is_chunkwise:
+        name = f"chunkwise attention, mean over passages, {_heads(head)}"
+    axes.set_title(f"{name}: weight by node", loc="left", fontsize=11)
+    if uniform:
+        axes.text(
+            0.99,
+            0.97,
+            "a mean readout gives every passage the same weight;\na model with graph layers shows where it looks",
+            transform=axes.transAxes,
+            ha="right",
+            va="top",
+            fontsize=9,
+            color=MUTED,
+        )
+    if len(numbers) <= 16:
+        # Headings stand where the bars are: hierarchical document nodes look at section nodes and at no passage.
+        passages = table.node_kind == NodeKind.PASSAGE
+        labelled = passages if weights[passages].any() else table.node_kind == NodeKind.SECTION
+        ticks = [float(np.mean(nodes[(sections == number) & labelled])) for number in numbers]
+        top = axes.secondary_xaxis("top")
+        document = table.segmented.document
+        labels = [shorten(document.section_name(number), 30) for number in numbers]
+        top.set_xticks(ticks, labels, rotation=28, ha="left", fontsize=8, color=MUTED)
+        top.tick_params(length=0)
+        top.spines["top"].set_visible(False)
+
+
+def _draw_matrix(figure: Figure, axes: Axes, table: AttentionTable, layer: int, head: int | None) -> None:
+    matrix = table.matrix(layer, head)
+    shown = np.ma.masked_equal(matrix, 0.0)
+    least, most = float(shown.min()), float(matrix.max())
+    # Where most weights are far below the largest, a square-root scale keeps both visible; where all are alike, a
+    # scale from the least to the largest shows what differs.
+    alike = 0.25 * most < least < most
+    norm = Normalize(vmin=least, vmax=most) if alike else PowerNorm(0.5, vmin=0.0, vmax=most)
+    image = axes.imshow(shown, cmap=MAP, norm=norm, interpolation="nearest")
+    figure.colorbar(image, ax=axes, label="attention weight", fraction=0.046, pad=0.03)
+    axes.set(xlabel="source node", ylabel="target node")
+    count_in_whole_numbers(axes.xaxis, axes.yaxis)
+    name = f"layer {table.layer_number(layer)}, {_heads(head)}"
+    axes.set_title(f"{name}: who attends to whom", loc="left", fontsize=11)
+
+
+def _heads(head: int | None) -> str:
+    return "mean over heads" if head is None else f"head {head}"
