@@ -40,10 +40,11 @@ from .runtime.devices import place
 from .segmentation.coverage import CoverageTotals
 from .segmentation.segmenter import SegmentationConfig, Segmenter
 from .segmentation.spans import SegmentedDocument
-from .similarity import Comparison, EncodedDocument
+from .similarity import EncodedDocument
 
 if TYPE_CHECKING:
     from .analysis.attention import AttentionTable
+    from .analysis.comparisons import DrawnComparison, DrawnMutualComparison
     from .prediction import Predictions
     from .vectors.writer import Manifest
 
@@ -315,12 +316,17 @@ class DocumentEncoder:
         return predict(self, documents, **options)
 
     def compare(
-        self, a: AnyDocument, b: AnyDocument | None = None, *, sentences: bool = False, dtype: Precision | None = None
-    ) -> Comparison:
+        self,
+        a: AnyDocument | EncodedDocument,
+        b: AnyDocument | EncodedDocument | None = None,
+        *,
+        sentences: bool = False,
+        dtype: Precision | None = None,
+    ) -> DrawnComparison:
         """Compare two documents at every level, or the parts of one document.
 
         Args:
-            a: first document.
+            a: first document, encoded before (:meth:`encode_levels`) or not.
             b: second document; None compares the first with itself.
             sentences: also compare sentence by sentence.
             dtype: compute the transformer in this precision.
@@ -330,11 +336,33 @@ class DocumentEncoder:
 
         Raises:
             DocumentError: a document has no text.
+            ModelError: a document was encoded by another model.
         """
+        from .analysis.comparisons import DrawnComparison
+
         self._warn_if_untrained("scores")
-        first = self.encode_document(a, sentences=sentences, dtype=dtype)
-        second = first if b is None else self.encode_document(b, sentences=sentences, dtype=dtype)
-        return Comparison(first, second, self.describe(), self.model.config.similarity, within=b is None)
+        first = self._encoded(a, sentences, dtype)
+        second = first if b is None else self._encoded(b, sentences, dtype)
+        return DrawnComparison(first, second, self.describe(), self.model.config.similarity, within=b is None)
+
+    def compare_all(
+        self, documents: Iterable[AnyDocument | EncodedDocument], *, dtype: Precision | None = None
+    ) -> DrawnMutualComparison:
+        """Compare several documents, each with each and within itself, at every level.
+
+        Args:
+            documents: the documents, encoded before (:meth:`encode_levels`) or not.
+            dtype: compute the transformer in this precision.
+
+        Raises:
+            DocumentError: a document has no text.
+            ModelError: a document was encoded by another model.
+        """
+        from .analysis.comparisons import DrawnMutualComparison
+
+        self._warn_if_untrained("scores")
+        encoded = [self._encoded(document, False, dtype) for document in documents]
+        return DrawnMutualComparison(encoded, self.describe(), self.model.config.similarity)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
         """Tell which node attends to which, for every layer and head.
@@ -361,23 +389,23 @@ class DocumentEncoder:
         batch, _, output = run_model(self.model, [segmented], self._precision(None), attention=True, split=split)
         return AttentionTable.of(segmented, batch, output, self.describe())
 
-    def encode_document(
+    def encode_levels(
         self, document: AnyDocument, *, sentences: bool = False, dtype: Precision | None = None
     ) -> EncodedDocument:
-        """Encode one document with everything that comparisons need.
+        """Encode one document at all levels, with everything that comparisons need.
+
+        A document that is compared with many others is encoded once: ``compare`` takes what this returns.
 
         Raises:
             DocumentError: the document has no text.
         """
         segmented = self._segment_one(document)
         encoded = encode_at_all_levels(self.model, segmented, partial(self._precision, dtype))
-        if sentences:
-            spans, vectors = encode_sentences(self.model, self.segmenter, segmented, self._precision(dtype))
-            encoded = replace(encoded, sentences=spans, sentence_vectors=vectors)
+        encoded = replace(encoded, model=self.describe())
         totals = CoverageTotals()
         totals.add(segmented.coverage)
         totals.warn(segmented.document.id)
-        return encoded
+        return self._with_sentences(encoded, dtype) if sentences else encoded
 
     def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:
         """Encode a corpus into a folder of Parquet shards, resumable and in constant memory.
@@ -387,6 +415,25 @@ class DocumentEncoder:
         from .vectors.writer import encode_to_disk
 
         return encode_to_disk(self, documents, folder, **options)
+
+    def _encoded(
+        self, document: AnyDocument | EncodedDocument, sentences: bool, dtype: Precision | None
+    ) -> EncodedDocument:
+        """A document at all levels, encoded here unless it is already."""
+        if not isinstance(document, EncodedDocument):
+            return self.encode_levels(document, sentences=sentences, dtype=dtype)
+        differences = [name for name, value in self.describe().items() if document.model.get(name) != value]
+        if differences:
+            raise ModelError(
+                f"document {document.segmented.document.id!r} was encoded by {document.model.get('name')!r}, which "
+                f"differs from {self.name!r} in {', '.join(differences[:3])}; encode it again"
+            )
+        needs_sentences = sentences and document.sentence_vectors is None
+        return self._with_sentences(document, dtype) if needs_sentences else document
+
+    def _with_sentences(self, encoded: EncodedDocument, dtype: Precision | None) -> EncodedDocument:
+        spans, vectors = encode_sentences(self.model, self.segmenter, encoded.segmented, self._precision(dtype))
+        return replace(encoded, sentences=spans, sentence_vectors=vectors)
 
     def _warn_if_untrained(self, numbers: str) -> None:
         if not self.model.config.trained:

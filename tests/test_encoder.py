@@ -109,7 +109,7 @@ class TestEncode:
         assert [len(vectors) for vectors in passages] == [len(tiny.segment(doc).passages) for doc in structured]
         assert len(passages[0]) > 4
         for document, by_passage, by_section in zip(structured, passages, sections, strict=True):
-            encoded = tiny.encode_document(document)
+            encoded = tiny.encode_levels(document)
             np.testing.assert_allclose(encoded.passages, by_passage, atol=1e-5)
             np.testing.assert_allclose(encoded.sections, by_section, atol=1e-5)
             np.testing.assert_allclose(encoded.vector, (encoded.weights[:, None] * by_passage).sum(axis=0), atol=1e-5)

@@ -184,7 +184,7 @@ class TestComparison:
     def test_attention_within_a_document_is_between_its_consecutive_sections(
         self, colde: DocumentEncoder, structured: list[Document]
     ) -> None:
-        encoded = colde.encode_document(structured[0])
+        encoded = colde.encode_levels(structured[0])
         assert encoded.attention is not None
         segmented = colde.segment(structured[0])
         output = colde.model(GraphBatch.from_documents([segmented], "full", split=True), output_attention=True)
@@ -247,7 +247,7 @@ class TestComparison:
     def test_sentences_have_the_place_of_their_passage(
         self, colde: DocumentEncoder, structured: list[Document]
     ) -> None:
-        encoded = colde.encode_document(structured[0], sentences=True)
+        encoded = colde.encode_levels(structured[0], sentences=True)
         segmented = encoded.segmented
         assert encoded.sentences is not None and encoded.sentence_vectors is not None
         # A passage of one sentence is that sentence, in the same place.
@@ -279,7 +279,7 @@ class TestAttention:
         assert set(last["edge_kind"]) == {EdgeKind.CHUNKWISE.label} == {"chunkwise"}
         assert set(last["head"]) == {0, 1, 2, 3}
         assert set(last["target_kind"]) == set(last["source_kind"]) == {"passage"}
-        within = encoder.encode_document(structured[0]).attention.within()
+        within = encoder.encode_levels(structured[0]).attention.within()
         np.testing.assert_allclose(table.matrix(layers, 1)[1:, 1:], within[1], atol=1e-6)
         weights = table.document_weights()
         assert weights.sum() == pytest.approx(1)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
-    from ..similarity import Comparison, EncodedDocument, MutualComparison
+    from ..similarity import Comparison, EncodedDocument
     from ..similarity.comparison import Level
 
 MOST_DOCUMENTS = 5  # of a figure
@@ -106,6 +106,8 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(f"--figure shows 2 to {MOST_DOCUMENTS} documents, not {len(sources)}; {fix}")
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
+    from ..analysis.comparisons import DrawnMutualComparison
+
     documents = [read_one(source, options) for source in sources]
     encoder = load_encoder(options)
     if several:
@@ -123,7 +125,8 @@ def run(options: argparse.Namespace) -> None:
     if options.plot:
         comparison.plot(options.plot, options.level or "section")
     if options.figure:
-        _all_of(comparison, []).plot(options.figure)
+        pair = (comparison.a, comparison.b)
+        DrawnMutualComparison(pair, comparison.model, comparison.similarity).plot(options.figure)
     if options.json != "-":
         target = console()
         _summarise(target, comparison, options.top)
@@ -131,21 +134,12 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _compare_all(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> None:
-    # The first two are compared as ever, with what there is to warn of; nothing is encoded twice.
-    first = encoder.compare(documents[0], documents[1])
-    comparison = _all_of(first, [encoder.encode_document(document) for document in documents[2:]])
+    comparison = encoder.compare_all(documents)
     if options.figure:
         comparison.plot(options.figure)
     target = console()
     summarise_all(target, comparison)
     written(target, [options.figure])
-
-
-def _all_of(comparison: Comparison, others: list[EncodedDocument]) -> MutualComparison:
-    from ..similarity import MutualComparison
-
-    documents = (comparison.a, comparison.b, *others)
-    return MutualComparison(documents, comparison.model, comparison.similarity)
 
 
 def _summarise(target: Console, comparison: Comparison, top: int) -> None:

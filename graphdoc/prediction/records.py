@@ -204,8 +204,6 @@ class Predictions(Sequence[Prediction]):
         """One row per document: ``id``, ``title``, its labels, ``probability``, ``coverage``, and every class's."""
         import pandas as pd
 
-        from .tables import columns_of, flat
-
         return pd.DataFrame(
             [flat(item.to_dict(0)) for item in self], columns=columns_of(self.classes, self.multi_label)
         )
@@ -246,3 +244,22 @@ def place_of(label: str, classes: Sequence[str]) -> int:
         shown = ", ".join(classes[:5]) + (", ..." if len(classes) > 5 else "")
         raise SettingsError(f"label {label!r} is unknown to the model; it knows {shown}")
     return classes.index(label)
+
+
+def columns_of(classes: Sequence[str], multi_label: bool) -> list[str]:
+    """Columns of a table of predictions, passages apart."""
+    return [
+        *("id", "title", "labels" if multi_label else "label", "probability", "coverage"),
+        *map(column_of, classes),
+    ]
+
+
+def column_of(label: str) -> str:
+    """The column that holds the probabilities of a class."""
+    return f"p({label})"
+
+
+def flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of JSON Lines as one of a table: a column for the probability of every class."""
+    values = {name: value for name, value in row.items() if name != "probabilities"}
+    return values | {column_of(label): value for label, value in row["probabilities"].items()}

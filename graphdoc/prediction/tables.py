@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..errors import OutputError
+from ..runtime.csv import write_rows
 from ..runtime.files import write_atomically
-
-if TYPE_CHECKING:
-    from .records import Prediction
+from .records import Prediction, columns_of, flat
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
 _ROWS_OF_A_GROUP = 1024
@@ -70,25 +68,6 @@ def known_suffix(path: str | Path) -> str:
     return suffix
 
 
-def columns_of(classes: Sequence[str], multi_label: bool) -> list[str]:
-    """Columns of a table of predictions, passages apart."""
-    return [
-        *("id", "title", "labels" if multi_label else "label", "probability", "coverage"),
-        *map(column_of, classes),
-    ]
-
-
-def column_of(label: str) -> str:
-    """The column that holds the probabilities of a class."""
-    return f"p({label})"
-
-
-def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of JSON Lines as one of a table: a column for the probability of every class."""
-    values = {name: value for name, value in row.items() if name != "probabilities"}
-    return values | {column_of(label): value for label, value in row["probabilities"].items()}
-
-
 def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for row in rows:
@@ -96,11 +75,10 @@ def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[s
 
 
 def _write_csv(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
+    columns = [*columns_of(classes, multi_label), "passages"]
+    cells = ([_cell(values[name]) for name in columns] for values in map(flat, rows))
     with path.open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, [*columns_of(classes, multi_label), "passages"], lineterminator="\n")
-        table.writeheader()
-        for row in rows:
-            table.writerow({name: _cell(value) for name, value in flat(row).items()})
+        write_rows(file, columns, cells)
 
 
 def _cell(value: Any) -> Any:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from ..errors import SettingsError
-from ..runtime.files import write_atomically, write_text
+from ..runtime.csv import write_csv
+from ..runtime.files import write_text
 from ..segmentation.spans import Span
 from .chunk_attention import attention_columns
 from .comparison_dict import comparison_dict
@@ -73,7 +74,7 @@ class Comparison:
         )
         sections, passages = (" x ".join(map(str, matrix.shape)) for matrix in (self.sections, self.passages))
         sizes = f"{sections} sections, {passages} passages"
-        return f"Comparison({names}: {self.document:.3f}, {sizes}, model {self.model.get('name')})"
+        return f"{type(self).__name__}({names}: {self.document:.3f}, {sizes}, model {self.model.get('name')})"
 
     @cached_property
     def document(self) -> float:
@@ -256,49 +257,7 @@ class Comparison:
             OutputError: the file cannot be written.
         """
         frame = self.to_frame(level)
-        return write_atomically(path, lambda temporary: _write_table(frame, temporary))
-
-    @overload
-    def to_html(self, path: None = None) -> str: ...
-    @overload
-    def to_html(self, path: str | Path) -> Path: ...
-    def to_html(self, path: str | Path | None = None) -> str | Path:
-        """Write the self-contained report, one file that needs no network.
-
-        Args:
-            path: file to write, atomically; None returns the page instead.
-
-        Returns:
-            The file, or without one the HTML text.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
-        from ..analysis.report.page import render_report
-
-        page = render_report(self.to_dict())
-        return page if path is None else write_text(path, page)
-
-    def plot(self, path: str | Path | None = None, level: Level = "section") -> Any:
-        """Draw the matrix of a level as a heat map.
-
-        Args:
-            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-            level: ``section``, ``passage`` or ``sentence``.
-
-        Returns:
-            The matplotlib figure.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
-        from ..analysis.figures.comparison import plot_comparison
-
-        return plot_comparison(self, path, level)
-
-
-def _write_table(frame: pd.DataFrame, path: Path) -> None:
-    frame.to_csv(path, index=False, lineterminator="\n", errors="replace")
+        return write_csv(path, [*map(str, frame)], frame.itertuples(index=False, name=None))
 
 
 def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +31,7 @@ class EncodedDocument:
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
             its sections; None where they are means of passages.
         attention: chunkwise attention; None where the model has none.
+        model: description of the model that encoded it (:meth:`~graphdoc.DocumentEncoder.describe`).
     """
 
     segmented: SegmentedDocument
@@ -40,6 +43,7 @@ class EncodedDocument:
     sentence_vectors: Vectors | None = None
     own_sections: Vectors | None = None
     attention: ChunkwiseAttention | None = None
+    model: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def section_numbers(self) -> tuple[int, ...]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -70,19 +69,3 @@ class MutualComparison:
     def first_sections(self) -> tuple[int, ...]:
         """Row of every document's first section, and the number of sections of all."""
         return tuple(accumulate((len(encoded.section_numbers) for encoded in self.documents), initial=0))
-
-    def plot(self, path: str | Path | None = None) -> Any:
-        """Draw documents, sections and passages as matrices, and the texts of the strongest pairs of passages.
-
-        Args:
-            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-
-        Returns:
-            The matplotlib figure.
-
-        Raises:
-            OutputError: the file cannot be written.
-        """
-        from ..analysis.figures.mutual import plot_mutual_comparison
-
-        return plot_mutual_comparison(self, path)

@@ -105,6 +105,17 @@ def test_the_same_in_every_kind_of_file(tmp_path: Path, several: bool) -> None:
             assert float(line[f"p({label})"]) == other[f"p({label})"] == value
 
 
+def test_ids_and_labels_are_no_formulas_in_csv(tmp_path: Path) -> None:
+    item = prediction(0, [0.75, 0.25, 0.0])
+    document = replace(item.document, id="=1+1", title="@x")
+    item = replace(item, segmented=replace(item.segmented, document=document), decisions=())
+    item = replace(item, classes=("+a", "b", "c"), labels=("+a",))
+    write_predictions(tmp_path / "p.csv", [item], item.classes)
+    with (tmp_path / "p.csv").open(encoding="utf-8", newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert (row["id"], row["title"], row["label"]) == ("'=1+1", "'@x", "'+a")
+
+
 def test_more_rows_than_one_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("graphdoc.prediction.tables._ROWS_OF_A_GROUP", 2)
     items = [replace(SINGLE[0], segmented=prediction(number, [1, 0, 0]).segmented) for number in range(5)]

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import arrays
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import OutputError, SettingsError
+from graphdoc.errors import ModelError, OutputError, SettingsError
 from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
@@ -41,10 +41,10 @@ def within(tiny_encoder: EncoderFactory, structured: list[Document]) -> Comparis
 def test_what_is_shown_of_them(comparison: Comparison, within: Comparison) -> None:
     passages = " x ".join(map(str, comparison.passages.shape))
     assert repr(comparison) == (
-        f"Comparison('first' with 'second': {comparison.document:.3f}, 3 x 2 sections, {passages} passages, "
+        f"DrawnComparison('first' with 'second': {comparison.document:.3f}, 3 x 2 sections, {passages} passages, "
         "model tiny-bert (untrained graph))"
     )
-    assert repr(within).startswith("Comparison('first' within itself: 1.000, 3 x 3 sections, ")
+    assert repr(within).startswith("DrawnComparison('first' within itself: 1.000, 3 x 3 sections, ")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -114,6 +114,46 @@ class TestContributions:
         assert result.document == pytest.approx(float(cosine(vectors[:1], vectors[1:])[0, 0]), abs=1e-6)
 
 
+class TestDocumentsEncodedBefore:
+    def test_one_against_many_is_encoded_once(
+        self, tiny_encoder: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoder = tiny_encoder("bert", readout="mean")
+        expected = [encoder.compare(structured[0], other).to_dict() for other in structured]
+        passages, encode = [], encoder.model.encode_passages
+
+        def counted(batch: Any, *rest: Any) -> Any:
+            passages.append(len(batch.token_ids))
+            return encode(batch, *rest)
+
+        monkeypatch.setattr(encoder.model, "encode_passages", counted)
+        first, *others = map(encoder.encode_levels, structured)
+        assert len(passages) == len(structured)
+        assert encoder.compare(first, first).to_dict() == expected[0]
+        assert [encoder.compare(first, other).to_dict() for other in (first, *others)] == expected
+        assert encoder.compare_all([first, *others]).document_scores.shape == (3, 3)
+        assert len(passages) == len(structured)
+        assert encoder.compare(first, structured[1]).to_dict() == expected[1]
+        assert len(passages) == len(structured) + 1
+
+    def test_sentences_are_added(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        encoder = tiny_encoder("bert")
+        encoded = encoder.encode_levels(structured[0])
+        found = encoder.compare(encoded, structured[1], sentences=True)
+        assert found.to_dict() == encoder.compare(structured[0], structured[1], sentences=True).to_dict()
+        assert encoded.sentences is None
+
+    def test_those_of_another_model_are_refused(
+        self, tiny_encoder: EncoderFactory, structured: list[Document]
+    ) -> None:
+        encoded = tiny_encoder("bert", readout="mean").encode_levels(structured[0])
+        other = tiny_encoder("bert", readout="attention")
+        for call in (lambda: other.compare(structured[0], encoded), lambda: other.compare_all([encoded])):
+            with pytest.raises(ModelError) as error:
+                call()
+            assert "'first'" in str(error.value) and "readout" in str(error.value)
+
+
 class TestMatrices:
     def test_against_numpy(
         self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]
@@ -136,7 +176,7 @@ class TestMatrices:
         assert comparison.sentences.shape == (len(a.sentences), len(b.sentences)) == (10, 9)
         encoder = tiny_encoder("bert", graph_layers=0, readout="mean")
         alone = [encoder.encode(text) for text in texts]
-        found = encoder.encode_document(structured[0], sentences=True).sentence_vectors
+        found = encoder.encode_levels(structured[0], sentences=True).sentence_vectors
         np.testing.assert_allclose(found, alone, atol=1e-5)
         assert a.sentence_vectors is not None and b.sentence_vectors is not None
         np.testing.assert_allclose(comparison.sentences, cosine(a.sentence_vectors, b.sentence_vectors), atol=1e-6)
@@ -144,7 +184,7 @@ class TestMatrices:
     def test_only_sentences_of_encoded_passages(
         self, tiny_encoder: EncoderFactory, structured: list[Document]
     ) -> None:
-        encoded = tiny_encoder("bert", max_passages=2).encode_document(structured[0], sentences=True)
+        encoded = tiny_encoder("bert", max_passages=2).encode_levels(structured[0], sentences=True)
         assert encoded.sentences is not None
         ends = {span.section: span.end for span in encoded.segmented.passages}
         assert set(ends) == {0}

@@ -27,9 +27,7 @@ def documents() -> list[Document]:
 
 
 def compare_all(encoder: DocumentEncoder, documents: list[Document]) -> MutualComparison:
-    return MutualComparison(
-        [encoder.encode_document(document) for document in documents], encoder.describe(), "cosine"
-    )
+    return encoder.compare_all(documents)
 
 
 @pytest.mark.parametrize("settings", [{}, COLDE], ids=["graph", "colde"])

@@ -10,18 +10,18 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from graphdoc.analysis.comparisons import DrawnMutualComparison
 from graphdoc.analysis.figures.mutual import MOST_NAMED_SECTIONS
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import OutputError
-from graphdoc.similarity import MutualComparison
 
 EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {"readout": "sections", "graph_layers": 0, "projection_size": None}
 
 
-def make(encoder: DocumentEncoder, *parts: int, heading: str = "Part") -> MutualComparison:
+def make(encoder: DocumentEncoder, *parts: int, heading: str = "Part") -> DrawnMutualComparison:
     documents = [
         Document(
             f"d{n}",
@@ -30,8 +30,7 @@ def make(encoder: DocumentEncoder, *parts: int, heading: str = "Part") -> Mutual
         )
         for n, count in enumerate(parts, start=1)
     ]
-    encoded = [encoder.encode_document(document) for document in documents]
-    return MutualComparison(encoded, encoder.describe())
+    return encoder.compare_all(documents)
 
 
 def texts_of(figure: Figure) -> list[str]:
@@ -84,7 +83,7 @@ def test_titles_are_whole(tiny_encoder: EncoderFactory) -> None:
     title = "How distributed systems agreed on the order of what had happened in them, told by those who were there"
     document = Document("a", (Section("Some words."), Section("Other words.")), title)
     encoder = tiny_encoder("bert")
-    comparison = MutualComparison([encoder.encode_document(document)] * 2, encoder.describe())
+    comparison = encoder.compare_all([encoder.encode_levels(document)] * 2)
     assert f"D1 = {title}\nD2 = {title}\nmodel " in "\n".join(texts_of(comparison.plot()))
 
 
