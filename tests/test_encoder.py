@@ -15,7 +15,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, SettingsError
-from graphdoc.graphs.document_graph import GRAPH_KINDS
+from graphdoc.registry import GRAPH_KINDS
 
 READOUTS = ("document_node", "mean", "attention")
 

@@ -26,8 +26,8 @@ from transformers import (
 
 from ..errors import ModelError, OutputError, install_hint
 from ..modeling import DocumentConfig, DocumentModel
-from ..modeling.configuration import setting_names
 from ..modeling.passage_encoder import pooler_options
+from ..settings.document import setting_names
 from .messages import first_line, model_of_run, shortened
 from .model_card import model_card
 from .quiet import quiet_hub, quiet_transformers

@@ -11,11 +11,6 @@ _MOST = {
     "num_layers": 10_000,
     "n_layers": 10_000,
     "encoder_layers": 10_000,
-    "graph_layers": 10_000,
-    "structural_sections": 1_000_000,
-    "structural_chunks": 1_000_000,
-    "section_lstm_size": 100_000,
-    "section_projection_size": 100_000,
     "num_labels": 1_000_000,
 }
 _AT_LEAST_ONE = ("hidden_size", "num_attention_heads", "intermediate_size", "vocab_size", "max_position_embeddings")

@@ -10,8 +10,9 @@ import torch
 from torch_geometric.data import Data
 
 from ..errors import DocumentError
+from ..registry import GRAPH_KINDS
 from ..segmentation.spans import SegmentedDocument
-from .kinds import GRAPH_KINDS, EdgeKind, NodeKind
+from .kinds import EdgeKind, NodeKind
 
 MAXIMUM_EDGES = 40_000_000
 

@@ -1,12 +1,8 @@
-"""The kinds of graphs, nodes and edges, named without importing torch."""
+"""The kinds of nodes and edges, named without importing torch."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Literal, get_args
-
-GraphKind = Literal["full", "section", "window", "hierarchical"]
-GRAPH_KINDS: tuple[str, ...] = get_args(GraphKind)
 
 
 class NodeKind(IntEnum):

@@ -15,9 +15,10 @@ from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch, MiniBatch
 from ..graphs.kinds import NodeKind
+from ..settings.document import checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import Form, GraphAttentionStack
-from .heads import ClassificationHead, checked_labels
+from .heads import ClassificationHead
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
 from .readouts.sections import SectionReadout, SectionVectors

@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from typing import Any
-
 from torch import Tensor, nn
 
 from ..errors import SettingsError
-from ..runtime.plain_text import class_name, one_line
-
-_MOST_NAMED = 3
 
 
 class ClassificationHead(nn.Module):
@@ -50,31 +43,3 @@ class ClassificationHead(nn.Module):
         """
         logits: Tensor = self.linear(self.dropout(documents))
         return logits
-
-
-def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
-    """The names of classes, each on one line (see :func:`~graphdoc.runtime.plain_text.class_name`).
-
-    Args:
-        labels: the names, in the order of the logits.
-        multi_label: whether a document can have any number of them, or exactly one.
-
-    Raises:
-        SettingsError: they are no list of names, too few, or two are the same.
-    """
-    if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(one, str) for one in labels):
-        shown = one_line(repr(labels), 80)
-        raise SettingsError(f"labels={shown} must be a list of names, or None for a model without head")
-    names = [class_name(label) for label in labels]
-    if "" in names:
-        raise SettingsError(f"labels has a blank name at place {names.index('')}; give every class a name")
-    doubled = [name for name, count in Counter(names).items() if count > 1]
-    if doubled:
-        more = ", ..." if len(doubled) > _MOST_NAMED else ""
-        raise SettingsError(
-            f"labels names {', '.join(map(repr, doubled[:_MOST_NAMED]))}{more} twice (white space aside); "
-            "give every class a name of its own"
-        )
-    if not names or (len(names) < 2 and not multi_label):
-        raise SettingsError(f"labels={names!r} are too few; give two names, or with multi_label at least one")
-    return names

@@ -7,9 +7,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, get_args
 
 from ..documents.document import Document
+from ..settings.document import Unit
 from .cutting import (
     balanced_cuts,
     best_place,
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["UNITS", "Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "Unit"]
 
-Unit = Literal["passage", "chunk"]
 UNITS: tuple[str, ...] = get_args(Unit)
 
 NO_TOKENS = "no tokens"

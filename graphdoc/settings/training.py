@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
-from ..modeling.configuration import setting_names
 from ..training.tuning import LoraSettings, Tune
+from .document import setting_names
 
 Optimizer = Literal["adam", "adamw", "adafactor"]
 Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup", "inverse_sqrt", "warmup_stable_decay"]

@@ -17,8 +17,8 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
 from graphdoc.evaluation import untrained_mean
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.graphs.kinds import NodeKind
+from graphdoc.registry import GRAPH_KINDS
 
 EncoderFactory = Callable[..., DocumentEncoder]
 READOUTS = ("document_node", "mean", "attention")

@@ -8,9 +8,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from graphdoc.checkpoints import model_card
 from graphdoc.checkpoints.loading import CONFIG_FILE, WEIGHTS_FILE, save_checkpoint
-from graphdoc.checkpoints.model_card import MOST_CLASSES
+from graphdoc.checkpoints.model_card import MOST_CLASSES, model_card
 from graphdoc.checkpoints.updates import UPDATES_FILE
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder

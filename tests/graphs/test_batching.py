@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, pack_by_tokens, section_ids
 from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
-from graphdoc.graphs.kinds import GRAPH_KINDS, EdgeKind
+from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 lengths = st.lists(st.integers(1, 400), max_size=300)
@@ -67,7 +68,7 @@ layouts = st.lists(st.integers(0, 4), max_size=9)
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.tuples(layouts, st.sampled_from(GRAPH_KINDS)), min_size=1, max_size=6))
+@given(st.lists(st.tuples(layouts, st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=6))
 def test_graphs_come_back_as_they_went_in(drawn: list[tuple[list[int], str]]) -> None:
     before = [graph_of_sections(*one) for one in drawn]
     after = GraphBatch.from_graphs(before).to_graphs()
@@ -142,7 +143,9 @@ def test_token_ids_must_fit_the_graphs() -> None:
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(GRAPH_KINDS)), min_size=1),
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(list(GRAPH_KINDS))), min_size=1
+    ),
     st.integers(1, 300),
 )
 def test_slices_are_the_batch_in_parts(drawn: list[tuple[list[int], str]], most_cells: int) -> None:
@@ -180,7 +183,9 @@ def places_by_hand(document_of: list[int], sections: list[int]) -> list[list[int
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=5), st.data())
 def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st.DataObject) -> None:
-    kinds = [data.draw(st.sampled_from([*GRAPH_KINDS, "query"] if len(one) == 1 else GRAPH_KINDS)) for one in layouts]
+    kinds = [
+        data.draw(st.sampled_from([*GRAPH_KINDS, "query"] if len(one) == 1 else list(GRAPH_KINDS))) for one in layouts
+    ]
     graphs = [
         query_graph(one[0]) if kind == "query" else graph_of_sections(one, kind)
         for one, kind in zip(layouts, kinds, strict=True)

@@ -12,10 +12,11 @@ from torch_geometric.data import Batch
 from graphdoc.errors import DocumentError
 from graphdoc.graphs import document_graph as graphs
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
-from graphdoc.graphs.kinds import GRAPH_KINDS, EdgeKind, NodeKind
+from graphdoc.graphs.kinds import EdgeKind, NodeKind
+from graphdoc.registry import GRAPH_KINDS
 
 layouts = st.lists(st.integers(0, 6), min_size=0, max_size=14)
-kinds = st.sampled_from(GRAPH_KINDS)
+kinds = st.sampled_from(list(GRAPH_KINDS))
 
 
 def pairs_by_definition(sections: list[int], kind: str, window: int) -> set[frozenset[int]]:

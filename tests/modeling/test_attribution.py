@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn.functional import elu
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]

@@ -79,57 +79,22 @@ def test_files_hold_plain_values(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",
     [
-        ({"graph_kind": "ring"}, "graph_kind='ring' is unknown; use one of full, section, window, hierarchical"),
-        ({"pooling": "max"}, "pooling='max' is unknown; use one of cls, mean"),
-        (
-            {"readout": "sum"},
-            "readout='sum' is unknown; use one of document_node, mean, initial_mean, attention, sections",
-        ),
-        ({"similarity": 3}, "similarity=3 is unknown; use one of cosine, dot"),
-        ({"window": 0}, "window=0 must be a whole number of at least 1"),
-        ({"window": "3"}, "window='3' must be a whole number of at least 1"),
-        ({"window": 2.0}, "window=2.0 must be a whole number of at least 1"),
-        ({"graph_layers": -1}, "graph_layers=-1 must be a whole number of at least 0"),
-        ({"graph_layers": True}, "graph_layers=True must be a whole number of at least 0"),
-        ({"graph_heads": 0}, "graph_heads=0 must be a whole number of at least 1"),
-        ({"graph_heads": None}, "graph_heads=None must be a whole number of at least 1"),
-        ({"projection_size": 0}, "projection_size=0 must be a whole number of at least 1 or None"),
-        ({"max_passages": 0}, "max_passages=0 must be a whole number of at least 1 or None"),
-        ({"unit": "sentence"}, "unit='sentence' is unknown; use one of passage, chunk"),
-        ({"passage_words": 0}, "passage_words=0 must be a whole number of at least 1"),
-        ({"passage_tokens": "256"}, "passage_tokens='256' must be a whole number of at least 1"),
-        ({"attention_dropout": 1.0}, "attention_dropout=1.0 must be a number of at least 0 and below 1"),
-        ({"attention_dropout": "0"}, "attention_dropout='0' must be a number of at least 0 and below 1"),
-        ({"normalize_passages": "no"}, "normalize_passages='no' must be true or false"),
-        ({"trained": 1}, "trained=1 must be true or false"),
-        ({"multi_label": "no"}, "multi_label='no' must be true or false"),
-        ({"classifier_dropout": True}, "classifier_dropout=True must be a number of at least 0 and below 1"),
-        ({"labels": "rice"}, "labels='rice' must be a list of names, or None for a model without head"),
-        ({"labels": ["rice"]}, "labels=['rice'] are too few; give two names, or with multi_label at least one"),
-        ({"structural_embeddings": 1}, "structural_embeddings=1 must be true or false"),
-        ({"structural_sections": 0}, "structural_sections=0 must be a whole number of at least 1"),
-        ({"structural_chunks": None}, "structural_chunks=None must be a whole number of at least 1"),
-        ({"chunk_attention_heads": -1}, "chunk_attention_heads=-1 must be a whole number of at least 0"),
-        ({"section_aggregation": "max"}, "section_aggregation='max' is unknown; use one of lstm, mean"),
-        ({"section_lstm_size": 0}, "section_lstm_size=0 must be a whole number of at least 1"),
-        ({"section_projection_size": 0}, "section_projection_size=0 must be a whole number of at least 1 or None"),
-        (
-            {"graph_heads": 3},
-            "node width 512 is not a multiple of graph_heads=3; change graph_heads or projection_size",
-        ),
-        (
-            {"readout": "sections", "chunk_attention_heads": 5},
-            "node width 512 is not a multiple of chunk_attention_heads=5; change chunk_attention_heads or "
-            "projection_size",
-        ),
+        {"graph_heads": 3},
+        {"readout": "sections", "chunk_attention_heads": 5},
     ],
 )
-def test_wrong_values_are_named_in_one_line(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError) as caught:
+def test_heads_that_do_not_divide_the_width_are_named(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError) as error:
         DocumentConfig(**settings)
-    assert str(caught.value) == message
+    assert "512" in str(error.value) and "heads=" + str([*settings.values()][-1]) in str(error.value)
+
+
+def test_bounds_are_those_of_the_settings() -> None:
+    with pytest.raises(ValueError) as error:
+        DocumentConfig(graph_layers=100_000_000)
+    assert "graph_layers=100000000" in str(error.value)
 
 
 def test_heads_do_not_matter_without_layers() -> None:

@@ -14,8 +14,9 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import GRAPH_KINDS, NodeKind
+from graphdoc.graphs.kinds import NodeKind
 from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 READOUTS = ("document_node", "mean", "attention")

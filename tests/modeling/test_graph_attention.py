@@ -14,7 +14,6 @@ from torch_geometric.nn import GATConv
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.modeling.graph_attention import (
     DENSE_BLOCK_CELLS,
     DENSE_BLOCK_EVENNESS,
@@ -23,6 +22,7 @@ from graphdoc.modeling.graph_attention import (
     GraphAttentionStack,
     plan_attention,
 )
+from graphdoc.registry import GRAPH_KINDS
 
 Floats = npt.NDArray[np.float64]
 FORMS: tuple[Form, ...] = ("auto", "dense", "sparse")
@@ -203,7 +203,7 @@ def test_mixed_plans_return_the_attention_of_the_sparse_form() -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(GRAPH_KINDS)), min_size=1, max_size=8),
+    st.lists(st.tuples(st.integers(0, 40), st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=8),
     st.sampled_from(FORMS),
 )
 def test_plans_hold_every_node_and_edge_once(drawn: list[tuple[int, str]], form: Form) -> None:

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
-from graphdoc.modeling.heads import ClassificationHead, checked_labels
+from graphdoc.modeling.heads import ClassificationHead
 from graphdoc.segmentation.spans import SegmentedDocument
+from graphdoc.settings.document import checked_labels
 
 ModelFactory = Callable[..., DocumentModel]
 READOUTS = ("document_node", "mean", "attention")

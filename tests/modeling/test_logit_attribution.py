@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.inference.precision import inference
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
 from graphdoc.modeling.logit_attribution import LINEAR_READOUTS, logit_contributions, splits_exactly
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]

@@ -9,10 +9,10 @@ from sections_by_hand import attention_by_hand, linear, numbers
 from test_attribution import SECTIONS, run, spread, terms_of
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import GRAPH_KINDS
 from graphdoc.modeling import DocumentModel, attribution
 from graphdoc.modeling.attribution import passage_terms
 from graphdoc.modeling.readouts.section_terms import section_terms
+from graphdoc.registry import GRAPH_KINDS
 
 VARIANTS: list[dict[str, Any]] = [
     {},

@@ -18,7 +18,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError, SettingsError
-from graphdoc.graphs.document_graph import GRAPH_KINDS
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.cosine import similarity_matrix

@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_document_batch import sub_document_batch
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.sampling import SPLITS, SubDocuments
 from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.objectives import ViewContrast, describe_vectors

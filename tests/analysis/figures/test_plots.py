@@ -19,7 +19,8 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.evaluation import untrained_mean
-from graphdoc.graphs.document_graph import GRAPH_KINDS, graph_of_sections
+from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.registry import GRAPH_KINDS
 
 EncoderFactory = Callable[..., DocumentEncoder]
 MAGIC = {".png": b"\x89PNG\r\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}

@@ -6,8 +6,8 @@ import torch
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.modeling.readouts.weighted import Readout, mean_by_group
+from graphdoc.registry import GRAPH_KINDS
 
 SIZES = [4, 1, 30, 2]
 

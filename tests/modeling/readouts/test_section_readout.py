@@ -15,10 +15,10 @@ from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import query_graph
-from graphdoc.graphs.kinds import GRAPH_KINDS
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.readouts.section_layout import SectionLayout
 from graphdoc.modeling.readouts.sections import SectionReadout, packed
+from graphdoc.registry import GRAPH_KINDS
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
 LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]

@@ -1,0 +1,150 @@
+"""What can be set of a document model: names, defaults, bounds and choices, in one place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+
+from ..errors import SettingsError
+from ..registry import GRAPH_KINDS, READOUTS
+from ..runtime.plain_text import class_name, one_line
+from .schema import Settings, known
+
+Pooling = Literal["cls", "mean"]
+SectionAggregation = Literal["lstm", "mean"]
+Similarity = Literal["cosine", "dot"]
+Skip = Literal["identity", "linear"]
+Unit = Literal["passage", "chunk"]
+GraphKind = Annotated[
+    str, AfterValidator(lambda name: known(name, GRAPH_KINDS)), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})
+]
+Readout = Annotated[
+    str, AfterValidator(lambda name: known(name, READOUTS)), Field(json_schema_extra={"enum": list(READOUTS)})
+]
+# More is a slip of the pen, and would fill any memory before anything runs.
+Size = Annotated[int, Field(ge=1, le=65_536)]
+Rows = Annotated[int, Field(ge=1, le=1_000_000)]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+Heads = Annotated[int, Field(ge=1, le=1024)]
+Dropout = Annotated[float, Field(ge=0, lt=1)]
+
+_MOST_NAMED = 3
+
+
+@dataclass(kw_only=True, init=False, repr=False, eq=False)
+class DocumentFields:
+    """The fields that settings and the configuration of a model share.
+
+    CoLDE is the readout ``sections`` without a graph: ``structural_embeddings=True``, ``projection_size=None``,
+    ``graph_layers=0``, ``readout="sections"``. On graph layers it is the head that compares.
+
+    Args:
+        structural_embeddings: add learned embeddings of section and chunk to the tokens of a passage (see
+            :class:`~graphdoc.modeling.structural_embeddings.StructuralEmbeddings`).
+        structural_sections: rows of the table of sections; sections beyond it share the last row.
+        structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
+        pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
+        projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
+        normalize_passages: bring initial passage vectors to unit length.
+        graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
+        window: reach of the ``window`` graph kind, in passages.
+        graph_layers: number T of graph attention layers (eq. 3); 0 for none.
+        graph_heads: attention heads of a layer, concatenated.
+        attention_dropout: dropout on attention weights in training.
+        readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
+            ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
+            ``sections`` (see :mod:`graphdoc.modeling.readouts`).
+        chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
+        chunk_attention_norm: bring chunks to mean 0 and variance 1 before it (see
+            :class:`~graphdoc.modeling.readouts.chunk_attention.ChunkAttention`).
+        section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
+            or their ``mean``.
+        section_lstm_size: width of each direction of the LSTM.
+        section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
+            aggregation gives.
+        similarity: ``cosine`` or ``dot``, how two vectors are compared.
+        unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries, or
+            ``chunk``, which fills ``passage_tokens`` (CoLDE). Either is called a passage where it is a node.
+        passage_words: words a passage has, about.
+        passage_tokens: most tokens of a passage, special tokens included.
+        max_passages: passages encoded of one document at inference; None for all.
+        language: language of the sentence splitter (ISO 639-1), such as ``en``.
+        trained: whether document vectors were trained to be compared.
+        multi_label: whether a document can have any number of the classes, or exactly one.
+        labels: names of the classes that the head separates, on one line each; None for a model without head.
+        classifier_dropout: dropout on document vectors in front of the head, in training.
+    """
+
+    structural_embeddings: bool = False
+    structural_sections: Rows = 8
+    structural_chunks: Rows = 128
+    pooling: Pooling = "cls"
+    projection_size: Size | None = 512
+    normalize_passages: bool = False
+    graph_kind: GraphKind = "full"
+    window: Count = 2
+    graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
+    graph_heads: Heads = 2
+    attention_dropout: Dropout = 0.0
+    readout: Readout = "document_node"
+    chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4
+    chunk_attention_norm: bool = False
+    section_aggregation: SectionAggregation = "lstm"
+    section_lstm_size: Size = 256
+    section_projection_size: Size | None = 256
+    similarity: Similarity = "cosine"
+    unit: Unit = "passage"
+    passage_words: Count = 100
+    passage_tokens: Count = 256
+    max_passages: Count | None = 100
+    language: str = "en"
+    trained: bool = False
+    multi_label: bool = False
+    labels: list[str] | None = None
+    classifier_dropout: Dropout = 0.1
+
+
+class DocumentSettings(DocumentFields, Settings):
+    """Settings of a document model, checked one by one; what has to fit a passage encoder is checked with it."""
+
+    @field_validator("labels", mode="before")
+    @classmethod
+    def _check_labels(cls, labels: Any, info: ValidationInfo) -> list[str] | None:
+        return None if labels is None else checked_labels(labels, bool(info.data.get("multi_label")))
+
+
+def setting_names() -> list[str]:
+    """What can be set of a model, in the order of the alphabet."""
+    return sorted(DocumentSettings.model_fields)
+
+
+def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
+    """The names of classes, each on one line (see :func:`~graphdoc.runtime.plain_text.class_name`).
+
+    Args:
+        labels: the names, in the order of the logits.
+        multi_label: whether a document can have any number of them, or exactly one.
+
+    Raises:
+        SettingsError: they are no list of names, too few, or two are the same.
+    """
+    if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(one, str) for one in labels):
+        shown = one_line(repr(labels), 80)
+        raise SettingsError(f"labels={shown} must be a list of names, or None for a model without head")
+    names = [class_name(label) for label in labels]
+    if "" in names:
+        raise SettingsError(f"labels has a blank name at place {names.index('')}; give every class a name")
+    doubled = [name for name, count in Counter(names).items() if count > 1]
+    if doubled:
+        more = ", ..." if len(doubled) > _MOST_NAMED else ""
+        raise SettingsError(
+            f"labels names {', '.join(map(repr, doubled[:_MOST_NAMED]))}{more} twice (white space aside); "
+            "give every class a name of its own"
+        )
+    if not names or (len(names) < 2 and not multi_label):
+        raise SettingsError(f"labels={names!r} are too few; give two names, or with multi_label at least one")
+    return names

@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from graphdoc.registry import GRAPH_KINDS, READOUTS, load
+from graphdoc.settings.document import DocumentSettings, setting_names
+from graphdoc.settings.schema import problem
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "bound"),
+    [
+        ("graph_kind", "ring", "hierarchical"),
+        ("pooling", "max", "cls"),
+        ("readout", "sum", "initial_mean"),
+        ("similarity", 3, "cosine"),
+        ("unit", "sentence", "chunk"),
+        ("section_aggregation", "max", "lstm"),
+        ("window", 0, "1"),
+        ("window", "3", "whole number"),
+        ("window", 2.0, "whole number"),
+        ("window", 10**12, "1000000000"),
+        ("graph_layers", -1, "0"),
+        ("graph_layers", True, "whole number"),
+        ("graph_layers", 100_000_000, "100"),
+        ("graph_heads", 0, "1"),
+        ("graph_heads", None, "whole number"),
+        ("graph_heads", 10**6, "1024"),
+        ("projection_size", 0, "1"),
+        ("projection_size", 10**8, "65536"),
+        ("max_passages", 0, "1"),
+        ("passage_words", 0, "1"),
+        ("passage_tokens", "256", "whole number"),
+        ("attention_dropout", 1.0, "1"),
+        ("attention_dropout", "0", "number"),
+        ("attention_dropout", float("nan"), "0"),
+        ("normalize_passages", "no", "true or false"),
+        ("trained", 1, "true or false"),
+        ("multi_label", "no", "true or false"),
+        ("classifier_dropout", True, "number"),
+        ("labels", "rice", "list"),
+        ("labels", ["rice"], "two"),
+        ("language", 3, "text"),
+        ("structural_embeddings", 1, "true or false"),
+        ("structural_sections", 0, "1"),
+        ("structural_chunks", None, "whole number"),
+        ("chunk_attention_heads", -1, "0"),
+        ("section_lstm_size", 0, "1"),
+        ("section_projection_size", 0, "1"),
+    ],
+)
+def test_wrong_values_are_named_with_what_is_right(key: str, value: Any, bound: str) -> None:
+    with pytest.raises(ValidationError) as error:
+        DocumentSettings.model_validate({key: value})
+    message = problem(error.value)
+    assert message.startswith(f"{key}={value!r} ")
+    assert bound in message and "\n" not in message
+
+
+def test_unknown_keys_are_named_with_the_nearest() -> None:
+    with pytest.raises(ValidationError) as error:
+        DocumentSettings.model_validate({"graph_layer": 2})
+    message = problem(error.value, setting_names())
+    assert "graph_layer " in message and "graph_layers" in message
+
+
+def test_labels_are_put_on_one_line() -> None:
+    assert DocumentSettings(labels=["a\nb", " c "]).labels == ["a b", "c"]
+    assert DocumentSettings(labels=["spam"], multi_label=True).labels == ["spam"]
+
+
+def test_the_schema_names_bounds_and_choices() -> None:
+    properties = DocumentSettings.model_json_schema()["properties"]
+    assert set(properties) == set(setting_names())
+    assert properties["graph_layers"]["maximum"] == 100
+    assert properties["readout"]["enum"] == list(READOUTS)
+    assert properties["graph_kind"]["enum"] == list(GRAPH_KINDS)
+
+
+def test_settings_and_registry_import_no_torch() -> None:
+    check = "import sys, graphdoc.settings.document; print({'torch', 'transformers'} & set(sys.modules))"
+    shown = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True).stdout
+    assert shown == "set()\n"
+
+
+def test_the_registry_loads_what_it_names() -> None:
+    assert load("settings.document:DocumentSettings") is DocumentSettings
