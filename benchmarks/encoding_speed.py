@@ -26,7 +26,8 @@ from reporting import (
 from sentence_transformers import SentenceTransformer
 
 from graphdoc import Document, DocumentEncoder, Section, read_documents
-from graphdoc.graphs.batch import GraphBatch, pack_by_tokens
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.packing import Packing
 from graphdoc.modeling.document_model import TOKEN_BUDGET
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -50,7 +51,7 @@ def as_documents(texts: list[str], passages: int) -> list[Document]:
 def padding_share(segmented: list[SegmentedDocument], budget: int) -> float:
     """Share of padding among the cells that go through the transformer."""
     lengths = np.array([len(ids) for document in segmented for ids in document.token_ids])
-    cells = sum(int(lengths[rows].max()) * len(rows) for rows in pack_by_tokens(lengths, budget))
+    cells = sum(int(lengths[rows].max()) * len(rows) for rows in Packing.on("cpu", budget).pack(lengths))
     return 1 - float(lengths.sum()) / cells
 
 

@@ -18,6 +18,7 @@ from tqdm.auto import tqdm
 
 from ..errors import ModelError, OutputError
 from ..graphs.batch import GraphBatch
+from ..graphs.packing import Packing
 from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
 from ..modeling.weights_hash import weights_hash
@@ -167,7 +168,7 @@ def _encode(model: DocumentModel, token_ids: tuple[Any, ...], token_budget: int 
     nothing = torch.empty(0, dtype=torch.long)
     # The transformer sees token ids alone, so that no graph is built.
     batch = GraphBatch(token_ids, nothing, nothing, nothing, nothing.view(2, 0), nothing, (), ())
-    vectors = model.encode_passages(batch, token_budget, bar.update)
+    vectors = model.encode_passages(batch, Packing.on(model.device, token_budget), bar.update)
     if not torch.isfinite(vectors).all():
         raise ModelError(
             "the passage encoder gives vectors that are no numbers: its weights hold such; fetch or train it again"

@@ -1,4 +1,4 @@
-"""Batches of documents: ragged graphs on one side, passages packed by token budget on the other."""
+"""Batches of documents: ragged graphs, with no padding across documents."""
 
 from __future__ import annotations
 
@@ -12,77 +12,13 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Batch
 
-from ..errors import DocumentError, SettingsError
+from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
 from .document_graph import DocumentGraph, build_graph
 from .kinds import EdgeKind, NodeKind
+from .packing import MiniBatch, Packing
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class MiniBatch:
-    """Passages that go through the transformer together.
-
-    Args:
-        input_ids: ``(passages, tokens)``.
-        attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
-        passage_order: ``(passages,)``, row of every passage among the passages of the batch.
-        structure: ``(passages, 2)``, section id and chunk id of every passage; None for a passage encoder that is not
-            told them.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    passage_order: Tensor
-    structure: Tensor | None = None
-
-    def to(self, device: torch.device | str) -> MiniBatch:
-        """The same mini-batch on another device."""
-        return MiniBatch(
-            self.input_ids.to(device, non_blocking=True),
-            self.attention_mask.to(device, non_blocking=True),
-            self.passage_order.to(device, non_blocking=True),
-            None if self.structure is None else self.structure.to(device, non_blocking=True),
-        )
-
-
-def pack_by_tokens(
-    lengths: Sequence[int] | npt.NDArray[np.int64], token_budget: int, max_padding: float = 0.03
-) -> list[npt.NDArray[np.int64]]:
-    """Sort passages by length and pack them into mini-batches.
-
-    A mini-batch is closed when one more passage would exceed the token budget, or would make padding more than
-    ``max_padding`` of the cells; a passage longer than the budget has a mini-batch of its own. Longest first, so that
-    a shortage of memory shows at once. The result depends on the lengths alone.
-
-    Args:
-        lengths: number of tokens of every passage, special tokens included.
-        token_budget: most cells (passages times longest passage) of a mini-batch.
-        max_padding: most share of padding among the cells of a mini-batch.
-
-    Returns:
-        Positions of the passages, one array per mini-batch.
-
-    Raises:
-        ValueError: the budget is not positive.
-    """
-    if token_budget < 1:
-        raise SettingsError(f"token_budget={token_budget} must be at least 1")
-    length = np.asarray(lengths, dtype=np.int64)
-    order = np.argsort(-length, kind="stable")
-    mini_batches: list[npt.NDArray[np.int64]] = []
-    start, used = 0, 0
-    for position, tokens in enumerate(length[order].tolist()):
-        longest = int(length[order[start]])
-        cells = longest * (position - start + 1)
-        if position > start and (cells > token_budget or cells - used - tokens > max_padding * cells):
-            mini_batches.append(order[start:position])
-            start, used = position, 0
-        used += tokens
-    if len(order):
-        mini_batches.append(order[start:])
-    return mini_batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,18 +208,18 @@ class GraphBatch:
         )
 
     def mini_batches(
-        self, token_budget: int, pad_token_id: int, *, with_structure: bool = False
+        self, packing: Packing, pad_token_id: int, *, with_structure: bool = False
     ) -> Iterator[MiniBatch]:
-        """Pack the passages of all documents by token budget (see :func:`pack_by_tokens`).
+        """Pack the passages of all documents into mini-batches.
 
         Args:
-            token_budget: most cells of a mini-batch.
+            packing: the rule.
             pad_token_id: what stands in the padding.
             with_structure: whether mini-batches say where their passages stand in their documents.
         """
         structure = self.structure if with_structure else None
         lengths = [len(ids) for ids in self.token_ids]
-        for positions in pack_by_tokens(lengths, token_budget):
+        for positions in packing.pack(lengths):
             width = lengths[positions[0]]
             input_ids = np.full((len(positions), width), pad_token_id, dtype=np.int64)
             mask = np.zeros((len(positions), width), dtype=np.int64)

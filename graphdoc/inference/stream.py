@@ -20,6 +20,7 @@ from ..documents.document import Document
 from ..documents.parsing.formats import split_suffix
 from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.batch import GraphBatch, section_ids
+from ..graphs.packing import Packing
 from ..modeling import DocumentModel, DocumentOutput
 from ..modeling.attribution import passage_terms
 from ..modeling.readouts.sections import SectionReadout
@@ -170,7 +171,7 @@ def run_model(
 
     with inference(model):
         with precision:
-            vectors = model.encode_passages(batch, token_budget, advance)
+            vectors = model.encode_passages(batch, Packing.on(model.device, token_budget), advance)
         output = model.encode_graphs(vectors, batch, attention)
     for result in (output.documents, output.passages, output.logits):
         if result is not None and not torch.isfinite(result).all():

@@ -13,8 +13,9 @@ from torch_geometric.nn import Linear as GraphLinear
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
-from ..graphs.batch import GraphBatch, MiniBatch
+from ..graphs.batch import GraphBatch
 from ..graphs.kinds import NodeKind
+from ..graphs.packing import MiniBatch, Packing
 from ..settings.document import checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import Form, GraphAttentionStack
@@ -25,9 +26,6 @@ from .readouts.sections import SectionReadout, SectionVectors
 from .readouts.weighted import Readout, mean_by_group
 from .structural_embeddings import StructuralEmbeddings
 
-# Small blocks stay in a processor's cache; accelerators want large ones.
-TOKEN_BUDGET = {"cpu": 2048}
-TOKEN_BUDGET_ACCELERATOR = 65536
 # Standard deviation of a new head's weights, as in BERT and RoBERTa.
 HEAD_SPREAD = 0.02
 
@@ -136,7 +134,7 @@ class DocumentModel(PreTrainedModel):
     def forward(
         self,
         batch: GraphBatch,
-        token_budget: int | None = None,
+        packing: Packing | None = None,
         output_attention: bool = False,
         form: Form = "auto",
     ) -> DocumentOutput:
@@ -144,23 +142,23 @@ class DocumentModel(PreTrainedModel):
 
         Args:
             batch: graphs with the token ids of their passages.
-            token_budget: most cells of a mini-batch that goes through the transformer.
+            packing: how passages are packed into mini-batches; None for the rule of the device.
             output_attention: also return attention weights of all graph layers.
             form: ``dense`` or ``sparse`` to force one form of graph attention.
 
         Returns:
             Document, passage and node vectors.
         """
-        return self.encode_graphs(self.encode_passages(batch, token_budget), batch, output_attention, form)
+        return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attention, form)
 
     def encode_passages(
-        self, batch: GraphBatch, token_budget: int | None = None, progress: Callable[[int], Any] | None = None
+        self, batch: GraphBatch, packing: Packing | None = None, progress: Callable[[int], Any] | None = None
     ) -> Tensor:
-        """Run the transformer over all passages of a batch, packed by token budget.
+        """Run the transformer over all passages of a batch, in mini-batches.
 
         Args:
             batch: documents with token ids.
-            token_budget: most cells of a mini-batch; by default small on a CPU and large on accelerators.
+            packing: how passages are packed into mini-batches; None for the rule of the device.
             progress: called with the number of passages done after every mini-batch.
 
         Returns:
@@ -171,7 +169,7 @@ class DocumentModel(PreTrainedModel):
             return batch.passage_vectors
         vectors: list[Tensor] = []
         order: list[Tensor] = []
-        for mini_batch in self.mini_batches(batch, token_budget):
+        for mini_batch in self.mini_batches(batch, packing):
             vectors.append(self.encode_mini_batch(mini_batch))
             order.append(mini_batch.passage_order)
             if progress is not None:
@@ -179,11 +177,11 @@ class DocumentModel(PreTrainedModel):
         positions = torch.cat(order).to(self.device)
         return torch.cat(vectors)[torch.argsort(positions)]
 
-    def mini_batches(self, batch: GraphBatch, token_budget: int | None = None) -> Iterator[MiniBatch]:
+    def mini_batches(self, batch: GraphBatch, packing: Packing | None = None) -> Iterator[MiniBatch]:
         """Pack the passages of a batch as :meth:`encode_mini_batch` takes them."""
-        budget = token_budget or token_budget_of(self.device)
-        padding = self.config.encoder_config.pad_token_id or 0
-        return batch.mini_batches(budget, padding, with_structure=self.structural_embeddings is not None)
+        pad_token_id = self.config.encoder_config.pad_token_id or 0
+        packing = packing or Packing.on(self.device)
+        return batch.mini_batches(packing, pad_token_id, with_structure=self.structural_embeddings is not None)
 
     def encode_mini_batch(self, mini_batch: MiniBatch) -> Tensor:
         """Run the transformer over one mini-batch, wherever it is; pooled vectors, ``(passages, encoder hidden)``."""
@@ -302,8 +300,3 @@ class DocumentModel(PreTrainedModel):
             means = mean_by_group(passages[belongs], order[place[belongs]], len(section_keys))
             nodes = nodes.masked_scatter(is_section.unsqueeze(-1), means)
         return nodes
-
-
-def token_budget_of(device: torch.device) -> int:
-    """Most cells of a mini-batch that goes through the transformer, where nothing else is asked for."""
-    return TOKEN_BUDGET.get(device.type, TOKEN_BUDGET_ACCELERATOR)

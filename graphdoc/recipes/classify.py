@@ -11,6 +11,7 @@ import torch
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
 from ..evaluation.classification import classification_scores
+from ..graphs.packing import Packing
 from ..losses import ClassificationLoss, balanced_weights
 from ..losses.gathering import alone
 from ..prediction.predicting import given_labels, probabilities_of
@@ -102,11 +103,12 @@ def _evaluation(
 
     @torch.no_grad()
     def measure() -> Mapping[str, float]:
-        model, budget = encoder.model, settings.training.token_budget
+        model = encoder.model
+        packing = Packing.on(model.device, settings.training.token_budget)
         logits, targets = [], []
         for batch in data.validation_batches():
             moved = batch.to(model.device)
-            logits.append(model(moved.graphs, budget).logits.cpu())
+            logits.append(model(moved.graphs, packing).logits.cpu())
             targets.append(batch.targets)
         rows, known = torch.cat(logits), torch.from_numpy(data.is_known)
         if not torch.isfinite(rows).all():

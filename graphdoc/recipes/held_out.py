@@ -10,6 +10,7 @@ from ..documents.readers import read_documents
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..evaluation import ClusterEvaluation, read_pairs
+from ..graphs.packing import Packing
 from ..inference.precision import Precision
 from ..losses.gathering import alone
 from ..modeling import DocumentModel
@@ -25,13 +26,13 @@ class HeldOutEvaluation:
         model: the model in training.
         objective: what it is trained for.
         batches: the documents.
-        token_budget: most tokens of a mini-batch.
+        packing: how passages are packed into mini-batches; None for the rule of the device.
     """
 
     def __init__(
-        self, model: DocumentModel, objective: Objective, batches: Sequence[TrainingBatch], token_budget: int | None
+        self, model: DocumentModel, objective: Objective, batches: Sequence[TrainingBatch], packing: Packing | None
     ) -> None:
-        self._model, self._objective, self._batches, self._token_budget = model, objective, batches, token_budget
+        self._model, self._objective, self._batches, self._packing = model, objective, batches, packing
 
     @torch.no_grad()
     def __call__(self) -> dict[str, float]:
@@ -40,7 +41,7 @@ class HeldOutEvaluation:
         documents = 0
         for batch in self._batches:
             moved = batch.to(self._model.device)
-            rows = self._objective.rows(self._model(moved.graphs, self._token_budget))
+            rows = self._objective.rows(self._model(moved.graphs, self._packing))
             # One process measures, and the others wait for it: they are not there to exchange vectors with.
             with alone():
                 result = self._objective.loss(rows, moved)

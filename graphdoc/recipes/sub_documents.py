@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from ..encoder import DocumentEncoder
 from ..evaluation import ClusterEvaluation
+from ..graphs.packing import Packing
 from ..runtime.devices import usable_device
 from ..runtime.processes import Processes
 from ..settings.sub_documents import PretrainingSettings
@@ -105,7 +106,8 @@ def _evaluation(
     processes.run_first(read)
     held_out = None
     if data.held_out:
-        held_out = HeldOutEvaluation(encoder.model, objective, data.held_out, settings.training.token_budget)
+        packing = Packing.on(encoder.model.device, settings.training.token_budget)
+        held_out = HeldOutEvaluation(encoder.model, objective, data.held_out, packing)
 
     def measure() -> Mapping[str, float]:
         nonlocal clustering, is_ready

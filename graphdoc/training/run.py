@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from ..analysis.figures.run import plot_run
 from ..encoder import DocumentEncoder
+from ..graphs.packing import Packing
 from ..modeling.weights_hash import weights_hash
 from ..runtime.locks import FolderLock
 from ..runtime.processes import Processes
@@ -188,7 +189,7 @@ class TrainingRun:
             self.encoder.model,
             task.objective,
             precision=computing_in(training.precision, self.encoder.model),
-            token_budget=training.token_budget,
+            packing=Packing.on(self.encoder.model.device, training.token_budget),
             keep_activations=training.keep_activations,
         )
         return DocumentTrainer(

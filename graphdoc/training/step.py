@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..graphs.batch import GraphBatch
+from ..graphs.packing import Packing
 from ..modeling import DocumentModel
 from .batch import TrainingBatch
 from .gradient_cache import GradientCache
@@ -45,7 +46,7 @@ class CachedStep:
         model: the model, whose parameters collect the gradients.
         objective: what the loss looks at, and the loss.
         precision: makes the context that the transformer computes in (see :class:`~graphdoc.losses.GradientCache`).
-        token_budget: most cells (with padding) of a mini-batch; by default small on a CPU and large on accelerators.
+        packing: how passages are packed into mini-batches; None for the rule of the device.
         keep_activations: cells whose activations may be kept, so that they are not encoded twice.
         graph_numbers: numbers of a tensor of a graph layer (nodes by hidden, and adjacency by heads) from which on
             graphs are computed in slices of documents, each of them twice; by default few where passages are encoded
@@ -58,14 +59,14 @@ class CachedStep:
         objective: Objective,
         *,
         precision: Callable[[], AbstractContextManager[Any]] = nullcontext,
-        token_budget: int | None = None,
+        packing: Packing | None = None,
         keep_activations: int = 0,
         graph_numbers: int | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
         self.precision = precision
-        self.token_budget = token_budget
+        self.packing = packing
         self.keep_activations = keep_activations
         self.graph_numbers = graph_numbers
 
@@ -81,9 +82,9 @@ class CachedStep:
         moved = batch.to(self.model.device)
         if moved.graphs.passage_vectors is not None or not self.model.trains_passage_vectors:
             with torch.no_grad(), self.precision():
-                vectors = self.model.encode_passages(moved.graphs, self.token_budget)
+                vectors = self.model.encode_passages(moved.graphs, self.packing)
             return self._graphs_and_loss(vectors, moved)
-        mini_batches = list(self.model.mini_batches(moved.graphs, self.token_budget))
+        mini_batches = list(self.model.mini_batches(moved.graphs, self.packing))
         cache = GradientCache(
             self.model.encode_mini_batch,
             self.keep_activations,

@@ -13,7 +13,7 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClusterEvaluation, LabelledPair
-from graphdoc.graphs.batch import MiniBatch
+from graphdoc.graphs.packing import MiniBatch
 from graphdoc.modeling import DocumentModel
 
 Command = Callable[..., Any]

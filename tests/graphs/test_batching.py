@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,58 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import GraphBatch, pack_by_tokens, section_ids
+from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
 from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.graphs.packing import Packing
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
-
-lengths = st.lists(st.integers(1, 400), max_size=300)
-budgets = st.integers(1, 5_000)
-
-
-@settings(deadline=None)
-@given(lengths, budgets)
-def test_packing_is_a_partition(lengths: list[int], budget: int) -> None:
-    packed = pack_by_tokens(lengths, budget)
-    assert all(len(positions) for positions in packed)
-    assert sorted(np.concatenate(packed).tolist() if packed else []) == list(range(len(lengths)))
-
-
-@settings(deadline=None)
-@given(lengths, budgets, st.sampled_from([0.0, 0.03, 0.2]))
-def test_packing_keeps_to_budget_and_padding(lengths: list[int], budget: int, max_padding: float) -> None:
-    for positions in pack_by_tokens(lengths, budget, max_padding):
-        tokens = [lengths[position] for position in positions]
-        cells = len(tokens) * max(tokens)
-        assert cells <= budget or len(tokens) == 1
-        assert cells - sum(tokens) <= max_padding * cells
-
-
-@settings(deadline=None)
-@given(lengths, budgets)
-def test_packing_closes_a_mini_batch_only_when_it_must(lengths: list[int], budget: int) -> None:
-    packed = pack_by_tokens(lengths, budget)
-    for positions, following in pairwise(packed):
-        tokens = [lengths[position] for position in (*positions, following[0])]
-        cells = len(tokens) * tokens[0]
-        assert cells > budget or cells - sum(tokens) > 0.03 * cells
-
-
-@settings(deadline=None)
-@given(lengths, budgets)
-def test_packing_is_deterministic_and_longest_first(lengths: list[int], budget: int) -> None:
-    packed = [positions.tolist() for positions in pack_by_tokens(lengths, budget)]
-    assert packed == [positions.tolist() for positions in pack_by_tokens(np.asarray(lengths), budget)]
-    flat = [position for positions in packed for position in positions]
-    assert flat == sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
-
-
-@pytest.mark.parametrize("budget", [0, -3])
-def test_packing_needs_a_budget(budget: int) -> None:
-    with pytest.raises(ValueError, match=f"token_budget={budget} must be at least 1"):
-        pack_by_tokens([3], budget)
-
 
 layouts = st.lists(st.integers(0, 4), max_size=9)
 
@@ -106,7 +59,7 @@ def test_window_reaches_the_graph(random_document) -> None:
 def test_mini_batches_hold_every_passage_once(random_document) -> None:
     batch = GraphBatch.from_documents([random_document([0] * 20, seed=seed) for seed in range(6)], "full")
     seen: dict[int, tuple[int, ...]] = {}
-    for mini_batch in batch.mini_batches(512, pad_token_id=77):
+    for mini_batch in batch.mini_batches(Packing(512), pad_token_id=77):
         assert mini_batch.input_ids.shape == mini_batch.attention_mask.shape
         assert mini_batch.input_ids.numel() <= 512
         assert 1 - mini_batch.attention_mask.float().mean() <= 0.03
@@ -126,7 +79,7 @@ def test_batches_move_to_a_device(random_document) -> None:
     assert {moved.node_kind.device.type, moved.edge_index.device.type, moved.document_of.device.type} == {"meta"}
     assert {moved.section_of.device.type, moved.edge_kind.device.type} == {"meta"}
     assert moved.token_ids == batch.token_ids
-    mini_batch = next(batch.mini_batches(512, 1)).to("meta")
+    mini_batch = next(batch.mini_batches(Packing(512), 1)).to("meta")
     assert {mini_batch.input_ids.device.type, mini_batch.attention_mask.device.type} == {"meta"}
     assert mini_batch.passage_order.device.type == "meta"
 

@@ -15,6 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.kinds import NodeKind
+from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -102,7 +103,7 @@ def test_vectors_do_not_depend_on_neighbours(
     for kind in GRAPH_KINDS:
         alone = [model(GraphBatch.from_documents([document], kind)) for document in documents]
         together = model(GraphBatch.from_documents(documents, kind))
-        backwards = model(GraphBatch.from_documents(documents[::-1], kind), token_budget=150)
+        backwards = model(GraphBatch.from_documents(documents[::-1], kind), packing=Packing(150))
         expected = torch.cat([output.documents for output in alone])
         assert float((together.documents - expected).abs().max()) < 1e-5
         assert float((backwards.documents.flip(0) - expected).abs().max()) < 1e-5
@@ -245,7 +246,7 @@ def test_gradient_checkpointing_changes_no_gradient(encoder_name: str, tiny_mode
     norm = next(module for module in block.modules() if isinstance(module, torch.nn.LayerNorm))
     norm.register_forward_hook(lambda *_: runs.append(1))
     actual = gradients(model, batch)
-    assert len(runs) == 2 * sum(1 for _ in batch.mini_batches(2048, 1))
+    assert len(runs) == 2 * sum(1 for _ in batch.mini_batches(Packing(2048), 1))
     assert actual.keys() == expected.keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(actual[name], gradient, atol=1e-5, rtol=1e-4, msg=name)

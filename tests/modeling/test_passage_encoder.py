@@ -8,6 +8,7 @@ from transformers import AutoConfig, AutoModel
 
 from graphdoc.errors import ModelError
 from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.packing import Packing
 from graphdoc.inference.precision import computed_in
 from graphdoc.modeling.passage_encoder import PassageEncoder
 
@@ -53,13 +54,13 @@ def test_mini_batches_encode_every_passage_as_if_alone(
     model = tiny_model(encoder_name, pooling=pooling)
     batch = GraphBatch.from_documents([random_document([0] * 15, seed=seed) for seed in range(3)], "full")
     done: list[int] = []
-    actual = model.encode_passages(batch, 200, progress=done.append)
+    actual = model.encode_passages(batch, Packing(200), progress=done.append)
     expected = torch.stack([by_hand(model.passage_encoder, ids) for ids in batch.token_ids])
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
     assert sum(done) == 45
     assert len(done) > 5
-    for budget in (1, 10_000, None):
-        torch.testing.assert_close(model.encode_passages(batch, budget), expected, atol=1e-5, rtol=1e-5)
+    for packing in (Packing(1), Packing(10_000), None):
+        torch.testing.assert_close(model.encode_passages(batch, packing), expected, atol=1e-5, rtol=1e-5)
 
 
 def test_building_leaves_a_shared_configuration_alone(encoder_name: str, tiny_encoder_config) -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.structural_embeddings import StructuralEmbeddings
 
@@ -55,7 +56,9 @@ def test_the_sum_is_what_the_transformer_is_given(encoder_name: str, split: bool
             hidden = model.passage_encoder.transformer(inputs_embeds=embeddings[None]).last_hidden_state
             by_hand.append(hidden[0, 0])
     for budget in (100, 4000):
-        torch.testing.assert_close(model.encode_passages(batch, budget), torch.stack(by_hand), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(
+            model.encode_passages(batch, Packing(budget)), torch.stack(by_hand), atol=1e-5, rtol=1e-5
+        )
 
 
 @torch.no_grad()
@@ -75,7 +78,7 @@ def test_neighbours_and_padding_have_no_influence(encoder_name: str, pooling: st
     model = drawn(tiny_model(encoder_name, pooling=pooling, structural_embeddings=True))
     for split in (False, True):
         alone = [model(GraphBatch.from_documents([one], "section", split=split)).documents for one in documents]
-        together = model(GraphBatch.from_documents(documents[::-1], "section", split=split), token_budget=150)
+        together = model(GraphBatch.from_documents(documents[::-1], "section", split=split), packing=Packing(150))
         assert float((together.documents.flip(0) - torch.cat(alone)).abs().max()) < 1e-5
 
 
@@ -124,8 +127,8 @@ def test_what_is_trained_below_passage_vectors(tiny_model) -> None:
 
 def test_mini_batches_carry_the_structure_only_where_it_is_used(tiny_model, documents) -> None:
     batch = GraphBatch.from_documents(documents, "full", split=True)
-    assert all(one.structure is None for one in tiny_model().mini_batches(batch, 200))
-    mini_batches = list(tiny_model(structural_embeddings=True).mini_batches(batch, 200))
+    assert all(one.structure is None for one in tiny_model().mini_batches(batch, Packing(200)))
+    mini_batches = list(tiny_model(structural_embeddings=True).mini_batches(batch, Packing(200)))
     assert len(mini_batches) > 2
     for mini_batch in mini_batches:
         assert torch.equal(mini_batch.structure, batch.structure[mini_batch.passage_order])

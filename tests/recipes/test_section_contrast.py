@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 import torch
 
+from graphdoc.graphs.packing import Packing
 from graphdoc.losses import SupervisedContrastive
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes.labelled_batch import section_batch
@@ -68,7 +69,7 @@ def test_it_learns_to_tell_groups_apart(tiny_model: ModelFactory, settings: dict
     model = tiny_model("bert", readout="sections", structural_embeddings=True, **{**SIZES, **settings}).train()
     groups = [0, 1, 2, 3] * 5
     examples = examples_of_groups(groups, 1)
-    step = CachedStep(model, SectionContrast(), token_budget=400)
+    step = CachedStep(model, SectionContrast(), packing=Packing(400))
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     losses = []
     for epoch in range(40):

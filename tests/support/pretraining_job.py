@@ -20,6 +20,7 @@ from torch import distributed
 from graphdoc.cli import main
 from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
+from graphdoc.graphs.packing import Packing
 from graphdoc.losses import InfoNCE, gather_rows
 from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.runtime.processes import Processes
@@ -62,7 +63,7 @@ def gradient(encoder: DocumentEncoder, loss: InfoNCE, split: str, rows: Sequence
     model.zero_grad()
     everything = documents()
     batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
-    output = CachedStep(model, ViewContrast(loss), token_budget=300)(batch)
+    output = CachedStep(model, ViewContrast(loss), packing=Packing(300))(batch)
     reduce_gradients(model.parameters())
     mean = output.loss.clone()
     if distributed.is_initialized():

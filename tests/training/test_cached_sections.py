@@ -14,6 +14,7 @@ from torch import Tensor
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.packing import Packing
 from graphdoc.losses import LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
 from graphdoc.training.batch import TrainingBatch
@@ -75,14 +76,14 @@ def test_gradients_are_those_of_plain_autograd(
     model = make_model(graph_layers=layers, section_aggregation=aggregation)
     objective = ProductsOfSections()
     torch.manual_seed(5)
-    output = model.encode_graphs(model.encode_passages(batch.graphs, budget), batch.graphs)
+    output = model.encode_graphs(model.encode_passages(batch.graphs, Packing(budget)), batch.graphs)
     expected_loss = objective.loss(objective.rows(output), batch).loss
     expected_loss.backward()
     expected = gradients(model)
     assert {"structural_embeddings.sections", "structural_embeddings.chunks"} <= expected.keys()
 
     torch.manual_seed(5)
-    step = CachedStep(model, objective, token_budget=budget)(batch)
+    step = CachedStep(model, objective, packing=Packing(budget))(batch)
 
     assert step.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
     assert_equal_gradients(gradients(model), expected)
@@ -93,10 +94,10 @@ def test_slices_of_documents_change_nothing(
     make_model: Callable[..., DocumentModel], batch: TrainingBatch, graph_numbers: int
 ) -> None:
     model = make_model(graph_layers=1)
-    step = CachedStep(model, ProductsOfSections(), token_budget=80, graph_numbers=graph_numbers)
+    step = CachedStep(model, ProductsOfSections(), packing=Packing(80), graph_numbers=graph_numbers)
     assert len(list(batch.graphs.slices(step._costs(batch.graphs), graph_numbers))) > 1
     torch.manual_seed(5)
-    CachedStep(model, ProductsOfSections(), token_budget=80)(batch)
+    CachedStep(model, ProductsOfSections(), packing=Packing(80))(batch)
     expected = gradients(model)
 
     torch.manual_seed(5)
@@ -111,7 +112,7 @@ def test_tables_learn_also_where_the_encoder_stands_still(
     model = make_model()
     model.passage_encoder.requires_grad_(False)
     model.passage_encoder.eval()
-    CachedStep(model, ProductsOfSections(), token_budget=80)(batch)
+    CachedStep(model, ProductsOfSections(), packing=Packing(80))(batch)
     found = gradients(model)
     assert not any("transformer" in name for name in found)
     assert float(found["structural_embeddings.sections"].abs().max()) > 0

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from graphdoc.graphs.packing import Packing
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_document_batch import sub_document_batch
@@ -37,7 +38,7 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
 
 def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: InfoNCE, budget: int | None) -> Tensor:
     """The loss by plain autograd: everything held at once."""
-    vectors = model.encode_passages(batch.graphs, budget)
+    vectors = model.encode_passages(batch.graphs, Packing(budget))
     documents = model.encode_graphs(vectors, batch.graphs).documents
     assert documents is not None
     anchors, candidates = documents[: len(batch)], documents[len(batch) :]
@@ -80,7 +81,7 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
     assert any(not torch.allclose(other[name], expected[name], rtol=0.01) for name in expected), "no dropout active"
 
     torch.manual_seed(5)
-    output = CachedStep(model, ViewContrast(LOSS), token_budget=budget)(batch)
+    output = CachedStep(model, ViewContrast(LOSS), packing=Packing(budget))(batch)
 
     assert output.loss.item() == pytest.approx(expected_loss.item(), rel=1e-6)
     assert_equal_gradients(gradients(model), expected)
@@ -90,11 +91,11 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
 def test_kept_activations_change_nothing(model: DocumentModel, training_examples: Any, keep: int) -> None:
     batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
     torch.manual_seed(5)
-    CachedStep(model, ViewContrast(LOSS), token_budget=80)(batch)
+    CachedStep(model, ViewContrast(LOSS), packing=Packing(80))(batch)
     expected = gradients(model)
 
     torch.manual_seed(5)
-    CachedStep(model, ViewContrast(LOSS), token_budget=80, keep_activations=keep)(batch)
+    CachedStep(model, ViewContrast(LOSS), packing=Packing(80), keep_activations=keep)(batch)
 
     assert_equal_gradients(gradients(model), expected)
 
@@ -108,7 +109,7 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     for layer in model.graph.layers:
         layer.conv.dropout = 0.0
     batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
-    step = CachedStep(model, ViewContrast(LOSS), token_budget=80, graph_numbers=graph_numbers)
+    step = CachedStep(model, ViewContrast(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
     assert len(list(batch.graphs.slices(step._costs(batch.graphs), graph_numbers))) > 1
 
     def after_draws(step: CachedStep) -> dict[str, Tensor]:
@@ -118,7 +119,7 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
             step(batch)
         return gradients(model)
 
-    expected = after_draws(CachedStep(model, ViewContrast(LOSS), token_budget=80))
+    expected = after_draws(CachedStep(model, ViewContrast(LOSS), packing=Packing(80)))
     assert_equal_gradients(after_draws(step), expected)
 
 
@@ -196,7 +197,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
     batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
     step = CachedStep(
-        model, ViewContrast(LOSS), precision=lambda: torch.autocast("cpu", torch.bfloat16), token_budget=90
+        model, ViewContrast(LOSS), precision=lambda: torch.autocast("cpu", torch.bfloat16), packing=Packing(90)
     )
 
     loss = step(batch).loss

@@ -15,6 +15,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import query_graph
+from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.readouts.section_layout import SectionLayout
 from graphdoc.modeling.readouts.sections import SectionReadout, packed
@@ -115,7 +116,7 @@ def test_in_the_model_neighbours_have_no_influence(
     for kind in GRAPH_KINDS if layers else ("full",):
         for split in (False, True):
             alone = [model(GraphBatch.from_documents([one], kind, split=split)) for one in segmented]
-            together = model(GraphBatch.from_documents(segmented[::-1], kind, split=split), token_budget=150)
+            together = model(GraphBatch.from_documents(segmented[::-1], kind, split=split), packing=Packing(150))
             expected = torch.cat([output.documents for output in alone])
             assert float((together.documents.flip(0) - expected).abs().max()) < 1e-5
             sections = torch.cat([output.sections for output in alone[::-1]])

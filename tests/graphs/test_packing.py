@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import gzip
+import json
+from itertools import islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphdoc import Document, DocumentEncoder
+from graphdoc.errors import SettingsError
+from graphdoc.graphs.packing import PADDING, Packing
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+lengths = st.lists(st.integers(1, 400), max_size=300)
+budgets = st.integers(1, 5_000)
+shares = st.sampled_from([0.0, 0.03, 0.2])
+
+
+def cells_of(tokens: list[int]) -> int:
+    return len(tokens) * max(tokens)
+
+
+@settings(deadline=None)
+@given(lengths, budgets, shares, st.sampled_from([0.0, 0.5, 1.0]))
+def test_it_is_a_partition_longest_first(lengths: list[int], budget: int, padding: float, filled: float) -> None:
+    packed = [positions.tolist() for positions in Packing(budget, padding, filled).pack(lengths)]
+    assert all(packed)
+    assert packed == [found.tolist() for found in Packing(budget, padding, filled).pack(np.asarray(lengths))]
+    flat = [position for positions in packed for position in positions]
+    assert flat == sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
+
+
+@settings(deadline=None)
+@given(lengths, budgets, shares)
+def test_it_keeps_to_budget_and_padding(lengths: list[int], budget: int, padding: float) -> None:
+    for positions in Packing(budget, padding).pack(lengths):
+        tokens = [lengths[position] for position in positions]
+        assert cells_of(tokens) <= budget or len(tokens) == 1
+        assert cells_of(tokens) - sum(tokens) <= padding * cells_of(tokens)
+
+
+@settings(deadline=None)
+@given(lengths, budgets, st.sampled_from([0.0, 0.5, 0.9, 1.0]))
+def test_padding_closes_a_mini_batch_only_once_it_is_filled(lengths: list[int], budget: int, filled: float) -> None:
+    for positions, following in pairwise(Packing(budget, filled=filled).pack(lengths)):
+        held = [lengths[position] for position in positions]
+        more = [*held, lengths[following[0]]]
+        is_padded = cells_of(more) - sum(more) > PADDING * cells_of(more)
+        assert cells_of(more) > budget or (is_padded and cells_of(held) >= filled * budget)
+        assert cells_of(held) <= budget or len(held) == 1
+
+
+@pytest.mark.parametrize("values", [{"token_budget": 0}, {"token_budget": -3}, {"padding": 1.5}, {"filled": -0.1}])
+def test_values_out_of_range_are_refused(values: dict[str, Any]) -> None:
+    ((name, value),) = values.items()
+    with pytest.raises(SettingsError) as error:
+        Packing(**{"token_budget": 9, **values})
+    assert name in str(error.value) and str(value) in str(error.value)
+
+
+def test_the_rule_depends_on_the_device() -> None:
+    draw = np.random.default_rng(0)
+    # 160 and 4,500 passages of about 100 words, in tokens.
+    few, many = (np.clip(draw.normal(145, 30, count), 20, 256).astype(int) for count in (160, 4_500))
+    # On accelerators a mini-batch is filled first ...
+    assert len(Packing.on("cuda").pack(few)) == 1
+    assert 10 <= len(Packing.on("cuda").pack(many)) <= 13
+    assert len(Packing.on("cuda", padding=0.5).pack(many)) <= len(Packing.on("cuda").pack(many))
+    # ... and on a processor padding is what costs.
+    for packing in (Packing.on("cpu"), Packing.on("cpu", 65_536)):
+        for tokens in (few, many):
+            padded = sum(cells_of(tokens[rows].tolist()) for rows in packing.pack(tokens))
+            assert tokens.sum() >= (1 - PADDING) * padded
+    assert len(Packing.on("cpu", 65_536).pack(few)) > 5
+
+
+@pytest.mark.parametrize(
+    ("path", "documents", "fewest", "most"),
+    [("newsgroups20/train.jsonl.gz", 32, 1, 3), ("wikispeedia/articles.jsonl.gz", 192, 10, 12)],
+    ids=["32 messages", "192 articles"],
+)
+def test_mini_batches_of_real_documents(
+    mini: DocumentEncoder, path: str, documents: int, fewest: int, most: int
+) -> None:
+    if not (DATA / path).is_file():
+        pytest.skip(f"{path} is not there")
+    with gzip.open(DATA / path, "rt", encoding="utf-8") as stream:
+        rows = [json.loads(line) for line in islice(stream, documents)]
+    texts = [row.get("text") or "\n\n".join(section["text"] for section in row["sections"]) for row in rows]
+    found = mini.segmenter.segment_many([Document.from_text(text, id=str(row)) for row, text in enumerate(texts)])
+    lengths = [len(ids) for segmented in found for ids in segmented.token_ids[:50]]
+
+    assert fewest <= len(Packing.on("cuda", 65_536).pack(lengths)) <= most
+    # Closed by padding at any size, they would be in many more.
+    assert len(Packing(65_536).pack(lengths)) > 2.5 * most
