@@ -28,7 +28,6 @@ from sentence_transformers import SentenceTransformer
 from graphdoc import Document, DocumentEncoder, Section, read_documents
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.packing import Packing
-from graphdoc.modeling.document_model import TOKEN_BUDGET
 from graphdoc.segmentation.spans import SegmentedDocument
 
 
@@ -48,10 +47,10 @@ def as_documents(texts: list[str], passages: int) -> list[Document]:
     ]
 
 
-def padding_share(segmented: list[SegmentedDocument], budget: int) -> float:
+def padding_share(segmented: list[SegmentedDocument]) -> float:
     """Share of padding among the cells that go through the transformer."""
     lengths = np.array([len(ids) for document in segmented for ids in document.token_ids])
-    cells = sum(int(lengths[rows].max()) * len(rows) for rows in Packing.on("cpu", budget).pack(lengths))
+    cells = sum(int(lengths[rows].max()) * len(rows) for rows in Packing.on("cpu").pack(lengths))
     return 1 - float(lengths.sum()) / cells
 
 
@@ -98,8 +97,8 @@ def main() -> None:
     usual = DocumentEncoder.from_pretrained("mini", device="cpu")
     examples = [usual.segment(document) for document in read_documents("examples/documents")]
     padding = {
-        "these passages": padding_share(segmented, TOKEN_BUDGET["cpu"]),
-        "the example documents": padding_share(examples, TOKEN_BUDGET["cpu"]),
+        "these passages": padding_share(segmented),
+        "the example documents": padding_share(examples),
     }
     shares = graph_share(graph, documents, options.repeats)
     medians = {name: float(np.median(values)) for name, values in seconds.items()}
