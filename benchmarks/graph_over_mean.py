@@ -30,7 +30,7 @@ from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.checkpoints.loading import backbone_config
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.graphs.elements import EdgeKind
 from graphdoc.inference.stream import windows_of
 from graphdoc.losses import InfoNCE
 from graphdoc.modeling import DocumentModel

@@ -17,7 +17,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.graphs.elements import EdgeKind
 from graphdoc.vectors.writer import Manifest, read_vectors
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import GraphdocError
 from ..graphs.batch import GraphBatch
-from ..graphs.kinds import EdgeKind, NodeKind
+from ..graphs.elements import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
 from ..runtime.files import write_atomically
 from ..segmentation.spans import SegmentedDocument
@@ -36,13 +36,13 @@ class AttentionTable:
 
     Args:
         segmented: the document.
-        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.document_graph.NodeKind`.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.elements.NodeKind`.
         section_of: ``(nodes,)``, section of a node, -1 for the document node.
         layer: ``(rows,)``.
         head: ``(rows,)``.
         source: ``(rows,)``, the node attended to.
         target: ``(rows,)``, the node that attends.
-        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.document_graph.EdgeKind`.
+        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.elements.EdgeKind`.
         weight: ``(rows,)``.
         model: what the weights come from, for the record.
     """

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import OutputError
-from ..graphs.kinds import NodeKind
+from ..graphs.elements import NodeKind
 from ..runtime.wording import counted
 from .arguments import (
     add_model_arguments,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
-from ..graphs.kinds import EdgeKind, NodeKind
+from ..graphs.elements import EdgeKind, NodeKind
 from ..registry import GRAPH_KINDS
 from ..runtime.wording import counted
 from .arguments import (

@@ -15,7 +15,7 @@ from torch_geometric.data import Batch
 from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
 from .document_graph import DocumentGraph, build_graph
-from .kinds import EdgeKind, NodeKind
+from .elements import EdgeKind, NodeKind
 from .packing import MiniBatch, Packing
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -28,11 +28,11 @@ class GraphBatch:
     Args:
         token_ids: token ids of all passages, special tokens included, document after document; none where graphs or
             passage vectors are all there is.
-        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.document_graph.NodeKind`.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.elements.NodeKind`.
         section_of: ``(nodes,)``, section of a node within its document, -1 for document nodes.
         document_of: ``(nodes,)``, position of a node's document in the batch.
         edge_index: ``(2, edges)``, source above target, node numbers within the batch.
-        edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.document_graph.EdgeKind`.
+        edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.elements.EdgeKind`.
         node_counts: nodes of every document.
         edge_counts: edges of every document.
         passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a

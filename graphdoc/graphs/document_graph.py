@@ -12,7 +12,7 @@ from torch_geometric.data import Data
 from ..errors import DocumentError
 from ..registry import GRAPH_KINDS
 from ..segmentation.spans import SegmentedDocument
-from .kinds import EdgeKind, NodeKind
+from .elements import EdgeKind, NodeKind
 
 MAXIMUM_EDGES = 40_000_000
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..graphs.batch import GraphBatch
-from ..graphs.kinds import NodeKind
+from ..graphs.elements import NodeKind
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
 from .outputs import DocumentOutput

@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch
-from ..graphs.kinds import NodeKind
+from ..graphs.elements import NodeKind
 from ..graphs.packing import MiniBatch, Packing
 from ..settings.document import checked_labels
 from .configuration import DocumentConfig

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
-from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.graphs.elements import EdgeKind
 from graphdoc.graphs.packing import Packing
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument

@@ -12,7 +12,7 @@ from torch_geometric.data import Batch
 from graphdoc.errors import DocumentError
 from graphdoc.graphs import document_graph as graphs
 from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
-from graphdoc.graphs.kinds import EdgeKind, NodeKind
+from graphdoc.graphs.elements import EdgeKind, NodeKind
 from graphdoc.registry import GRAPH_KINDS
 
 layouts = st.lists(st.integers(0, 6), min_size=0, max_size=14)

@@ -14,7 +14,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.kinds import NodeKind
+from graphdoc.graphs.elements import NodeKind
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.registry import GRAPH_KINDS

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 
-from ...graphs.kinds import NodeKind
+from ...graphs.elements import NodeKind
 from .canvas import (
     COLORS,
     MAP,

@@ -10,7 +10,7 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ...graphs.kinds import EdgeKind
+from ...graphs.elements import EdgeKind
 from .canvas import (
     COLORS,
     LONGEST_LABELLED,
