@@ -25,11 +25,10 @@ from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 from studies import spread
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.evaluation import ClassificationEvaluation, LabelledDocuments
-from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.evaluation.classification import classification_scores
-from graphdoc.evaluation.lexical_baseline import NAME as LEXICAL
-from graphdoc.evaluation.lexical_baseline import lexical_predictions
+from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
+from graphdoc.evaluation.baselines import TFIDF_SVM as LEXICAL
+from graphdoc.evaluation.baselines import lexical_predictions, untrained_mean
+from graphdoc.evaluation.classification_scores import classification_scores
 from graphdoc.recipes.classify import train_classifier
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text
@@ -91,7 +90,7 @@ class Bench:
             [one for one in self._read(file) if not one_file or one.metadata.get("split") == split]
             for file, split in ((self.kind.train, "train"), (self.kind.test, "test"))
         )
-        self._ready: ClassificationEvaluation | None = None
+        self._ready: ClassificationEvaluator | None = None
 
     def _read(self, file: str) -> list[Document]:
         return [one for one in read_documents(self.folder / file, on_error="skip") if one.label is not None]
@@ -148,14 +147,14 @@ class Bench:
         encoder = DocumentEncoder.from_pretrained(folder, max_passages=PASSAGES)
         if self._ready is None:
             documents = passages_of(self.work / "passages.npz", untrained_mean(encoder), self.test)
-            self._ready = ClassificationEvaluation(documents)
+            self._ready = ClassificationEvaluator(documents)
         return metrics_of(self._ready(encoder))
 
     def measured_elsewhere(self, folder: Path) -> dict[str, float]:
         """The scores of any model on test; kept beside it."""
         path = folder / f"{self.name}_scores.json"
         if not path.is_file():
-            evaluation = ClassificationEvaluation(self.test, dtype="bfloat16")
+            evaluation = ClassificationEvaluator(self.test, dtype="bfloat16")
             write_text(path, json.dumps(metrics_of(evaluation(DocumentEncoder.from_pretrained(folder)))))
         return dict(json.loads(path.read_text()))
 

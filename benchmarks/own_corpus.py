@@ -21,7 +21,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 from studies import spread
 
 from graphdoc import DocumentEncoder, read_documents
-from graphdoc.evaluation import ClusterEvaluation
+from graphdoc.evaluation import ClusteringEvaluator
 from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text
@@ -67,7 +67,7 @@ def main() -> None:
     folder = options.data / "newsgroups20"
     scores: dict[str, list[dict[str, float]]] = {}
     seconds: dict[str, list[float]] = {}
-    evaluation: ClusterEvaluation | None = None
+    evaluation: ClusteringEvaluator | None = None
 
     def measure(name: str, encoder: DocumentEncoder) -> None:
         assert evaluation is not None
@@ -88,7 +88,7 @@ def main() -> None:
                     )
                     for part in ("train", "test")
                 )
-                evaluation = ClusterEvaluation(train_part, test_part, seeds=range(3), probe=True)
+                evaluation = ClusteringEvaluator(train_part, test_part, seeds=range(3), probe=True)
                 measure("untrained, mean of passages", mean)
             measure(row, encoder)
     lines = [

@@ -30,7 +30,7 @@ from transformers import (
 )
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.evaluation import ClusterEvaluation
+from graphdoc.evaluation import ClusteringEvaluator
 from graphdoc.losses import InfoNCE
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.settings.corpus import CorpusSettings
@@ -190,7 +190,7 @@ def main() -> None:
     for variant in VARIANTS:
         folder = contrastive(options.work, start, variant, options.contrastive_steps)
         rows[f"contrastive, {variant}"] = DocumentEncoder.from_pretrained(str(folder), max_passages=PASSAGES)
-    evaluation = ClusterEvaluation(
+    evaluation = ClusteringEvaluator(
         some(NEWSGROUPS / "train.jsonl.gz", options.documents),
         some(NEWSGROUPS / "test.jsonl.gz", options.documents),
         seeds=range(5),

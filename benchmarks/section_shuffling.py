@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from studies import UNTRAINED, Study, documents_of, error_bars, numbers, run_study, spread
 
-from graphdoc.evaluation import PairComparison
+from graphdoc.evaluation import PairEvaluator
 from graphdoc.segmentation.spans import SegmentedDocument
 
 
@@ -53,7 +53,7 @@ def shuffled_scores(study: Study) -> list[str]:
         for seed in range(1 if row == UNTRAINED else study.settings.seeds):
             encoder = study.untrained() if row == UNTRAINED else study.trained(row, seed)
             plain = study.ready(encoder)
-            other = plain.segmented(encoder) if plain is study.comparison else plain
+            other = plain.prepared(encoder) if plain is study.comparison else plain
             mixed = with_shuffled(other, seed)
             before, after = plain.similarities(encoder), mixed.similarities(encoder)
             first, second = (numbers(plain.score(one).test) for one in (before, after))
@@ -63,7 +63,7 @@ def shuffled_scores(study: Study) -> list[str]:
     return lines
 
 
-def with_shuffled(comparison: PairComparison, seed: int) -> PairComparison:
+def with_shuffled(comparison: PairEvaluator, seed: int) -> PairEvaluator:
     """The comparison with the sections of its documents shuffled."""
     result = copy.copy(comparison)
     result.documents = [shuffled(one, seed) for one in documents_of(comparison)]

@@ -25,7 +25,7 @@ from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.documents.readers.left_out_sections import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError
-from graphdoc.evaluation import PairComparison, read_pair_file
+from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import PairScores
@@ -100,7 +100,7 @@ class Study:
 
     def __init__(self, settings: StudySettings, work: Path, data: Path) -> None:
         self.settings, self.work, self.folder = settings, work, data / settings.folder
-        self._ready: list[tuple[DocumentEncoder, PairComparison]] = []
+        self._ready: list[tuple[DocumentEncoder, PairEvaluator]] = []
         if not (path := self.folder / settings.documents).exists():
             raise DocumentError(f"{path}: there is no such file; check --data, folder and documents")
         # Before documents are read, which takes longer than finding a mistake.
@@ -156,7 +156,7 @@ class Study:
         """The backbone of the recipe with a mean over its passages."""
         return untrained_mean(self.trained(next(iter(self.settings.rows)), 0))
 
-    def ready(self, encoder: DocumentEncoder) -> PairComparison:
+    def ready(self, encoder: DocumentEncoder) -> PairEvaluator:
         """The pairs with their documents cut and, where the passage encoder is that of others, encoded once."""
         for leader, comparison in self._ready:
             if has_same_passage_vectors(leader, encoder):
@@ -168,15 +168,15 @@ class Study:
         self._ready.append((encoder, ready))
         return ready
 
-    def _encoded(self, encoder: DocumentEncoder) -> PairComparison:
+    def _encoded(self, encoder: DocumentEncoder) -> PairEvaluator:
         """The pairs with the vectors of their passages, made or read again."""
         limit = encoder.model.config.max_passages
         plain = [plain_document(one) for one in self.comparison.documents]
         return self._compare(passages_of(self.work / f"passages_{limit}.npz", encoder, plain))
 
-    def _compare(self, documents: Iterable[Document | SegmentedDocument]) -> PairComparison:
+    def _compare(self, documents: Iterable[Document | SegmentedDocument]) -> PairEvaluator:
         settings = self.settings
-        return PairComparison(
+        return PairEvaluator(
             documents,
             read_pair_file(self.folder / settings.test),
             read_pair_file(self.folder / settings.validation),
@@ -236,7 +236,7 @@ def numbers(scores: PairScores) -> dict[str, float]:
     return {name: float(scores.values[name] or 0.0) for name in METRICS}
 
 
-def documents_of(comparison: PairComparison) -> Iterator[SegmentedDocument]:
+def documents_of(comparison: PairEvaluator) -> Iterator[SegmentedDocument]:
     """The documents of a comparison that was made ready."""
     for one in comparison.documents:
         assert isinstance(one, SegmentedDocument)

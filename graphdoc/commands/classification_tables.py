@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..documents.readers import ReadingReport
     from ..evaluation import ClassificationScores, LabelledDocuments
-    from ..evaluation.classification_evaluation import ExplainedMistake
+    from ..evaluation.classification import ExplainedMistake
     from ..segmentation.coverage import CoverageTotals
 
 FORMAT = "graphdoc.classification/1"

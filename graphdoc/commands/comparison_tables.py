@@ -14,8 +14,8 @@ from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
-    from ..evaluation import ComparisonScores, PairComparison, PairScores, PairSimilarities
-    from ..evaluation.pair_scores import Difference
+    from ..evaluation import ComparisonScores, PairEvaluator, PairScores, PairSimilarities
+    from ..evaluation.bootstrap import Estimate
 
 FORMAT = "graphdoc.pair_comparison/1"
 HEADINGS = {
@@ -46,12 +46,12 @@ class Row:
 class Measured:
     """All that is printed and written; the first row is TF-IDF."""
 
-    comparison: PairComparison
+    comparison: PairEvaluator
     rows: list[Row]
     skipped: list[dict[str, str]]
     sections: Mapping[str, int]
     report: ReadingReport
-    differences: list[Mapping[str, Difference]] = field(init=False)
+    differences: list[Mapping[str, Estimate]] = field(init=False)
 
     def __post_init__(self) -> None:
         from ..evaluation.pair_scores import differences

@@ -22,7 +22,7 @@ from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
 from .measured_models import with_passages
 
 if TYPE_CHECKING:
-    from ..evaluation import ClassificationEvaluation, LabelledDocuments
+    from ..evaluation import ClassificationEvaluator, LabelledDocuments
 
 NAME = "classify"
 HELP = "labels that a model gives: accuracy, F1, confusion, calibration, mistakes"
@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
 
     from ..documents.readers import ReadingReport
     from ..documents.readers.folders import labelled_by_folder
-    from ..evaluation import ClassificationEvaluation, LabelledDocuments
+    from ..evaluation import ClassificationEvaluator, LabelledDocuments
     from ..modeling.logit_attribution import splits_exactly
     from ..prediction.predicting import classes_of, threshold_of
     from ..segmentation.coverage import CoverageTotals
@@ -119,7 +119,7 @@ def run(options: argparse.Namespace) -> None:
     elif options.on_error == "skip":
         parts = Parts(parts.train, test, [])
     labels = {"multi_label": multi_label, "separator": options.label_separator}
-    evaluation = ClassificationEvaluation(parts.test, **labels, threshold=options.threshold)
+    evaluation = ClassificationEvaluator(parts.test, **labels, threshold=options.threshold)
     train = None if options.no_baseline or not parts.train else LabelledDocuments.of(parts.train, **labels)
     # What the baseline cannot learn from is told before the long work.
     baseline = _baseline(evaluation, train)
@@ -146,7 +146,7 @@ def run(options: argparse.Namespace) -> None:
         print_tables(measured, (options.json, options.csv, options.plot, options.reliability, options.html))
 
 
-def _baseline(evaluation: ClassificationEvaluation, train: LabelledDocuments | None) -> list[Row]:
+def _baseline(evaluation: ClassificationEvaluator, train: LabelledDocuments | None) -> list[Row]:
     """The row of word counts, if there is anything to learn from.
 
     Raises:
@@ -154,8 +154,8 @@ def _baseline(evaluation: ClassificationEvaluation, train: LabelledDocuments | N
     """
     from ..errors import EvaluationError
     from ..evaluation import classification_scores
-    from ..evaluation.lexical_baseline import NAME as WORDS
-    from ..evaluation.lexical_baseline import lexical_predictions
+    from ..evaluation.baselines import TFIDF_SVM as WORDS
+    from ..evaluation.baselines import lexical_predictions
 
     if train is None:
         return []

@@ -21,8 +21,8 @@ from .summaries import console, list_left_out, plain, table, written
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
-    from ..evaluation import ClusterEvaluation, EvaluationScores
-    from ..evaluation.clustering import SeedScores
+    from ..evaluation import ClusteringEvaluator, VectorScores
+    from ..evaluation.clustering_scores import SeedScores
 
 NAME = "cluster"
 HELP = "k-means on train documents, applied to test: NMI and purity"
@@ -46,7 +46,7 @@ class Row:
     encoder: DocumentEncoder
     name: str
     role: str
-    scores: EvaluationScores
+    scores: VectorScores
     normalized: bool
     coverage: dict[str, Any]
     points: Any = None
@@ -95,20 +95,21 @@ def run(options: argparse.Namespace) -> None:
     check_image(options.plot)
 
     from ..documents.readers import ReadingReport
-    from ..evaluation import ClusterEvaluation, read_pairs
+    from ..evaluation import ClusteringEvaluator, Pairs, read_pair_file
 
-    pairs = read_pairs(options.pairs) if options.pairs is not None else []
+    pairs = read_pair_file(options.pairs) if options.pairs is not None else Pairs(())
     report = ReadingReport()
     # Of other parts than train and test pairs alone may need something.
     parts = read_parts(options, report, keep_others=bool(options.pairs))
-    settings = {"clusters": options.clusters, "seeds": range(options.seeds), "probe": options.probe, "pairs": pairs}
-    # Labels that nothing can be measured on are told before any model is loaded.
-    evaluation = ClusterEvaluation(parts.train, parts.test, others=parts.others, **settings)
+    settings = {"clusters": options.clusters, "seeds": range(options.seeds), "probe": options.probe}
+    settings |= {"pairs": pairs, "unknown": "leave_out" if options.on_error == "skip" else "stop"}
+    # Labels that nothing can be measured on are reported before any model is loaded.
+    evaluation = ClusteringEvaluator(parts.train, parts.test, others=parts.others, **settings)
     skipped: list[dict[str, str]] = []
     candidates = load_candidates(options, skipped)
     if options.on_error == "skip":
         parts = _with_passages(parts, candidates[0].encoder, report)
-        evaluation = ClusterEvaluation(parts.train, parts.test, others=parts.others, **settings)
+        evaluation = ClusteringEvaluator(parts.train, parts.test, others=parts.others, **settings)
     rows = _measure(evaluation, candidates, plot=bool(options.plot))
     shared = parts.shared_ids
     if options.json:
@@ -130,7 +131,7 @@ def _with_passages(parts: Parts, encoder: DocumentEncoder, report: ReadingReport
     return Parts(*(with_passages(part, encoder, report) for part in (parts.train, parts.test, parts.others)))
 
 
-def _measure(evaluation: ClusterEvaluation, candidates: list[Candidate], *, plot: bool) -> list[Row]:
+def _measure(evaluation: ClusteringEvaluator, candidates: list[Candidate], *, plot: bool) -> list[Row]:
     from ..analysis.projection import project, sample_rows
     from ..segmentation.coverage import CoverageTotals
 
@@ -144,7 +145,7 @@ def _measure(evaluation: ClusterEvaluation, candidates: list[Candidate], *, plot
             )
             continue
         totals = CoverageTotals()
-        vectors = measuring.encode(candidate.encoder, totals=totals)
+        vectors = measuring.vectors(candidate.encoder, totals=totals)
         points = project(vectors.test[sample_rows(len(vectors.test))]) if plot else None
         rows.append(
             Row(
@@ -160,7 +161,7 @@ def _measure(evaluation: ClusterEvaluation, candidates: list[Candidate], *, plot
     return rows
 
 
-def _counts(evaluation: ClusterEvaluation, shared: int) -> dict[str, Any]:
+def _counts(evaluation: ClusteringEvaluator, shared: int) -> dict[str, Any]:
     return {
         "train": len(evaluation.train_labels),
         "test": len(evaluation.test_labels),
@@ -186,7 +187,7 @@ def _spread(scores: SeedScores) -> str:
 
 def _print(
     options: argparse.Namespace,
-    evaluation: ClusterEvaluation,
+    evaluation: ClusteringEvaluator,
     rows: list[Row],
     skipped: list[dict[str, str]],
     shared: int,

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..documents.document import Document
     from ..documents.readers import ReadingReport
     from ..documents.readers.left_out_sections import LeftOutSections
-    from ..evaluation import PairComparison
+    from ..evaluation import PairEvaluator
 
 NAME = "compare"
 HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
@@ -121,8 +121,8 @@ def run(options: argparse.Namespace) -> None:
 
     from ..documents.readers import ReadingReport
     from ..documents.readers.left_out_sections import LeftOutSections
-    from ..evaluation import PairComparison, Pairs, read_pair_file
-    from ..evaluation.pair_comparison import LENGTHS
+    from ..evaluation import PairEvaluator, Pairs, read_pair_file
+    from ..evaluation.pairs import LENGTHS
 
     pairs = read_pair_file(options.pairs)
     validation = Pairs(()) if options.validation_pairs is None else read_pair_file(options.validation_pairs)
@@ -134,7 +134,7 @@ def run(options: argparse.Namespace) -> None:
     if unused:
         raise EvaluationError(f"no document has a section {unused[0]!r}; check --leave-out-section")
     compare = partial(
-        PairComparison,
+        PairEvaluator,
         pairs=pairs,
         validation=validation,
         by=options.threshold_by,
@@ -177,13 +177,13 @@ def _read(options: argparse.Namespace, sections: LeftOutSections, report: Readin
     return sections.without(documents) if sections.headings else documents
 
 
-def _measure(comparison: PairComparison, candidates: list[Candidate]) -> list[Row]:
+def _measure(comparison: PairEvaluator, candidates: list[Candidate]) -> list[Row]:
     """Measure TF-IDF and all encoders; those that give the same vectors once."""
-    from ..evaluation import tfidf
+    from ..evaluation.baselines import TFIDF
     from ..segmentation.coverage import CoverageTotals
 
     words = comparison.tfidf()
-    rows = [Row(tfidf.NAME, "words", words, comparison.score(words))]
+    rows = [Row(TFIDF, "words", words, comparison.score(words))]
     first = len(rows)
     for candidate, measuring in with_shared_passages(comparison, candidates):
         if measuring is None:

@@ -14,10 +14,10 @@ from .summaries import console, list_left_out, plain, table, written
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
+    from ..evaluation.bootstrap import Estimate
     from ..evaluation.faithfulness.removal_curves import Kind
     from ..evaluation.faithfulness.scores import FaithfulnessScores
     from ..evaluation.faithfulness.study import FaithfulnessEvaluation
-    from ..evaluation.pair_scores import Difference
 
 FORMAT = "graphdoc.faithfulness/1"
 KINDS: tuple[Kind, Kind] = ("deletion", "insertion")
@@ -163,6 +163,6 @@ def _cells(scores: FaithfulnessScores, method: str) -> list[str]:
     return cells
 
 
-def _signed(difference: Difference) -> str:
+def _signed(difference: Estimate) -> str:
     ends = f" [{difference.interval[0]:+.3f}, {difference.interval[1]:+.3f}]" if difference.interval else ""
     return f"{difference.value:+.3f}{ends}"

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from ..documents.document import Document
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
-    from ..evaluation import ClusterEvaluation, PairComparison
+    from ..evaluation import ClusteringEvaluator, PairEvaluator
 
-Measuring = TypeVar("Measuring", "ClusterEvaluation", "PairComparison")
+Measuring = TypeVar("Measuring", "ClusteringEvaluator", "PairEvaluator")
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def with_shared_passages(
         found = next((made for leader, made in ready if has_same_passage_vectors(leader, encoder)), None)
         later = (one for one in candidates[number + 1 :] if one.same_as is None)
         if found is None and any(has_same_passage_vectors(encoder, one.encoder) for one in later):
-            found = evaluation.segmented(encoder, encoded=True, show_progress=None)
+            found = evaluation.prepared(encoder, encode_passages=True, show_progress=None)
             ready.append((encoder, found))
         yield candidate, found or evaluation
 

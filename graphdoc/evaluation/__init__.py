@@ -1,35 +1,36 @@
-"""How good vectors and predictions are, and the baselines they are held against."""
+"""How good vectors and predictions are, and what they are compared with."""
 
 from __future__ import annotations
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from .baselines import first_chunk_encoder, untrained_mean
-from .classification import ClassificationScores, classification_scores
-from .classification_evaluation import ClassificationEvaluation
-from .cluster_evaluation import ClusterEvaluation, EvaluationScores, LabelledVectors
-from .clustering import ClusteringScores, SeedScores, cluster, purity
+from .classification import ClassificationEvaluator
+from .classification_scores import ClassificationScores, classification_scores
+from .clustering import ClusteringEvaluator, LabelledVectors, VectorScores
+from .clustering_scores import ClusteringScores, SeedScores, cluster, purity
+from .evaluator import Evaluator
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
-from .pair_comparison import ComparisonScores, PairComparison, PairSimilarities
-from .pair_scores import PairScores, best_threshold, score_pairs
-from .pairs import pair_auc, read_pairs
+from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
+from .pairs import ComparisonScores, PairEvaluator, PairSimilarities
 
 __all__ = [
-    "ClassificationEvaluation",
+    "ClassificationEvaluator",
     "ClassificationScores",
-    "ClusterEvaluation",
+    "ClusteringEvaluator",
     "ClusteringScores",
     "ComparisonScores",
-    "EvaluationScores",
+    "Evaluator",
     "LabelledDocuments",
     "LabelledPair",
     "LabelledVectors",
-    "PairComparison",
+    "PairEvaluator",
     "PairScores",
     "PairSimilarities",
     "Pairs",
     "ProbeScores",
     "SeedScores",
+    "VectorScores",
     "best_threshold",
     "classification_scores",
     "cluster",
@@ -38,7 +39,6 @@ __all__ = [
     "pair_auc",
     "purity",
     "read_pair_file",
-    "read_pairs",
     "score_pairs",
     "untrained_mean",
 ]

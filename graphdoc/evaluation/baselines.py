@@ -1,26 +1,42 @@
-"""What a trained model is held against: its own backbone untrained, and the [CLS] vector of a long-input encoder."""
+"""What models are compared with: their own backbone untrained, the [CLS] vector of a long-input encoder, and words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.svm import LinearSVC
 
 from ..checkpoints.loading import token_limit
 from ..documents.document import Document
 from ..documents.section import Section
 from ..encoder import DocumentEncoder
-from ..errors import ModelError
+from ..errors import EvaluationError, ModelError
 from ..inference.precision import Precision
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
+from .labels import LabelledDocuments, ReadyDocument, plain_document, require_labels
 
+TFIDF = "TF-IDF cosine"
+TFIDF_SVM = "TF-IDF + linear SVM"
 TOKEN_LIMIT = "token limit"
 # What the vectors of a model without trained parts depend on, besides its backbone.
 _KEPT = ("pooling", "unit", "passage_words", "passage_tokens", "max_passages", "language")
+
+# Words that the linear SVM sees.
+_MOST_WORDS = 100_000
+# Words that one document alone has tell nothing of pairs; English words without meaning would drown all others. Where
+# that leaves nothing, as of a handful of short texts, all words count.
+_SETTINGS: tuple[dict[str, Any], ...] = (
+    {"sublinear_tf": True, "min_df": 2, "stop_words": "english"},
+    {"sublinear_tf": True},
+)
 
 
 def untrained_mean(
@@ -169,3 +185,93 @@ class FirstChunk(Segmenter):
                     left_out={**coverage.left_out, **({TOKEN_LIMIT: rest} if rest else {})},
                 ),
             )
+
+
+def tfidf_similarities(texts: Sequence[str], pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """The TF-IDF cosine of pairs of texts: logarithmic counts of words that at least two of the texts have.
+
+    Args:
+        texts: the texts that occur in pairs, whole, which inverse document frequencies are counted in too.
+        pairs: ``(pairs, 2)``, positions in ``texts``.
+
+    Returns:
+        ``(pairs,)``; 0 with a text that has no such words.
+    """
+    fitted = fitted_vectors(texts)
+    if fitted is None:
+        return np.zeros(len(pairs))
+    _, vectors = fitted
+    products = vectors[pairs[:, 0]].multiply(vectors[pairs[:, 1]]).sum(axis=1)
+    return np.asarray(products, np.float64).ravel()
+
+
+def fitted_vectors(texts: Sequence[str]) -> tuple[TfidfVectorizer, Any] | None:
+    """TF-IDF vectors of texts, and what makes such vectors of others; None where the texts have no words.
+
+    Args:
+        texts: the texts, which inverse document frequencies are counted in.
+
+    Returns:
+        The vectorizer; a sparse matrix ``(texts, words)`` with rows of unit length, or of zeros.
+    """
+    for settings in _SETTINGS:
+        vectorizer = TfidfVectorizer(**settings)
+        try:
+            return vectorizer, vectorizer.fit_transform(texts)
+        except ValueError:
+            # No word is left.
+            continue
+    return None
+
+
+def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocument]) -> list[tuple[str, ...]]:
+    """Predict the classes of documents by a linear SVM on TF-IDF of their words.
+
+    Words are lower-cased runs of two or more letters and digits; the 100,000 most frequent of train count, with
+    sublinear term frequency. The whole text is seen, with title and headings, whatever a model's limit is. With
+    several labels there is one classifier per class.
+
+    Args:
+        train: the documents that it learns from.
+        documents: the documents to predict.
+
+    Returns:
+        The classes that every document gets, ``(documents,)``.
+
+    Raises:
+        EvaluationError: there is nothing to tell apart, or there are no words.
+    """
+    if not train.multi_label:
+        require_labels([name for (name,) in train.labels], "train")
+    elif not train.classes:
+        raise EvaluationError(
+            "no train document has a label; name the column that holds it (--label-column), or call it label"
+        )
+    vectorizer = TfidfVectorizer(max_features=_MOST_WORDS, sublinear_tf=True)
+    try:
+        vectors = vectorizer.fit_transform([text_of(plain_document(one)) for one in train.documents])
+    except ValueError as error:
+        raise EvaluationError(f"{TFIDF_SVM} cannot learn from the train documents: {error}") from error
+    wanted = vectorizer.transform([text_of(plain_document(one)) for one in documents])
+    targets = train.targets(train.classes)
+    if not train.multi_label:
+        return [(train.classes[number],) for number in LinearSVC().fit(vectors, targets).predict(wanted)]
+    columns = [_has(vectors, target > 0, wanted) for target in targets.T]
+    return [
+        tuple(name for name, has in zip(train.classes, row, strict=True) if has) for row in np.stack(columns, axis=1)
+    ]
+
+
+def _has(vectors: Any, target: npt.NDArray[np.bool_], wanted: Any) -> npt.NDArray[np.bool_]:
+    """Whether documents have a class, ``(documents,)``."""
+    if target.all():
+        return np.ones(wanted.shape[0], np.bool_)
+    return np.asarray(LinearSVC().fit(vectors, target).predict(wanted), np.bool_)
+
+
+def text_of(document: Document) -> str:
+    """Title, headings and text of a document."""
+    parts = [document.title]
+    for section in document.sections:
+        parts += [section.heading, section.text]
+    return "\n\n".join(part for part in parts if part)

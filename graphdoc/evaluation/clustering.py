@@ -1,155 +1,203 @@
-"""K-means fitted on train vectors and applied to test (Graph-RoBERTa, section 3.2, table 1)."""
+"""How well document vectors find labels: by k-means, and by a linear probe and in pairs if asked for."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import normalized_mutual_info_score
-from sklearn.metrics.cluster import contingency_matrix
+from sklearn.preprocessing import normalize as unit_length
 
-from ..errors import EvaluationError
-
-STARTS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class SeedScores:
-    """A metric over several seeds.
-
-    Args:
-        values: one value per seed, in the order of the seeds.
-    """
-
-    values: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        """The mean over seeds."""
-        return float(np.mean(self.values))
-
-    @property
-    def std(self) -> float:
-        """The standard deviation of the sample (divided by seeds - 1); 0 for a single seed."""
-        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
-
-    @property
-    def min(self) -> float:
-        """The smallest value."""
-        return min(self.values)
-
-    @property
-    def max(self) -> float:
-        """The largest value."""
-        return max(self.values)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Mean, spread and values as plain values for JSON."""
-        return {"mean": self.mean, "std": self.std, "min": self.min, "max": self.max, "values": list(self.values)}
+from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
+from ..encoder import DocumentEncoder
+from ..inference.precision import Precision
+from ..runtime.processes import Processes
+from ..segmentation.coverage import CoverageTotals
+from ..similarity.cosine import row_cosines
+from .clustering_scores import ClusteringScores, cluster, require_clusters
+from .evaluator import Evaluator, Vectors, measured_once
+from .labels import LabelledDocuments, ReadyDocument, plain_document, require_known, require_labels
+from .linear_probe import ProbeScores, linear_probe
+from .pair_scores import pair_auc
+from .pairs import require_both_labels
 
 
 @dataclass(frozen=True, slots=True)
-class ClusteringScores:
-    """How well clusters fit labels, over several seeds of k-means.
+class LabelledVectors:
+    """Vectors of train and test documents with their labels.
 
     Args:
-        nmi: normalised mutual information, divided by the arithmetic mean of both entropies.
-        purity: share of documents that have the most frequent label of their cluster.
-        clusters: number of clusters.
-        seeds: the seeds.
+        train: ``(train documents, hidden)``.
+        train_labels: ``(train documents,)``.
+        test: ``(test documents, hidden)``.
+        test_labels: ``(test documents,)``.
+        pairs: ``(pairs,)``, cosines of the pairs.
     """
 
-    nmi: SeedScores
-    purity: SeedScores
-    clusters: int
-    seeds: tuple[int, ...]
+    train: Vectors
+    train_labels: tuple[str, ...]
+    test: Vectors
+    test_labels: tuple[str, ...]
+    pairs: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorScores:
+    """What was measured of one encoder.
+
+    Args:
+        clustering: k-means on train, applied to test.
+        probe: the linear probe, if asked for.
+        pair_auc: area under the ROC curve on pairs, if there are any.
+    """
+
+    clustering: ClusteringScores
+    probe: ProbeScores | None = None
+    pair_auc: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
+        """Everything as plain values for JSON; what was not measured is None."""
         return {
-            "nmi": self.nmi.to_dict(),
-            "purity": self.purity.to_dict(),
-            "clusters": self.clusters,
-            "seeds": list(self.seeds),
+            **self.clustering.to_dict(),
+            "probe": self.probe and self.probe.to_dict(),
+            "pair_auc": self.pair_auc,
         }
 
+    def metrics(self) -> dict[str, float]:
+        """What was measured as one flat table, as trackers take it."""
+        result = {
+            "nmi": self.clustering.nmi.mean,
+            "nmi_std": self.clustering.nmi.std,
+            "purity": self.clustering.purity.mean,
+            "purity_std": self.clustering.purity.std,
+        }
+        if self.probe is not None:
+            result |= {"probe_accuracy": self.probe.accuracy, "probe_macro_f1": self.probe.macro_f1}
+        if self.pair_auc is not None:
+            result["pair_auc"] = self.pair_auc
+        return result
 
-def purity(truth: Sequence[Any] | npt.NDArray[Any], clusters: Sequence[Any] | npt.NDArray[Any]) -> float:
-    """Share of documents that have the most frequent label of their cluster.
 
-    Args:
-        truth: labels, ``(documents,)``.
-        clusters: clusters, ``(documents,)``.
-
-    Raises:
-        EvaluationError: there is no document.
-    """
-    if len(truth) == 0:
-        raise EvaluationError("there are no documents to measure purity on; give at least one")
-    return float(contingency_matrix(truth, clusters).max(axis=0).sum() / len(truth))
-
-
-def cluster(
-    train_vectors: npt.NDArray[Any],
-    test_vectors: npt.NDArray[Any],
-    test_labels: Sequence[Any],
-    clusters: int,
-    seeds: Sequence[int] = range(5),
-) -> ClusteringScores:
-    """Fit k-means on train vectors and measure its clusters on test vectors, once per seed.
-
-    K-means goes by Euclidean distance, so that vectors of a model that compares by cosine are to be brought to unit
-    length first, as :class:`~graphdoc.evaluation.ClusterEvaluation` does.
+class ClusteringEvaluator(Evaluator):
+    """Labelled documents whose vectors are clustered, and read by a linear probe and compared in pairs if asked for.
 
     Args:
-        train_vectors: ``(train documents, hidden)``; their labels play no part.
-        test_vectors: ``(test documents, hidden)``.
-        test_labels: ``(test documents,)``.
-        clusters: number of clusters, usually that of the labels.
-        seeds: seeds of k-means; each run is the best of ten starts by its own criterion.
+        train: documents that k-means and the probe are fitted on, segmented or not.
+        test: documents that are measured. Documents without a label, or with several, are left out and counted.
+        others: documents that only occur in pairs.
+        clusters: number of clusters; None takes the number of labels in train.
+        seeds: seeds of k-means.
+        probe: whether to fit a linear probe.
+        pairs: pairs of documents that belong together or not; an id in both parts means the test document.
+        unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs and count them.
+        normalize: whether vectors are brought to unit length before anything is measured; None does so for models
+            that compare by cosine, to which length means nothing.
+        dtype: precision that the transformer computes in; None is that of its weights.
+        best: name of the number by which models are ranked.
 
     Raises:
-        EvaluationError: there are fewer train documents than clusters, or fewer than two labels in test.
+        DocumentError: a document of a pair is not there.
+        EvaluationError: there are too few labels, documents or pairs to measure anything.
     """
-    if not len(seeds):
-        raise EvaluationError("there is no seed to run k-means with; give at least one")
-    if not 1 <= clusters <= len(train_vectors):
-        raise EvaluationError(
-            f"k-means cannot make {clusters} clusters of {len(train_vectors)} train documents; "
-            "give more documents or fewer clusters"
+
+    task = "cluster"
+
+    def __init__(
+        self,
+        train: Sequence[ReadyDocument],
+        test: Sequence[ReadyDocument],
+        *,
+        others: Sequence[ReadyDocument] = (),
+        clusters: int | None = None,
+        seeds: Sequence[int] = range(3),
+        probe: bool = False,
+        pairs: Pairs | Sequence[LabelledPair] = (),
+        unknown: Unknown = "stop",
+        normalize: bool | None = None,
+        dtype: Precision | None = None,
+        best: str = "nmi",
+    ) -> None:
+        parts = {"train": LabelledDocuments.of(train), "test": LabelledDocuments.of(test)}
+        self.left_out = {name: part.left_out for name, part in parts.items()}
+        self.train_labels, self.test_labels = (tuple(name for (name,) in part.labels) for part in parts.values())
+        require_labels(self.train_labels, "train")
+        require_labels(self.test_labels, "test")
+        self.clusters = len(set(self.train_labels)) if clusters is None else clusters
+        require_clusters(self.clusters, len(self.train_labels))
+        if probe:
+            require_known(self.test_labels, self.train_labels)
+        self.seeds, self.probe, self.normalize = tuple(seeds), probe, normalize
+        self.dtype, self.best = dtype, best
+        labelled = [document for part in parts.values() for document in part.documents]
+        known = {plain_document(document).id: document for document in (*others, *train, *test)}
+        given = Pairs.of(pairs)
+        self.pairs = given.among(known, unknown)
+        if given:
+            require_both_labels(self.pairs, len(given))
+        # Labelled documents are encoded anyway; of the rest only those that pairs ask for.
+        row_of = {plain_document(document).id: row for row, document in enumerate(labelled)}
+        for id in dict.fromkeys(id for pair in self.pairs for id in (pair.a, pair.b)):
+            if row_of.setdefault(id, len(labelled)) == len(labelled):
+                labelled.append(known[id])
+        self.documents: Sequence[ReadyDocument] = labelled
+        self._rows_of_pairs = np.array([(row_of[pair.a], row_of[pair.b]) for pair in self.pairs], int).reshape(-1, 2)
+
+    def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
+        """Measure an encoder.
+
+        Args:
+            encoder: the encoder, also one whose model is in training.
+            processes: the processes that share the work; None for this one alone.
+
+        Returns:
+            ``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy`` and ``probe_macro_f1``;
+            with pairs ``pair_auc``.
+        """
+        vectors = self.vectors(encoder, processes, show_progress=False)
+        return measured_once(processes, lambda: self.score(vectors).metrics())
+
+    def normalizes(self, encoder: DocumentEncoder) -> bool:
+        """Whether the vectors of an encoder are brought to unit length."""
+        return encoder.model.config.similarity == "cosine" if self.normalize is None else self.normalize
+
+    def vectors(
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = None,
+    ) -> LabelledVectors:
+        """Encode all documents.
+
+        Args:
+            encoder: the encoder.
+            processes: the processes that share the work; None for this one alone.
+            totals: where coverage is added up.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+
+        Raises:
+            DocumentError: a document has no text to encode.
+        """
+        vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
+        cosines = row_cosines(*(vectors[self._rows_of_pairs[:, side]] for side in (0, 1)))
+        if self.normalizes(encoder):
+            vectors = unit_length(vectors)
+        train, test = len(self.train_labels), len(self.train_labels) + len(self.test_labels)
+        return LabelledVectors(vectors[:train], self.train_labels, vectors[train:test], self.test_labels, cosines)
+
+    def score(self, vectors: LabelledVectors) -> VectorScores:
+        """Measure vectors.
+
+        Args:
+            vectors: what :meth:`vectors` gave.
+        """
+        return VectorScores(
+            cluster(vectors.train, vectors.test, vectors.test_labels, self.clusters, self.seeds),
+            linear_probe(vectors.train, vectors.train_labels, vectors.test, vectors.test_labels)
+            if self.probe
+            else None,
+            pair_auc([pair.label for pair in self.pairs], vectors.pairs) if self.pairs else None,
         )
-    require_labels(test_labels, "test")
-    nmi, pure = [], []
-    for seed in seeds:
-        with warnings.catch_warnings():
-            # Vectors that fell together in training give fewer clusters; their scores tell.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = KMeans(clusters, n_init=STARTS, random_state=seed).fit(train_vectors).predict(test_vectors)
-        # Rounding may carry a perfect score just above 1.
-        nmi.append(min(1.0, float(normalized_mutual_info_score(test_labels, found))))
-        pure.append(purity(test_labels, found))
-    return ClusteringScores(SeedScores(tuple(nmi)), SeedScores(tuple(pure)), clusters, tuple(seeds))
-
-
-def require_labels(labels: Sequence[Any], part: str) -> None:
-    """Refuse documents among which there is nothing to tell apart.
-
-    Args:
-        labels: ``(documents,)``.
-        part: ``train`` or ``test``, for the message.
-
-    Raises:
-        EvaluationError: there are fewer than two labels.
-    """
-    if not len(labels):
-        raise EvaluationError(
-            f"no {part} document has a label; name the column that holds it (--label-column), or call it label"
-        )
-    if len(different := set(labels)) < 2:
-        raise EvaluationError(f"all {part} documents have the label {different.pop()!r}; two are needed at least")

@@ -106,6 +106,11 @@ class LabelledDocuments:
         """Number of documents that have labels."""
         return len(self.documents)
 
+    @property
+    def left_out(self) -> int:
+        """Number of documents that were left out."""
+        return len(self.without_label) + len(self.with_several)
+
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Documents of every class, in the order of :func:`ordered_classes`."""
@@ -117,20 +122,19 @@ class LabelledDocuments:
         """Names of the classes that occur, in the order of :func:`ordered_classes`."""
         return list(self.counts)
 
-    def unknown(self, classes: Sequence[str]) -> Mapping[str, int]:
-        """Documents of every class that is not among some, such as test labels that were unseen in training."""
+    def known(self, classes: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Rows of the documents all of whose labels are among some classes."""
         known = set(classes)
-        return {name: count for name, count in self.counts.items() if name not in known}
+        return np.array([row for row, names in enumerate(self.labels) if known.issuperset(names)], np.int64)
 
-    def rare(self, least: int = 2) -> list[str]:
-        """Names of the classes that have fewer documents than this; nothing can be held out of a class with one."""
-        return [name for name, count in self.counts.items() if count < least]
-
-    def targets(self, classes: Sequence[str]) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
+    def targets(
+        self, classes: Sequence[str], rows: Iterable[int] | None = None
+    ) -> npt.NDArray[np.int64] | npt.NDArray[np.float32]:
         """What a classifier is to find.
 
         Args:
             classes: names of the classes, in the order of the logits.
+            rows: the documents; None for all.
 
         Returns:
             ``(documents,)`` numbers of classes; with several labels ``(documents, classes)`` of 1 and 0.
@@ -138,7 +142,8 @@ class LabelledDocuments:
         Raises:
             EvaluationError: a document belongs to none of these classes.
         """
-        unknown = self.unknown(classes)
+        labels = self.labels if rows is None else [self.labels[row] for row in rows]
+        unknown = ordered_classes({name for names in labels for name in names} - set(classes))
         if unknown:
             raise EvaluationError(
                 f"documents have labels that are not among the {len(classes)} classes ({named(unknown)}); leave these "
@@ -146,9 +151,9 @@ class LabelledDocuments:
             )
         place = {name: number for number, name in enumerate(classes)}
         if not self.multi_label:
-            return np.array([place[name] for (name,) in self.labels], np.int64)
-        result = np.zeros((len(self), len(classes)), np.float32)
-        for row, names in enumerate(self.labels):
+            return np.array([place[name] for (name,) in labels], np.int64)
+        result = np.zeros((len(labels), len(classes)), np.float32)
+        for row, names in enumerate(labels):
             result[row, [place[name] for name in names]] = 1
         return result
 
@@ -201,3 +206,21 @@ def require_known(test_labels: Sequence[str], train_labels: Sequence[str]) -> No
             f"test documents have labels that no train document has ({named(unknown)}); "
             "leave them out, or do without the linear probe"
         )
+
+
+def require_labels(labels: Sequence[str], part: str) -> None:
+    """Refuse documents that have fewer than two labels.
+
+    Args:
+        labels: ``(documents,)``.
+        part: ``train`` or ``test``, for the message.
+
+    Raises:
+        EvaluationError: there are fewer than two labels.
+    """
+    if not len(labels):
+        raise EvaluationError(
+            f"no {part} document has a label; name the column that holds it (--label-column), or call it label"
+        )
+    if len(different := set(labels)) < 2:
+        raise EvaluationError(f"all {part} documents have the label {different.pop()!r}; two are needed at least")

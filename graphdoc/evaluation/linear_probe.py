@@ -15,8 +15,7 @@ from sklearn.metrics import accuracy_score, f1_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from .clustering import require_labels
-from .labels import held_out_rows, require_known
+from .labels import held_out_rows, require_known, require_labels
 
 STRENGTHS = (0.001, 0.01, 0.1, 1.0)
 HELD_OUT = 0.2

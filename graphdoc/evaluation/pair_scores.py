@@ -16,6 +16,7 @@ from sklearn.metrics import (
 )
 
 from ..errors import EvaluationError, SettingsError
+from .bootstrap import RESAMPLES, Estimate, interval, resampled
 
 Floats = npt.NDArray[np.float64]
 Criterion = Literal["f1", "accuracy"]
@@ -23,8 +24,6 @@ Criterion = Literal["f1", "accuracy"]
 METRICS = ("precision", "recall", "f1", "accuracy", "auc", "average_precision")
 # What needs pairs of both labels.
 RANKING = ("auc", "average_precision")
-CONFIDENCE = 0.95
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,24 +61,7 @@ class PairScores:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """By how much one way to compare has more of a metric than another, on the same pairs.
-
-    Args:
-        value: the difference.
-        interval: the middle 95 % of the differences resample by resample; None without resamples.
-    """
-
-    value: float
-    interval: tuple[float, float] | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON."""
-        return {"value": self.value, "interval": self.interval and list(self.interval)}
-
-
-def differences(scores: PairScores, others: PairScores) -> dict[str, Difference]:
+def differences(scores: PairScores, others: PairScores) -> dict[str, Estimate]:
     """What one way to compare has more than another, by metric; metrics that have no value are left out.
 
     Args:
@@ -92,17 +74,8 @@ def differences(scores: PairScores, others: PairScores) -> dict[str, Difference]
         if value is not None and other is not None:
             both = name in scores.samples and name in others.samples
             samples = scores.samples[name] - others.samples[name] if both else None
-            result[name] = Difference(value - other, interval(samples))
+            result[name] = Estimate(value - other, interval(samples))
     return result
-
-
-def interval(samples: Floats | None) -> tuple[float, float] | None:
-    """The middle 95 % of some values, None if there are none that are numbers."""
-    if samples is None or not np.isfinite(samples).any():
-        return None
-    ends = (1 - CONFIDENCE) / 2
-    low, high = np.nanquantile(samples, [ends, 1 - ends])
-    return float(low), float(high)
 
 
 def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
@@ -164,6 +137,16 @@ def _require_numbers(labels: npt.NDArray[Any], similarities: Floats) -> None:
         )
 
 
+def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
+    """Area under the ROC curve: how often a pair of label 1 is more similar than one of label 0; ties count half.
+
+    Args:
+        labels: ``(pairs,)``, 0 and 1, both of which occur.
+        similarities: ``(pairs,)``.
+    """
+    return float(roc_auc_score(labels, similarities))
+
+
 def score_pairs(
     labels: Sequence[int],
     similarities: npt.ArrayLike,
@@ -200,7 +183,7 @@ def score_pairs(
         "recall": float(recall),
         "f1": float(f1),
         "accuracy": float(accuracy_score(truth, found)),
-        "auc": float(roc_auc_score(truth, scores)) if both else None,
+        "auc": pair_auc(truth, scores) if both else None,
         "average_precision": float(average_precision_score(truth, scores)) if both else None,
     }
     samples = _resampled(truth, scores, threshold, resamples, seed) if resamples else {}
@@ -211,15 +194,14 @@ def _resampled(
     truth: npt.NDArray[np.int64], scores: Floats, threshold: float, resamples: int, seed: int
 ) -> dict[str, Floats]:
     """All metrics of every resample: pairs are sorted once, and counted as often as they were drawn."""
-    draw = np.random.default_rng(seed)
     order = np.argsort(-scores, kind="stable")
     ordered = scores[order]
     ends = np.append(np.flatnonzero(np.diff(ordered)), len(ordered) - 1)
     taken = int((ordered >= threshold).sum())
     result = {name: np.empty(resamples) for name in METRICS}
     with np.errstate(invalid="ignore", divide="ignore"):
-        for number in range(resamples):
-            weights = np.bincount(draw.integers(len(truth), size=len(truth)), minlength=len(truth))[order]
+        for number, drawn in enumerate(resampled(len(truth), resamples, seed)):
+            weights = drawn[order]
             hits = np.append(0, (weights * truth[order]).cumsum())
             false = np.append(0, weights.cumsum()) - hits
             similar, others = hits[-1], false[-1]

@@ -1,34 +1,271 @@
-"""Pairs of documents that belong together or not, and how well the cosine tells."""
+"""How well an encoder's similarity separates pairs of documents that belong together from others (CoLDE, 4.2)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import roc_auc_score
 
-from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
-from ..errors import DocumentError, EvaluationError
+from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError, EvaluationError, SettingsError
+from ..inference.precision import Precision
+from ..runtime.processes import Processes
 from ..runtime.wording import counted
+from ..segmentation.coverage import CoverageTotals
 from ..similarity.cosine import row_cosines
+from .baselines import tfidf_similarities
+from .bootstrap import RESAMPLES
+from .evaluator import Evaluator, measured_once
 from .labels import ReadyDocument, plain_document
+from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
+Floats = npt.NDArray[np.float64]
+
+# Words of the longer document of a pair, from where a bucket begins.
+LENGTHS = (500, 1000, 2000, 4000, 8000)
 
 
-def read_pairs(path: str | Path) -> list[LabelledPair]:
-    """Read pairs from a file of three columns separated by tabs, ``id_a id_b label``; a line of such names may lead.
+@dataclass(frozen=True, slots=True)
+class PairSimilarities:
+    """What an encoder, or another way to compare, gives for all pairs.
+
+    Args:
+        test: ``(test pairs,)``.
+        validation: ``(validation pairs,)``.
+    """
+
+    test: Floats
+    validation: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class LengthScores:
+    """The scores of the pairs whose longer document has so many words.
+
+    Args:
+        least: fewest words.
+        most: most words; None where there is no limit.
+        scores: the scores, with the threshold of all pairs.
+    """
+
+    least: int
+    most: int | None
+    scores: PairScores
+
+    @property
+    def name(self) -> str:
+        """The bucket in words, such as ``500-999 words``."""
+        if self.most is None:
+            return f"{self.least:,} words and more"
+        return f"{self.least:,}-{self.most:,} words" if self.least else f"up to {self.most:,} words"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {"least_words": self.least, "most_words": self.most, **self.scores.to_dict()}
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonScores:
+    """What was measured of one way to compare.
+
+    Args:
+        test: the scores of the test pairs.
+        validation: the scores of the validation pairs with the threshold that is best there; None without them.
+        lengths: the scores by length.
+    """
+
+    test: PairScores
+    validation: PairScores | None
+    lengths: tuple[LengthScores, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {
+            **self.test.to_dict(),
+            "validation": self.validation and self.validation.to_dict(),
+            "lengths": [bucket.to_dict() for bucket in self.lengths],
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """What was measured as one flat table, as trackers take it."""
+        return {f"pair_{name}": value for name, value in self.test.values.items() if value is not None}
+
+
+class PairEvaluator(Evaluator):
+    """Pairs of documents whose similarity is measured; every document is encoded once.
+
+    Pairs are compared by cosine. Those whose similarity reaches a threshold are taken for similar. The threshold is
+    the best one on the validation pairs. Without these it is the best one on the test pairs themselves, which makes
+    precision, recall, F1 and accuracy upper bounds; AUC and average precision need none.
+
+    Args:
+        documents: the documents, segmented or not; those that occur in no pair are passed over.
+        pairs: the test pairs. A pair of a document with itself is left out and counted, since any similarity finds it.
+        validation: pairs that the threshold is chosen on.
+        by: what the threshold is best for, ``f1`` or ``accuracy``.
+        unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs and count them.
+        lengths: words of the longer document of a pair where buckets begin, rising; none for no scores by length.
+        resamples: number of bootstrap resamples for intervals; 0 for none.
+        seed: draws the resamples.
+        dtype: precision that the transformer computes in; None is that of its weights.
+        best: name of the number by which models are ranked.
+
+    Attributes:
+        pairs: the test pairs that are measured.
+        validation: the validation pairs that are measured.
+        left_out: number of test and validation pairs left out: of ``unknown`` documents, ``with_themselves``.
+        documents: the documents that occur in pairs.
+        words: ``(test pairs,)``, words of the longer document.
+        validation_words: ``(validation pairs,)``, the same.
 
     Raises:
-        DocumentError: the file cannot be read, or a line is not of this form or contradicts another.
-        EvaluationError: not both labels occur.
+        DocumentError: a document of a pair is not there or there twice, or pairs contradict each other.
+        EvaluationError: test or validation pairs do not have both labels.
+        SettingsError: a setting is unknown or out of range.
     """
-    pairs = read_pair_file(path)
-    require_both_labels(pairs)
-    return list(pairs)
+
+    task = "compare"
+
+    def __init__(
+        self,
+        documents: Iterable[ReadyDocument],
+        pairs: Pairs | Sequence[LabelledPair],
+        validation: Pairs | Sequence[LabelledPair] = (),
+        *,
+        by: Criterion = "f1",
+        unknown: Unknown = "stop",
+        lengths: Sequence[int] = LENGTHS,
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        dtype: Precision | None = None,
+        best: str = "pair_auc",
+    ) -> None:
+        if any(length < 1 for length in lengths) or any(a >= b for a, b in pairwise(lengths)):
+            raise SettingsError(f"lengths {', '.join(map(str, lengths))} have to rise, from 1 on")
+        require_criterion(by)
+        require_known_handling(unknown)
+        for name, value in (("resamples", resamples), ("seed", seed)):
+            if value < 0:
+                raise SettingsError(f"{name}={value} must be at least 0")
+        self.by, self.resamples, self.seed, self.dtype, self.best = by, resamples, seed, dtype, best
+        self._lengths = tuple(lengths)
+        given = [Pairs.of(pairs), Pairs.of(validation)]
+        known = documents_of_pairs(documents, *given)
+        self.left_out = {"unknown": 0, "with_themselves": 0}
+        self.pairs, self.validation = (self._measured(part, known, unknown) for part in given)
+        require_both_labels(self.pairs, len(given[0]))
+        if len(given[1]):
+            require_both_labels(self.validation, len(given[1]))
+        ids = dict.fromkeys(id for part in (self.pairs, self.validation) for pair in part for id in (pair.a, pair.b))
+        self.documents: Sequence[ReadyDocument] = [known[id] for id in ids]
+        row_of = {id: row for row, id in enumerate(ids)}
+        self._rows_of_pairs = [
+            np.array([(row_of[pair.a], row_of[pair.b]) for pair in part], np.int64).reshape(-1, 2)
+            for part in (self.pairs, self.validation)
+        ]
+        words = np.array([plain_document(document).words for document in self.documents])
+        self.words, self.validation_words = (words[rows].max(axis=1) for rows in self._rows_of_pairs)
+
+    def _measured(self, pairs: Pairs, known: dict[str, ReadyDocument], unknown: Unknown) -> Pairs:
+        pairs.require_agreement()
+        there = pairs.among(known, unknown)
+        kept = there.chosen([number for number, pair in enumerate(there) if pair.a != pair.b])
+        self.left_out["unknown"] += len(pairs) - len(there)
+        self.left_out["with_themselves"] += len(there) - len(kept)
+        return kept
+
+    @property
+    def shared(self) -> int:
+        """Number of test pairs that are validation pairs as well, in either order."""
+        known = {pair.documents for pair in self.validation}
+        return sum(pair.documents in known for pair in self.pairs)
+
+    @property
+    def labels(self) -> list[int]:
+        """The label of every test pair."""
+        return [pair.label for pair in self.pairs]
+
+    def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
+        """Measure an encoder.
+
+        Args:
+            encoder: the encoder, also one whose model is in training.
+            processes: the processes that share the work; None for this one alone.
+
+        Returns:
+            ``pair_precision``, ``pair_recall``, ``pair_f1``, ``pair_accuracy``, ``pair_auc`` and
+            ``pair_average_precision`` of the test pairs.
+        """
+        similarities = self.similarities(encoder, processes, show_progress=False)
+        return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
+
+    def similarities(
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = None,
+    ) -> PairSimilarities:
+        """Encode all documents, each once, and compare those of every pair by cosine.
+
+        Args:
+            encoder: the encoder.
+            processes: the processes that share the work; None for this one alone.
+            totals: where coverage is added up.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+
+        Raises:
+            DocumentError: a document has no text to encode.
+        """
+        vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
+        return PairSimilarities(
+            *(row_cosines(vectors[rows[:, 0]], vectors[rows[:, 1]]) for rows in self._rows_of_pairs)
+        )
+
+    def tfidf(self) -> PairSimilarities:
+        """Compare the whole texts of every pair by the words they share."""
+        texts = [plain_document(document).text for document in self.documents]
+        found = tfidf_similarities(texts, np.concatenate(self._rows_of_pairs))
+        return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+
+    def score(self, similarities: PairSimilarities, *, resamples: int | None = None) -> ComparisonScores:
+        """Measure similarities.
+
+        Args:
+            similarities: what :meth:`similarities` or :meth:`tfidf` gave, or another way to compare.
+            resamples: number of bootstrap resamples; None for that of the evaluator.
+
+        Raises:
+            EvaluationError: they are not of these pairs.
+        """
+        if (len(similarities.test), len(similarities.validation)) != (len(self.pairs), len(self.validation)):
+            raise EvaluationError(
+                f"there are {len(similarities.test):,} and {len(similarities.validation):,} similarities for "
+                f"{len(self.pairs):,} test and {len(self.validation):,} validation pairs; give one for each"
+            )
+        labels, validation_labels = np.array(self.labels), [pair.label for pair in self.validation]
+        options = {"resamples": self.resamples if resamples is None else resamples, "seed": self.seed}
+        validation = None
+        if validation_labels:
+            threshold = best_threshold(validation_labels, similarities.validation, self.by)
+            validation = score_pairs(validation_labels, similarities.validation, threshold, **options)
+        else:
+            threshold = best_threshold(self.labels, similarities.test, self.by)
+        buckets = []
+        for least, after in zip((0, *self._lengths), (*self._lengths, None), strict=True):
+            chosen = (self.words >= least) & (self.words < (after or np.inf))
+            if self._lengths and chosen.any():
+                scores = score_pairs(labels[chosen].tolist(), similarities.test[chosen], threshold, **options)
+                buckets.append(LengthScores(least, after and after - 1, scores))
+        test = score_pairs(self.labels, similarities.test, threshold, **options)
+        return ComparisonScores(test, validation, tuple(buckets))
 
 
 def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[str, AnyDocument]:
@@ -90,35 +327,3 @@ def require_both_labels(pairs: Pairs, given: int | None = None) -> None:
                 "not have both labels, 0 and 1; read the corpus that the pairs are from, and give some pairs of each"
             )
         raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1; give some pairs of each")
-
-
-def pair_auc(vectors_by_id: Mapping[str, npt.NDArray[np.float32]], pairs: Sequence[LabelledPair]) -> float:
-    """Area under the ROC curve of the cosine on labelled pairs: how often a 1 scores above a 0.
-
-    Args:
-        vectors_by_id: document vectors ``(hidden,)`` by id.
-        pairs: the pairs.
-
-    Raises:
-        EvaluationError: a document of a pair has no vector, or not both labels occur.
-    """
-    require_ids(pairs, vectors_by_id)
-    require_both_labels(Pairs.of(pairs))
-    labels = [pair.label for pair in pairs]
-    a = np.array([vectors_by_id[pair.a] for pair in pairs])
-    b = np.array([vectors_by_id[pair.b] for pair in pairs])
-    return float(roc_auc_score(labels, row_cosines(a, b)))
-
-
-def require_ids(pairs: Sequence[LabelledPair], ids: Mapping[str, object]) -> None:
-    """Refuse pairs of documents that are not there.
-
-    Raises:
-        EvaluationError: a document is not there; the message counts them and names one.
-    """
-    missing = sorted({id for pair in pairs for id in pair[:2]} - ids.keys())
-    if missing:
-        raise EvaluationError(
-            f"{len(missing):,} documents of the pairs are not among those read, such as {missing[0]!r}; "
-            "read the corpus that the pairs are from"
-        )

@@ -10,7 +10,7 @@ import torch
 
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
-from ..evaluation.classification import classification_scores
+from ..evaluation.classification_scores import classification_scores
 from ..graphs.packing import Packing
 from ..losses import ClassificationLoss, balanced_weights
 from ..losses.gathering import alone

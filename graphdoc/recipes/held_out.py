@@ -9,7 +9,7 @@ import torch
 from ..documents.readers import read_documents
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
-from ..evaluation import ClusterEvaluation, read_pairs
+from ..evaluation import ClusteringEvaluator, read_pair_file
 from ..graphs.packing import Packing
 from ..inference.precision import Precision
 from ..losses.gathering import alone
@@ -54,7 +54,7 @@ class HeldOutEvaluation:
         return {name: value / documents for name, value in sums.items()}
 
 
-def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = None) -> ClusterEvaluation | None:
+def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = None) -> ClusteringEvaluator | None:
     """The labelled documents that a run is measured on, None if there are none.
 
     Args:
@@ -81,15 +81,15 @@ def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = N
             )
     else:
         train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
-    pairs = read_pairs(settings.pairs) if settings.pairs is not None else ()
+    pairs = read_pair_file(settings.pairs) if settings.pairs is not None else ()
     seeds = range(settings.seeds)
     try:
-        return ClusterEvaluation(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
+        return ClusteringEvaluator(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
     except EvaluationError as error:
         name = "data" if settings.data is not None else "train"
         raise EvaluationError(f"evaluation.{name}={getattr(settings, name)}: {error}") from error
 
 
-def score_of(encoder: DocumentEncoder, evaluation: ClusterEvaluation) -> dict[str, float]:
+def score_of(encoder: DocumentEncoder, evaluation: ClusteringEvaluator) -> dict[str, float]:
     """What an evaluation gives, without its spread over seeds."""
     return {name: value for name, value in evaluation(encoder).items() if not name.endswith("_std")}

@@ -12,7 +12,7 @@ from ..documents.document import Document
 from ..documents.readers.pair_files import read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
-from ..evaluation import PairComparison
+from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs
 from ..runtime.processes import Processes
 from ..settings.compare import ComparisonSettings
@@ -36,7 +36,7 @@ class PairValidation:
         EvaluationError: pairs do not have both labels.
     """
 
-    comparison: PairComparison
+    comparison: PairEvaluator
 
     def __init__(self, settings: ComparisonSettings, encoder: DocumentEncoder, processes: Processes) -> None:
         self._settings, self._encoder = settings, encoder
@@ -63,7 +63,7 @@ class PairValidation:
                     "(validation.unknown=leave_out)"
                 )
             del documents[id]
-        self.comparison = PairComparison(
+        self.comparison = PairEvaluator(
             documents.values(),
             pairs,
             by="accuracy" if validation.best == "accuracy" else "f1",
@@ -84,7 +84,7 @@ class PairValidation:
         def measure() -> Mapping[str, float]:
             nonlocal is_encoded
             if not is_encoded:
-                self.comparison = self.comparison.segmented(self._encoder, encoded=True)
+                self.comparison = self.comparison.prepared(self._encoder, encode_passages=True)
                 is_encoded = True
             return self.comparison(self._encoder)
 

@@ -9,7 +9,7 @@ import torch
 from tqdm.auto import tqdm
 
 from ..encoder import DocumentEncoder
-from ..evaluation import ClusterEvaluation
+from ..evaluation import ClusteringEvaluator
 from ..graphs.packing import Packing
 from ..runtime.devices import usable_device
 from ..runtime.processes import Processes
@@ -95,7 +95,7 @@ def _evaluation(
     evaluation = settings.evaluation
     if not evaluation.measures:
         return None
-    clustering: ClusterEvaluation | None = None
+    clustering: ClusteringEvaluator | None = None
     is_ready = False
     precision = None if settings.training.precision == "float32" else settings.training.precision
 
@@ -112,7 +112,7 @@ def _evaluation(
     def measure() -> Mapping[str, float]:
         nonlocal clustering, is_ready
         if clustering is not None and not is_ready:
-            clustering = clustering.segmented(encoder, encoded=settings.model.tune == "frozen")
+            clustering = clustering.prepared(encoder, encode_passages=settings.model.tune == "frozen")
             is_ready = True
         scores = held_out() if held_out is not None else {}
         return scores | (score_of(encoder, clustering) if clustering is not None else {})

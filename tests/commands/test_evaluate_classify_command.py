@@ -13,7 +13,7 @@ import pytest
 
 from graphdoc import read_documents
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation import ClassificationEvaluation
+from graphdoc.evaluation import ClassificationEvaluator
 
 Command = Callable[..., Any]
 Classifiers = Callable[..., str]
@@ -58,7 +58,7 @@ def test_everything(graphdoc: Command, corpus: Path, classifiers: Classifiers, t
     content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
     encoder = DocumentEncoder.from_pretrained(model, device="cpu")
     test = [one for one in read_documents(corpus) if one.metadata["split"] == "test"]
-    evaluation = ClassificationEvaluation(test)
+    evaluation = ClassificationEvaluator(test)
     expected = evaluation(encoder)
     assert content["format"] == "graphdoc.classification/1"
     assert content["classes"] == LABELS
@@ -195,7 +195,7 @@ def test_several_labels(graphdoc: Command, classifiers: Classifiers, tmp_path: P
     content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
     assert (content["multi_label"], content["threshold"]) == (True, 0.4)
     test = [one for one in read_documents(source) if one.metadata["split"] == "test"]
-    expected = ClassificationEvaluation(test, multi_label=True, separator=";", threshold=0.4)(
+    expected = ClassificationEvaluator(test, multi_label=True, separator=";", threshold=0.4)(
         DocumentEncoder.from_pretrained(model, device="cpu")
     )
     row = content["rows"][0]

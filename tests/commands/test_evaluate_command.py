@@ -12,7 +12,7 @@ import torch
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation import ClusterEvaluation, LabelledPair
+from graphdoc.evaluation import ClusteringEvaluator, LabelledPair
 from graphdoc.graphs.packing import MiniBatch
 from graphdoc.modeling import DocumentModel
 
@@ -117,7 +117,7 @@ def test_everything(graphdoc: Command, corpus: Path, backbone: Path, pairs: Path
     row = content["rows"][2]
     encoder = DocumentEncoder.from_pretrained(model, device="cpu")
     parts = {part: [Document.from_mapping(row) for row in rows_of(part)] for part in SIZES}
-    expected = ClusterEvaluation(
+    expected = ClusteringEvaluator(
         parts["train"],
         parts["test"],
         others=parts["dev"],
@@ -243,7 +243,7 @@ def test_help(graphdoc: Command) -> None:
         (("--data", "corpus.jsonl", "--clusters", "13"), "k-means cannot make 13 clusters of 12 train documents"),
         (("--data", "corpus.jsonl", "--label-column", "other", "--probe"), "labels that no train document has (new)"),
         (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), "bad.tsv:1: a pair is expected"),
-        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), "1 documents of the pairs are not among those read"),
+        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), "far.tsv:1: there is no document 'x'"),
         (("--data", "corpus.jsonl", "--pairs", ""), "the name of a file of pairs is empty"),
         (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), "corpus.jsonl is read, and would be replaced"),
         (("--data", "corpus.jsonl", "--plot", "a.gif"), "a.gif has no image suffix"),

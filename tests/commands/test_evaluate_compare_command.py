@@ -12,7 +12,7 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation import LabelledPair, PairComparison
+from graphdoc.evaluation import LabelledPair, PairEvaluator
 
 Command = Callable[..., Any]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
@@ -93,7 +93,7 @@ def test_everything(
     assert (rows[0]["auc"], rows[0]["coverage"], rows[0]["model"]) == (1, None, None)
     row = rows[3]
     documents = [Document.from_mapping(one) for part in ("test", "dev") for one in rows_of(part)]
-    comparison = PairComparison(
+    comparison = PairEvaluator(
         documents,
         *([LabelledPair(*pair) for pair in pairs_of(part)] for part in ("test", "dev")),
         lengths=(40, 70),
@@ -192,7 +192,7 @@ def test_sections_are_left_out_by_their_heading(
     content = json.loads((tmp_path / "a.json").read_text(encoding="utf-8"))
     assert content["data"]["sections_left_out"] == {"abstract": 18}
     bodies = [Document.from_mapping(row | {"sections": row["sections"][1:]}) for row in rows_of("test")]
-    comparison = PairComparison(bodies, [LabelledPair(*pair) for pair in pairs_of("test")])
+    comparison = PairEvaluator(bodies, [LabelledPair(*pair) for pair in pairs_of("test")])
     expected = comparison.score(comparison.similarities(DocumentEncoder.from_pretrained(model, device="cpu")))
     assert content["rows"][1]["auc"] == pytest.approx(expected.test.values["auc"])
 

@@ -1,151 +1,156 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
-import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import torch
 
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError
-from graphdoc.evaluation import SeedScores, cluster, purity
+from graphdoc.evaluation import ClusteringEvaluator, LabelledPair, cluster, linear_probe, pair_auc
 
-Array = npt.NDArray[np.float32]
-
-
-def purity_by_definition(truth: list[int], clusters: list[int]) -> float:
-    hits = 0
-    for number in set(clusters):
-        members = [label for label, own in zip(truth, clusters, strict=True) if own == number]
-        hits += max(members.count(label) for label in members)
-    return hits / len(truth)
+EncoderFactory = Callable[..., DocumentEncoder]
+WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
 
 
-def nmi_by_definition(truth: npt.NDArray[np.int64], clusters: npt.NDArray[np.int64]) -> float:
-    joint = np.array(
-        [[np.mean((truth == a) & (clusters == b)) for b in np.unique(clusters)] for a in np.unique(truth)]
-    )
-
-    def entropy(shares: npt.NDArray[np.float64]) -> float:
-        return -float(sum(share * np.log(share) for share in shares.ravel() if share > 0))
-
-    rows, columns = entropy(joint.sum(axis=1)), entropy(joint.sum(axis=0))
-    return (rows + columns - entropy(joint)) / ((rows + columns) / 2)
-
-
-def groups(seed: int, spread: float, sizes: tuple[int, ...] = (30, 20, 25)) -> tuple[Array, list[str]]:
-    """Points around three corners, with the corner as label."""
-    draw = np.random.default_rng(seed)
-    labels = [str(number) for number, size in enumerate(sizes) for _ in range(size)]
-    corners = np.eye(3, 5) * 4
-    points = np.array([corners[int(label)] for label in labels]) + spread * draw.normal(size=(len(labels), 5))
-    return points.astype(np.float32), labels
+def documents(part: str, count: int) -> list[Document]:
+    """Documents of two labels made of different words, in turns."""
+    draw = np.random.default_rng(len(part))
+    result = []
+    for number in range(count):
+        label = list(WORDS)[number % 2]
+        text = " ".join(draw.choice(WORDS[label].split(), 30))
+        result.append(Document.from_text(f"{text}.", id=f"{part}{number}", label=label))
+    return result
 
 
-@st.composite
-def labellings(draw: st.DrawFn) -> tuple[list[int], list[int]]:
-    size = draw(st.integers(1, 30))
-    part = st.lists(st.integers(0, 4), min_size=size, max_size=size)
-    return draw(part), draw(part)
+@pytest.fixture
+def encoder(tiny_encoder: EncoderFactory) -> DocumentEncoder:
+    return tiny_encoder("bert", readout="mean")
 
 
-class TestPurity:
-    def test_worked_example(self) -> None:
-        # Manning et al., Introduction to Information Retrieval, figure 16.4: (5 + 4 + 3) / 17.
-        truth = list("xxxxxo" + "xoooov" + "xxvvv")
-        assert purity(truth, [0] * 6 + [1] * 6 + [2] * 5) == pytest.approx(12 / 17)
-
-    @given(labellings())
-    def test_definition(self, case: tuple[list[int], list[int]]) -> None:
-        assert purity(*case) == pytest.approx(purity_by_definition(*case))
-
-    @given(labellings(), st.randoms(use_true_random=False))
-    def test_names_and_order_play_no_part(self, case: tuple[list[int], list[int]], random: object) -> None:
-        truth, clusters = (np.array(part) for part in case)
-        value = purity(truth, clusters)
-        assert 0 < value <= 1
-        names, order = list(range(5)), list(range(len(truth)))
-        random.shuffle(names)  # type: ignore[attr-defined]
-        random.shuffle(order)  # type: ignore[attr-defined]
-        assert purity(truth[order], np.array(names)[clusters][order]) == pytest.approx(value)
-        assert purity(np.array(names)[truth], clusters) == pytest.approx(value)
-
-    @given(labellings())
-    def test_finer_clusters_are_as_pure_at_least(self, case: tuple[list[int], list[int]]) -> None:
-        truth, clusters = case
-        finer = [2 * own + place % 2 for place, own in enumerate(clusters)]
-        assert purity(truth, finer) >= purity(truth, clusters) - 1e-12
-        assert purity(truth, range(len(truth))) == 1  # type: ignore[arg-type]
-
-    def test_no_documents(self) -> None:
-        with pytest.raises(EvaluationError, match="there are no documents"):
-            purity([], [])
-
-
-class TestCluster:
-    def test_clusters_are_found_on_train_and_measured_on_test(self) -> None:
-        (train, _), (test, labels) = groups(0, 0.3), groups(1, 0.3)
-        scores = cluster(train, test, labels, 3, range(4))
-        assert scores.nmi.values == pytest.approx([1.0] * 4)
-        assert scores.purity.values == (1.0,) * 4
-        # The clusters are those of train: without a third corner there, test's falls to one of the other two.
-        merged = cluster(train[:50], test, labels, 2, [0]).purity.mean
-        assert merged == pytest.approx(50 / 75) or merged == pytest.approx(55 / 75)
-
-    def test_definitions(self) -> None:
-        (train, _), (test, labels) = groups(0, 2.5), groups(1, 2.5)
-        scores = cluster(train, test, labels, 3, [3, 1])
-        # An assignment of our own from the same centres.
-        from sklearn.cluster import KMeans
-
-        for place, seed in enumerate((3, 1)):
-            centres = KMeans(3, n_init=10, random_state=seed).fit(train).cluster_centers_
-            found = ((test[:, None] - centres[None]) ** 2).sum(axis=2).argmin(axis=1)
-            truth = np.array([int(label) for label in labels])
-            assert scores.nmi.values[place] == pytest.approx(nmi_by_definition(truth, found), abs=1e-9)
-            assert scores.purity.values[place] == pytest.approx(purity_by_definition(truth.tolist(), found.tolist()))
-        assert 0.05 < scores.nmi.mean < 0.95
-        assert scores.seeds == (3, 1)
-
-    def test_spread(self) -> None:
-        scores = SeedScores((0.5, 0.6, 0.8))
-        assert scores.to_dict() == {
-            "mean": pytest.approx(1.9 / 3),
-            "std": pytest.approx(np.sqrt(0.14 / 3 / 2)),
-            "min": 0.5,
-            "max": 0.8,
-            "values": [0.5, 0.6, 0.8],
+def test_everything_is_measured_on_the_encoders_vectors(encoder: DocumentEncoder) -> None:
+    train, test, others = documents("train", 20), documents("test", 8), documents("other", 2)
+    pairs = [LabelledPair("train0", "test2", 1), LabelledPair("other0", "test1", 0), LabelledPair("test0", "test2", 1)]
+    evaluation = ClusteringEvaluator(train, test, others=others, seeds=[4, 2], probe=True, pairs=pairs)
+    vectors = encoder.encode([*train, *test, *others], normalize=True)
+    by_id = {document.id: vector for document, vector in zip([*train, *test, *others], vectors, strict=True)}
+    labels = [[str(document.label) for document in part] for part in (train, test)]
+    expected = cluster(vectors[:20], vectors[20:28], labels[1], 2, [4, 2])
+    probe = linear_probe(vectors[:20], labels[0], vectors[20:28], labels[1])
+    metrics = evaluation(encoder)
+    assert metrics == pytest.approx(
+        {
+            "nmi": expected.nmi.mean,
+            "nmi_std": expected.nmi.std,
+            "purity": expected.purity.mean,
+            "purity_std": expected.purity.std,
+            "probe_accuracy": probe.accuracy,
+            "probe_macro_f1": probe.macro_f1,
+            "pair_auc": pair_auc([pair.label for pair in pairs], [by_id[pair.a] @ by_id[pair.b] for pair in pairs]),
         }
-        assert SeedScores((0.5,)).std == 0
-
-    def test_dict(self) -> None:
-        (train, _), (test, labels) = groups(0, 0.3), groups(1, 0.3)
-        content = cluster(train, test, labels, 3, [7]).to_dict()
-        assert (content["clusters"], content["seeds"]) == (3, [7])
-        assert content["nmi"]["mean"] <= 1
-
-    @settings(max_examples=10, deadline=None)
-    @given(st.floats(0.1, 10), st.permutations(range(5)))
-    def test_scale_and_order_of_coordinates_play_no_part(self, scale: float, order: list[int]) -> None:
-        (train, _), (test, labels) = groups(2, 0.8), groups(3, 0.8)
-        expected = cluster(train, test, labels, 3, [0]).purity.mean
-        assert cluster(train[:, order] * scale, test[:, order] * scale, labels, 3, [0]).purity.mean == expected
-
-    def test_vectors_that_fell_together(self, recwarn: pytest.WarningsRecorder) -> None:
-        scores = cluster(np.ones((9, 4), np.float32), np.ones((4, 4), np.float32), list("aabb"), 3, [0])
-        assert (scores.nmi.mean, scores.purity.mean) == (0, 0.5)
-        assert not recwarn.list
-
-    @pytest.mark.parametrize(
-        ("labels", "clusters", "seeds", "message"),
-        [
-            ("abab", 7, [0], "k-means cannot make 7 clusters of 6 train documents; give more documents or fewer"),
-            ("abab", 0, [0], "k-means cannot make 0 clusters"),
-            ("aaaa", 2, [0], "all test documents have the label 'a'; two are needed at least"),
-            ("", 2, [0], "no test document has a label"),
-            ("abab", 2, [], "there is no seed"),
-        ],
     )
-    def test_refusals(self, labels: str, clusters: int, seeds: list[int], message: str) -> None:
-        draw = np.random.default_rng(0)
+    plain = ClusteringEvaluator(train, test, seeds=[4, 2])(encoder)
+    assert plain == {name: metrics[name] for name in ("nmi", "nmi_std", "purity", "purity_std")}
+
+
+@pytest.mark.parametrize(
+    ("similarity", "normalize", "unit"),
+    [("cosine", None, True), ("dot", None, False), ("cosine", False, False), ("dot", True, True)],
+)
+def test_unit_length(tiny_encoder: EncoderFactory, similarity: str, normalize: bool | None, unit: bool) -> None:
+    encoder = tiny_encoder("bert", similarity=similarity)
+    evaluation = ClusteringEvaluator(documents("train", 4), documents("test", 2), normalize=normalize)
+    lengths = np.linalg.norm(evaluation.vectors(encoder).train, axis=1)
+    assert np.allclose(lengths, 1, atol=1e-5) is unit
+
+
+def test_while_training(encoder: DocumentEncoder) -> None:
+    evaluation = ClusteringEvaluator(documents("train", 6), documents("test", 4))
+    expected = evaluation(encoder)
+    encoder.model.train(True)
+    encoder.model.passage_encoder.train(False)
+    modes = [module.training for module in encoder.model.modules()]
+    states = torch.get_rng_state(), np.random.get_state()[1].copy()  # type: ignore[union-attr, index]
+    assert evaluation(encoder) == expected
+    assert [module.training for module in encoder.model.modules()] == modes
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert (np.random.get_state()[1] == states[1]).all()  # type: ignore[index]
+    assert all(parameter.grad is None for parameter in encoder.model.parameters())
+
+
+def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test = documents("train", 6), documents("test", 4)
+    evaluation = ClusteringEvaluator(
+        train, test, pairs=[LabelledPair("train0", "test0", 1), LabelledPair("train0", "test1", 0)]
+    )
+    ready = evaluation.prepared(encoder)
+    mixed = ClusteringEvaluator(train, [encoder.segment(document) for document in test], pairs=evaluation.pairs)
+    expected = evaluation.vectors(encoder)
+    for other in (ready, mixed, evaluation.prepared(encoder, encode_passages=True)):
+        vectors = other.vectors(encoder)
+        np.testing.assert_allclose(vectors.train, expected.train, atol=1e-5)
+        np.testing.assert_allclose(vectors.test, expected.test, atol=1e-5)
+        assert vectors.test_labels == expected.test_labels
+    monkeypatch.setattr(encoder.segmenter, "_plan", None)
+    assert ready(encoder) == pytest.approx(evaluation_of(expected, evaluation), abs=1e-6)
+    with pytest.raises(TypeError):
+        evaluation(encoder)
+
+
+def evaluation_of(vectors: object, evaluation: ClusteringEvaluator) -> dict[str, float]:
+    return evaluation.score(vectors).metrics()  # type: ignore[arg-type]
+
+
+def test_documents_without_one_label_are_left_out(encoder: DocumentEncoder) -> None:
+    train, test = documents("train", 6), documents("test", 4)
+    unlabelled = [
+        replace(documents("none", 1)[0], id=f"none{number}", label=label)
+        for number, label in enumerate((None, "", ("a", "b"), ()))
+    ]
+    single = replace(train[0], id="single", label=("rice",))
+    pairs = [LabelledPair("none0", "train1", 1), LabelledPair("none1", "test0", 0)]
+    evaluation = ClusteringEvaluator([*unlabelled, *train, single], [*test, unlabelled[0]], pairs=pairs)
+    assert evaluation.left_out == {"train": 4, "test": 1}
+    assert evaluation.train_labels == (*(document.label for document in train), "rice")
+    vectors = evaluation.vectors(encoder)
+    assert len(vectors.train) == 7
+    assert len(vectors.test) == 4
+    first, second = (encoder.encode(document, normalize=True) for document in unlabelled[:2])
+    cosines = [first @ vectors.train[1], second @ vectors.test[0]]
+    np.testing.assert_allclose(vectors.pairs, cosines, atol=1e-5)
+
+
+def test_labels_are_compared_as_words(encoder: DocumentEncoder) -> None:
+    train = [replace(document, label=number % 2) for number, document in enumerate(documents("train", 4))]
+    test = [replace(document, label=str(number % 2)) for number, document in enumerate(documents("test", 4))]
+    assert ClusteringEvaluator(train, test, probe=True).clusters == 2
+
+
+def test_an_id_in_both_parts_means_the_test_document(encoder: DocumentEncoder) -> None:
+    train, test = documents("same", 4), [replace(document, id=document.id) for document in documents("same", 6)]
+    test[0] = replace(documents("test", 2)[1], id="same0", label="rice")
+    pairs = [LabelledPair("same0", "same1", 1), LabelledPair("same0", "same2", 0)]
+    vectors = ClusteringEvaluator(train, test, pairs=pairs).vectors(encoder)
+    np.testing.assert_allclose(vectors.pairs, vectors.test[0] @ vectors.test[1:3].T, atol=1e-5)
+
+
+def test_refusals() -> None:
+    train, test = documents("train", 6), documents("test", 4)
+    one = [replace(document, label="a") for document in train]
+    none = [replace(document, label=None) for document in train]
+    many = [replace(document, label=f"label {number}") for number, document in enumerate(test)]
+    cases = [
+        ((none, test), {}, "no train document has a label; name the column that holds it"),
+        ((train, none), {}, "no test document has a label"),
+        ((one, test), {}, "all train documents have the label 'a'"),
+        ((train, one), {}, "all test documents have the label 'a'"),
+        ((train, test), {"clusters": 7}, "k-means cannot make 7 clusters of 6 train documents"),
+        ((train, many), {"probe": True}, r"labels that no train document has \(label 0, label 1, label 2, \.\.\.\)"),
+    ]
+    for parts, options, message in cases:
         with pytest.raises(EvaluationError, match=message):
-            cluster(draw.normal(size=(6, 3)), draw.normal(size=(len(labels), 3)), list(labels), clusters, seeds)
+            ClusteringEvaluator(*parts, **options)  # type: ignore[arg-type]

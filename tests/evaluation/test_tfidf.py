@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 
-from graphdoc.evaluation.tfidf import tfidf_similarities
+from graphdoc.evaluation.baselines import tfidf_similarities
 
 TEXTS = ["tide tide tide marsh", "tide marsh wall", "koji rice rice", "the koji and the rice steam", "of the and"]
 PAIRS = np.array([(0, 1), (0, 2), (2, 3), (3, 3), (0, 4)])

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from .canvas import COLORS, INK, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
 if TYPE_CHECKING:
-    from ...evaluation.classification import Calibration, ClassificationScores
+    from ...evaluation.classification_scores import Calibration, ClassificationScores
 
 ACCENT = COLORS[0]
 # Up to this number of classes each has its name at the axes, and up to the next a cell is large enough for its count.

@@ -17,8 +17,8 @@ from ...runtime.wording import counted
 from .html import content_policy, environment, source_of, writable
 
 if TYPE_CHECKING:
-    from ...evaluation.classification import ClassificationScores
-    from ...evaluation.classification_evaluation import ExplainedMistake
+    from ...evaluation.classification import ExplainedMistake
+    from ...evaluation.classification_scores import ClassificationScores
 
 # A page of twenty books would be slow to open; the whole text is a link away.
 MOST_CHARACTERS = 20_000

@@ -12,7 +12,7 @@ from ...graphs.elements import NodeKind
 from ...inference.stream import as_numpy
 from ...modeling import DocumentModel, DocumentOutput
 from ...segmentation.spans import SegmentedDocument
-from ..tfidf import fitted_vectors
+from ..baselines import fitted_vectors
 
 Floats = npt.NDArray[np.float64]
 

@@ -118,23 +118,3 @@ def means_by_group(values: Floats, groups: Sequence[str]) -> Floats:
     totals = np.zeros((len(numbers), *values.shape[1:]))
     np.add.at(totals, rows, values)
     return totals / np.bincount(rows).reshape(-1, *[1] * (values.ndim - 1))
-
-
-def resampled_means(values: Floats, resamples: int, seed: int) -> Floats:
-    """Means of rows that are drawn with replacement.
-
-    Args:
-        values: ``(rows, ...)``.
-        resamples: number of resamples.
-        seed: draws the rows; the same ones for as many rows.
-
-    Returns:
-        ``(resamples, ...)``.
-    """
-    draw = np.random.default_rng(seed)
-    count, flat = len(values), values.reshape(len(values), -1)
-    result = np.empty((resamples, flat.shape[1]))
-    for number in range(resamples):
-        weights = np.bincount(draw.integers(count, size=count), minlength=count)
-        result[number] = weights @ flat / count
-    return result.reshape(resamples, *values.shape[1:])

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import SettingsError
-from ..pair_scores import Difference, interval
-from .removal_curves import KINDS, Kind, areas, fractions, means_by_group, resampled_means
+from ..bootstrap import Estimate, interval, resampled_means
+from .removal_curves import KINDS, Kind, areas, fractions, means_by_group
 
 Floats = npt.NDArray[np.float64]
 Watched = Literal["similarity", "probability"]
@@ -97,13 +97,13 @@ class FaithfulnessScores:
             return [None] * self.curves.shape[-1]
         return [interval(values) for values in self.samples[:, *self._place(method, kind)].T]
 
-    def area(self, method: str, kind: Kind) -> Difference:
+    def area(self, method: str, kind: Kind) -> Estimate:
         """The area under the mean curve, with its interval."""
         place = self._place(method, kind)
         samples = None if self.samples is None else areas(self.samples[:, *place])
-        return Difference(float(areas(self.by_document.mean(axis=0)[place])), interval(samples))
+        return Estimate(float(areas(self.by_document.mean(axis=0)[place])), interval(samples))
 
-    def ahead(self, method: str, kind: Kind, of: str = RANDOM) -> Difference:
+    def ahead(self, method: str, kind: Kind, of: str = RANDOM) -> Estimate:
         """By how much a method explains better than another: less area in deletion, more in insertion.
 
         Args:
@@ -117,7 +117,7 @@ class FaithfulnessScores:
         samples = None
         if self.samples is not None:
             samples = sign * areas(self.samples[:, *one] - self.samples[:, *other])
-        return Difference(sign * float(areas(means[one] - means[other])), interval(samples))
+        return Estimate(sign * float(areas(means[one] - means[other])), interval(samples))
 
     def metrics(self) -> dict[str, float]:
         """What methods are ahead of random as one flat table, as trackers take it."""

@@ -17,8 +17,8 @@ from ...inference.stream import progress_bar
 from ...modeling import DocumentModel
 from ...prediction.predicting import classes_of
 from ...segmentation.coverage import CoverageTotals
+from ..bootstrap import RESAMPLES
 from ..labels import ReadyDocument, plain_document
-from ..pair_scores import RESAMPLES
 from ..pairs import require_own_ids
 from .explained_documents import ExplainedDocument, ProbabilityOf, SimilarityTo, explained_documents
 from .passage_rankings import WordOverlap, attention_source

@@ -12,7 +12,7 @@ from matplotlib.image import imread
 from graphdoc.analysis.figures.classification import plot_confusion, plot_reliability
 from graphdoc.errors import OutputError
 from graphdoc.evaluation import classification_scores
-from graphdoc.evaluation.classification import ClassificationScores, calibration
+from graphdoc.evaluation.classification_scores import ClassificationScores, calibration
 
 CLASSES = ("a", "$b$", "<c>")
 

@@ -11,8 +11,8 @@ from graphdoc.analysis.report.mistakes import MOST_CHARACTERS, render_mistakes, 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import OutputError
-from graphdoc.evaluation.classification import ClassificationScores, Mistake, classification_scores
-from graphdoc.evaluation.classification_evaluation import ExplainedMistake
+from graphdoc.evaluation.classification import ExplainedMistake
+from graphdoc.evaluation.classification_scores import ClassificationScores, Mistake, classification_scores
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 

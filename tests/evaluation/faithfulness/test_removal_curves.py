@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphdoc.evaluation.bootstrap import resampled_means
 from graphdoc.evaluation.faithfulness.removal_curves import (
     KINDS,
     areas,
@@ -18,7 +19,6 @@ from graphdoc.evaluation.faithfulness.removal_curves import (
     key_of,
     means_by_group,
     order_by,
-    resampled_means,
 )
 
 SIZES = st.integers(2, 40)

@@ -8,8 +8,8 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import EvaluationError
+from graphdoc.evaluation.baselines import lexical_predictions, text_of
 from graphdoc.evaluation.labels import LabelledDocuments
-from graphdoc.evaluation.lexical_baseline import lexical_predictions, text_of
 
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood", "clock": "hour gear tick dial"}
 

@@ -1,0 +1,169 @@
+"""What all evaluators share: documents that are encoded once, numbers by name, and which of them is best."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from ..encoder import DocumentEncoder
+from ..inference.precision import Precision
+from ..runtime.processes import Processes
+from ..segmentation.coverage import CoverageTotals
+from .labels import ReadyDocument, plain_document
+
+T = TypeVar("T")
+Vectors = npt.NDArray[np.float32]
+
+
+class Evaluator(ABC):
+    """Measures encoders on the same documents, always in the same way: during training and on the command line.
+
+    A recipe makes one evaluator and calls it now and then, in every process of the run::
+
+        evaluator = ClassificationEvaluator(documents, dtype=precision, best="macro_f1")
+        evaluator = evaluator.prepared(encoder, processes)  # optional: cut and tokenise once
+        numbers = evaluator(encoder, processes)  # {"accuracy": ..., "macro_f1": ..., "loss": ...}
+        is_better = (numbers[evaluator.best] > before) == evaluator.greater_is_better
+
+    Documents are read up to the limits of the encoder (``max_passages`` of its configuration, not the limit of the
+    training corpus). With several processes each encodes its share and all get the same numbers, which are those of
+    a single process. The model may be in training: it is measured in eval mode and is then as it was before, and no
+    global random generator is used.
+
+    Attributes:
+        documents: the documents that are encoded, segmented or not, with the vectors of their passages or not.
+        dtype: precision that the transformer computes in; None is that of its weights.
+        best: name of the number by which models are ranked.
+        task: name of the task, for logs such as ``task/number``.
+    """
+
+    task: ClassVar[str]
+    documents: Sequence[ReadyDocument]
+    dtype: Precision | None
+    best: str
+
+    @property
+    def greater_is_better(self) -> bool:
+        """Whether a higher value of ``best`` is better."""
+        return not self.best.endswith("loss")
+
+    @abstractmethod
+    def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
+        """Measure an encoder.
+
+        Args:
+            encoder: the encoder, also one whose model is in training.
+            processes: the processes that share the work, all of which have to call; None for this one alone.
+
+        Returns:
+            The numbers by name, the same in every process.
+        """
+
+    def prepared(
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        encode_passages: bool = False,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = False,
+    ) -> Self:
+        """The same evaluator with its documents cut and tokenised once, and encoded as far as that can be done once.
+
+        Args:
+            encoder: an encoder with the tokenizer and the segmentation of those that will be measured.
+            processes: the processes that will share the work; this one prepares its own share only.
+            encode_passages: also encode the passages, where all encoders have this passage encoder; ignored with
+                structural embeddings, where vectors of passages depend on how documents are split.
+            totals: where coverage is added up.
+            show_progress: show a bar while passages are encoded; None shows it on a terminal when that takes long.
+
+        Raises:
+            DocumentError: a document has no text to encode.
+        """
+        result = copy.copy(self)
+        rows = _share(processes)
+        own = [plain_document(document) for document in self.documents[rows]]
+        if encode_passages and encoder.model.structural_embeddings is None:
+            totals = CoverageTotals() if totals is None else totals
+            ready = encoder.with_passage_vectors(own, dtype=self.dtype, totals=totals, show_progress=show_progress)
+        else:
+            ready = encoder.segmenter.segment_many(own)
+        documents = list(self.documents)
+        documents[rows] = ready
+        result.documents = documents
+        return result
+
+    def _rows(
+        self,
+        compute: Callable[[Sequence[ReadyDocument], CoverageTotals], Vectors],
+        processes: Processes | None,
+        totals: CoverageTotals | None,
+    ) -> Vectors:
+        """One row for every document, ``(documents, numbers)``; each process computes those of its share.
+
+        ``compute`` gets the share and the totals that its coverage is added to.
+        """
+        # Without totals of the caller nothing is said of what is left out, which would be repeated in training.
+        own = CoverageTotals()
+        parts = gathered(processes, (compute(self.documents[_share(processes)], own), own))
+        result = np.empty((len(self.documents), parts[0][0].shape[1]), np.float32)
+        for rank, (rows, counted) in enumerate(parts):
+            result[rank :: len(parts)] = rows
+            if totals is not None:
+                totals.merge(counted)
+        return result
+
+    def encode(
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        totals: CoverageTotals | None = None,
+        show_progress: bool | None = None,
+    ) -> Vectors:
+        """Encode all documents.
+
+        Args:
+            encoder: the encoder.
+            processes: the processes that share the work.
+            totals: where coverage is added up.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+
+        Returns:
+            ``(documents, hidden)``, in every process.
+
+        Raises:
+            DocumentError: a document has no text to encode.
+        """
+
+        def compute(documents: Sequence[ReadyDocument], counted: CoverageTotals) -> Vectors:
+            stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=show_progress)
+            rows = [vector.numpy() for _, vector in stream]
+            return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)
+
+        return self._rows(compute, processes, totals)
+
+
+def gathered(processes: Processes | None, value: T) -> list[T]:
+    """The values of all processes, by rank."""
+    return [value] if processes is None else processes.gather(value)
+
+
+def measured_once(processes: Processes | None, measure: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """What the first process measures, in all processes."""
+    if processes is None:
+        return measure()
+    found: dict[str, Any] = {}
+    processes.run_first(lambda: found.update(measure()))
+    return processes.gather(found)[0]
+
+
+def _share(processes: Processes | None) -> slice:
+    """Every so-manyth document: long and short ones are spread over the processes whatever their order."""
+    return slice(None) if processes is None else slice(processes.rank, None, processes.count)

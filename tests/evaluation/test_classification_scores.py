@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, f1_score
+
+from graphdoc.errors import EvaluationError
+from graphdoc.evaluation.classification_scores import (
+    BINS,
+    Mistake,
+    calibration,
+    classification_scores,
+    confident_mistakes,
+    require_shared_classes,
+)
+
+CLASSES = ("a", "b", "c")
+
+
+def one(text: str) -> list[tuple[str, ...]]:
+    return [(name,) for name in text]
+
+
+class TestSingleLabels:
+    def test_by_hand(self) -> None:
+        scores = classification_scores(one("aaabbc"), one("aabbbb"), CLASSES)
+        assert scores.accuracy == scores.micro_f1 == pytest.approx(4 / 6)
+        assert [(c.label, c.documents, c.given) for c in scores.classes] == [("a", 3, 2), ("b", 2, 4), ("c", 1, 0)]
+        assert [(c.precision, c.recall) for c in scores.classes] == [(1, pytest.approx(2 / 3)), (0.5, 1), (0, 0)]
+        f1 = [2 * 1 * (2 / 3) / (1 + 2 / 3), 2 * 0.5 / 1.5, 0]
+        assert [c.f1 for c in scores.classes] == pytest.approx(f1)
+        assert scores.macro_f1 == pytest.approx(np.mean(f1))
+        assert scores.confusion is not None
+        assert scores.confusion.tolist() == [[2, 1, 0], [0, 2, 0], [0, 1, 0]]
+        assert (scores.accuracy_known, scores.unknown, scores.calibration) == (scores.accuracy, {}, None)
+        assert scores.metrics() == {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
+
+    @settings(deadline=None)
+    @given(st.lists(st.tuples(st.sampled_from("abcx"), st.sampled_from("abc")), min_size=1, max_size=30))
+    def test_as_scikit_learn_has_it(self, pairs: list[tuple[str, str]]) -> None:
+        truth, found = zip(*pairs, strict=True)
+        scores = classification_scores(one("".join(truth)), one("".join(found)), CLASSES)
+        assert scores.accuracy == pytest.approx(accuracy_score(truth, found))
+        assert scores.macro_f1 == pytest.approx(f1_score(truth, found, average="macro", zero_division=0.0))
+        assert scores.micro_f1 == pytest.approx(f1_score(truth, found, average="micro"))
+        assert scores.confusion is not None and scores.confusion.sum() == len(pairs)
+
+    def test_classes_that_do_not_occur_are_listed_and_not_averaged(self) -> None:
+        scores = classification_scores(one("ab"), one("ab"), CLASSES)
+        assert scores.macro_f1 == 1
+        assert (scores.classes[2].f1, scores.classes[2].documents) == (0, 0)
+
+    def test_labels_that_the_model_does_not_know_count_as_missed(self) -> None:
+        scores = classification_scores(one("aaxyx"), one("aabab"), CLASSES)
+        assert scores.unknown == {"x": 2, "y": 1}
+        assert scores.accuracy == pytest.approx(2 / 5)
+        assert scores.accuracy_known == 1
+        assert [c.label for c in scores.classes] == ["a", "b", "c", "x", "y"]
+        assert scores.known_classes == list(CLASSES)
+        assert scores.confusion is not None
+        assert scores.confusion.tolist() == [[2, 0, 0], [0, 0, 0], [0, 0, 0], [0, 2, 0], [1, 0, 0]]
+        assert scores.macro_f1 == pytest.approx((0.8 + 0 + 0 + 0) / 4)
+        assert classification_scores(one("x"), one("a"), CLASSES).accuracy_known is None
+
+    def test_calibration_goes_by_the_class_that_is_given(self) -> None:
+        probabilities = np.array([[0.9, 0.1, 0], [0.1, 0.9, 0], [0.5, 0.3, 0.2]], np.float32)
+        scores = classification_scores(one("aax"), one("aba"), CLASSES, probabilities)
+        assert scores.calibration is not None
+        # At 0.9 one of two is right, at 0.5 none of one.
+        assert scores.calibration.error == pytest.approx((2 * 0.4 + 0.5) / 3, abs=1e-6)
+        assert scores.metrics()["calibration_error"] == scores.calibration.error
+
+
+class TestSeveralLabels:
+    TRUTH = (("a",), ("a", "b"), (), ("b", "x"))
+    FOUND = (("a",), ("a",), ("c",), ("b",))
+
+    def test_by_hand(self) -> None:
+        scores = classification_scores(self.TRUTH, self.FOUND, CLASSES, multi_label=True)
+        assert scores.accuracy == 1 / 4
+        assert scores.accuracy_known == pytest.approx(1 / 3)
+        # Three of the four that are given are right, and three of the five that should be.
+        assert scores.micro_f1 == pytest.approx(2 * 3 / (4 + 5))
+        by_class = {c.label: c for c in scores.classes}
+        assert (by_class["b"].precision, by_class["b"].recall) == (1, 0.5)
+        assert scores.macro_f1 == pytest.approx((1 + 2 / 3 + 0 + 0) / 4)
+        assert scores.unknown == {"x": 1}
+        assert scores.confusion is None
+        assert set(scores.metrics()) == {"accuracy", "macro_f1", "micro_f1"}
+
+    @settings(deadline=None)
+    @given(st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.sets(st.sampled_from("abc"))), min_size=1))
+    def test_as_scikit_learn_has_it(self, pairs: list[tuple[set[str], set[str]]]) -> None:
+        truth, found = zip(*((tuple(sorted(a)), tuple(sorted(b))) for a, b in pairs), strict=True)
+        matrices = [np.array([[name in own for name in CLASSES] for own in labels]) for labels in (truth, found)]
+        scores = classification_scores(truth, found, CLASSES, multi_label=True)
+        assert scores.accuracy == pytest.approx(accuracy_score(*matrices))
+        assert scores.micro_f1 == pytest.approx(f1_score(*matrices, average="micro", zero_division=0.0))
+        occurs = matrices[0].any(0) | matrices[1].any(0)
+        expected = f1_score(*matrices, average=None, zero_division=0.0)[occurs]
+        assert scores.macro_f1 == pytest.approx(expected.mean() if occurs.any() else 0)
+
+    def test_one_class(self) -> None:
+        scores = classification_scores([("a",), (), ("a",)], [("a",), ("a",), ()], ("a",), multi_label=True)
+        (only,) = scores.classes
+        assert (only.precision, only.recall, only.documents, only.given) == (0.5, 0.5, 2, 2)
+        assert (scores.macro_f1, scores.micro_f1, scores.accuracy) == (0.5, 0.5, pytest.approx(1 / 3))
+
+    def test_calibration_is_over_all_decisions(self) -> None:
+        probabilities = np.array([[0.8, 0.2, 0.2]] * 3 + [[0.8, 0.8, 0.2]])
+        scores = classification_scores(self.TRUTH, self.FOUND, CLASSES, probabilities, multi_label=True)
+        assert scores.calibration is not None
+        # At 0.8 three of five are so: a, a, not a, not a, b; at 0.2 one of seven: b.
+        assert scores.calibration.error == pytest.approx((5 * abs(0.8 - 3 / 5) + 7 * abs(0.2 - 1 / 7)) / 12)
+        assert sum(scores.calibration.counts) == 12
+
+
+def test_there_has_to_be_something_to_measure() -> None:
+    with pytest.raises(EvaluationError, match="there are no documents with labels"):
+        classification_scores([], [], CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("given", "classes", "options", "message"),
+    [
+        ([("a",)], CLASSES, {}, "there are 1 predictions for 2 documents; give one for each"),
+        (["a", "b"], CLASSES, {"multi_label": True}, r"given\[0\] is 'a'; give a tuple of labels for every document"),
+        ([("a",), ()], CLASSES, {}, r"given\[1\] is \(\); give a tuple of one label"),
+        ([("a",), ("zz",)], CLASSES, {}, r"predictions name what is not among the classes \(zz\)"),
+        ([("a",), ("b",)], ["a", "b", "a"], {}, r"classes holds a more than once"),
+        ([("a",), ("b",)], CLASSES, {"probabilities": np.ones((2, 1))}, r"the shape \(2, 1\); give \(2, 3\)"),
+        ([("a",), ("b",)], CLASSES, {"probabilities": np.full((2, 3), np.nan)}, "2 of 2 probabilities are no numbers"),
+    ],
+)
+def test_what_does_not_fit_together(given: Any, classes: list[str], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(EvaluationError, match=message):
+        classification_scores([("a",), ("b",)], given, classes, **options)
+
+
+class TestCalibration:
+    def test_edges_belong_to_the_bin_below(self) -> None:
+        found = calibration(np.array([0.0, 0.1, 0.2, 0.21, 1.0]), np.array([False, True, True, False, True]), bins=5)
+        assert found.counts == (3, 1, 0, 0, 1)
+        assert found.confidences == pytest.approx((0.1, 0.21, 0, 0, 1))
+        assert found.accuracies == pytest.approx((2 / 3, 0, 0, 0, 1))
+        assert found.error == pytest.approx((3 * (2 / 3 - 0.1) + 0.21) / 5)
+
+    @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1, max_size=40))
+    def test_by_definition(self, predictions: list[tuple[float, bool]]) -> None:
+        p, right = (np.array(values) for values in zip(*predictions, strict=True))
+        found, total = calibration(p, right), 0.0
+        for number in range(BINS):
+            low, high = number / BINS, (number + 1) / BINS
+            inside = (p * BINS > number if number else p >= 0) & (p * BINS <= number + 1)
+            assert found.counts[number] == inside.sum(), (low, high)
+            if inside.any():
+                total += inside.sum() * abs(p[inside].mean() - right[inside].mean())
+        assert found.error == pytest.approx(total / len(p))
+        assert 0 <= found.error <= 1
+
+    def test_a_model_that_is_right_as_often_as_it_says(self) -> None:
+        draw = np.random.default_rng(0)
+        p = draw.uniform(size=20_000)
+        assert calibration(p, draw.uniform(size=20_000) < p).error < 0.02
+        assert calibration(p, draw.uniform(size=20_000) < p**3).error > 0.1
+
+
+class TestMistakes:
+    def test_single_labels(self) -> None:
+        probabilities = np.array([[0.6, 0.4, 0], [0.2, 0.8, 0], [0.1, 0, 0.9], [1, 0, 0]])
+        found = confident_mistakes(one("bbxa"), one("abca"), CLASSES, probabilities)
+        assert found == [Mistake(2, "c", 0.9), Mistake(0, "a", 0.6)]
+
+    def test_several_labels(self) -> None:
+        probabilities = np.array([[0.6, 0.05, 0.2], [0.7, 0.1, 0.2]])
+        found = confident_mistakes([("b", "x"), ("a",)], [("a",), ("a",)], CLASSES, probabilities, multi_label=True)
+        assert found == [Mistake(0, "b", 0.95, missed=True), Mistake(0, "a", 0.6)]
+
+    def test_none(self) -> None:
+        assert confident_mistakes(one("a"), one("a"), CLASSES, np.array([[1.0, 0, 0]])) == []
+
+
+def test_plain_values() -> None:
+    import json
+
+    content: dict[str, Any] = classification_scores(
+        one("ax"), one("ab"), CLASSES, np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25]])
+    ).to_dict()
+    assert json.loads(json.dumps(content, allow_nan=False)) == content
+    assert content["unknown_labels"] == {"x": 1}
+    assert content["classes"][0] == {
+        "label": "a", "precision": 1.0, "recall": 1.0, "f1": 1.0, "documents": 1, "given": 1,
+    }  # fmt: skip
+    assert sum(content["calibration"]["counts"]) == 2
+
+
+def test_documents_of_another_task() -> None:
+    require_shared_classes([("a",), ("x",)], CLASSES)
+    require_shared_classes([()], CLASSES)
+    require_shared_classes([], CLASSES)
+    with pytest.raises(EvaluationError, match=r"it knows a, b, c, the documents have w, x, y, \.\.\.; give"):
+        require_shared_classes([("x", "w"), ("y",), ("z",)], CLASSES)
