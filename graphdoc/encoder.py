@@ -37,7 +37,7 @@ from .inference.stream import (
 )
 from .modeling import DocumentModel
 from .runtime.devices import place
-from .segmentation.coverage import CoverageTotals
+from .segmentation.coverage import Coverage
 from .segmentation.segmenter import SegmentationConfig, Segmenter
 from .segmentation.spans import SegmentedDocument
 from .similarity import EncodedDocument
@@ -253,7 +253,7 @@ class DocumentEncoder:
         dtype: Precision | None = None,
         token_budget: int | None = None,
         show_progress: bool | None = None,
-        totals: CoverageTotals | None = None,
+        totals: Coverage | None = None,
         bar: tqdm[Any] | None = None,
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Encode documents one window after another, in constant memory.
@@ -402,8 +402,8 @@ class DocumentEncoder:
         segmented = self._segment_one(document)
         encoded = encode_at_all_levels(self.model, segmented, partial(self._precision, dtype))
         encoded = replace(encoded, model=self.describe())
-        totals = CoverageTotals()
-        totals.add(segmented.coverage)
+        totals = Coverage()
+        totals += segmented.coverage
         totals.warn(segmented.document.id)
         return self._with_sentences(encoded, dtype) if sentences else encoded
 
@@ -441,7 +441,7 @@ class DocumentEncoder:
             logger.warning(message, self.name, numbers)
 
     def _segment_one(self, document: AnyDocument) -> SegmentedDocument:
-        segmented = self.segment(as_document(document).without_surrogates())
+        segmented = self.segment(as_document(document))
         require_text(segmented)
         return segmented
 

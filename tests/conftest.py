@@ -19,7 +19,8 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import SegmentedDocument, Span
 
 # Fixtures of several folders.
 pytest_plugins = ["training_fixtures"]

@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..documents.document import Columns, Document
+from ..documents.document import Document
 from ..documents.parsing.formats import is_corpus, split_suffix
+from ..documents.parsing.rows import Columns
 from ..errors import DocumentError, OutputError
 
 if TYPE_CHECKING:

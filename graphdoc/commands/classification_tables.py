@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..evaluation import ClassificationScores, LabelledDocuments
     from ..evaluation.classification import ExplainedMistake
-    from ..segmentation.coverage import CoverageTotals
+    from ..segmentation.coverage import Coverage
 
 FORMAT = "graphdoc.classification/1"
 SHOWN_MISTAKES = 5
@@ -60,7 +60,7 @@ class Measured:
     classes: tuple[str, ...]
     threshold: float | None
     exact: bool
-    totals: CoverageTotals
+    totals: Coverage
     shared_ids: int
     learned_from: int | None
     report: ReadingReport

@@ -99,7 +99,7 @@ def run(options: argparse.Namespace) -> None:
     from ..evaluation import ClassificationEvaluator, LabelledDocuments
     from ..modeling.logit_attribution import splits_exactly
     from ..prediction.predicting import classes_of, threshold_of
-    from ..segmentation.coverage import CoverageTotals
+    from ..segmentation.coverage import Coverage
 
     report = ReadingReport(places={})
     parts = read_parts(options, report, needs_train=False)
@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> None:
     train = None if options.no_baseline or not parts.train else LabelledDocuments.of(parts.train, **labels)
     # What the baseline cannot learn from is told before the long work.
     baseline = _baseline(evaluation, train)
-    totals = CoverageTotals()
+    totals = Coverage()
     predictions = evaluation.predict(encoder, totals=totals)
     wanted = options.mistakes if options.json or options.html else min(options.mistakes, SHOWN_MISTAKES)
     measured = Measured(

@@ -133,7 +133,7 @@ def _with_passages(parts: Parts, encoder: DocumentEncoder, report: ReadingReport
 
 def _measure(evaluation: ClusteringEvaluator, candidates: list[Candidate], *, plot: bool) -> list[Row]:
     from ..analysis.projection import project, sample_rows
-    from ..segmentation.coverage import CoverageTotals
+    from ..segmentation.coverage import Coverage
 
     rows: list[Row] = []
     for candidate, measuring in with_shared_passages(evaluation, candidates):
@@ -144,7 +144,7 @@ def _measure(evaluation: ClusteringEvaluator, candidates: list[Candidate], *, pl
                 replace(twin, encoder=candidate.encoder, name=candidate.name, role=candidate.role, same_as=twin.name)
             )
             continue
-        totals = CoverageTotals()
+        totals = Coverage()
         vectors = measuring.vectors(candidate.encoder, totals=totals)
         points = project(vectors.test[sample_rows(len(vectors.test))]) if plot else None
         rows.append(

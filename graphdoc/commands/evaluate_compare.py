@@ -180,7 +180,7 @@ def _read(options: argparse.Namespace, sections: LeftOutSections, report: Readin
 def _measure(comparison: PairEvaluator, candidates: list[Candidate]) -> list[Row]:
     """Measure TF-IDF and all encoders; those that give the same vectors once."""
     from ..evaluation.baselines import TFIDF
-    from ..segmentation.coverage import CoverageTotals
+    from ..segmentation.coverage import Coverage
 
     words = comparison.tfidf()
     rows = [Row(TFIDF, "words", words, comparison.score(words))]
@@ -192,7 +192,7 @@ def _measure(comparison: PairEvaluator, candidates: list[Candidate]) -> list[Row
             model = candidate.encoder.describe()
             rows.append(replace(twin, name=candidate.name, role=candidate.role, model=model, same_as=twin.name))
             continue
-        totals = CoverageTotals()
+        totals = Coverage()
         found = measuring.similarities(candidate.encoder, totals=totals)
         scores = comparison.score(found)
         model = candidate.encoder.describe()

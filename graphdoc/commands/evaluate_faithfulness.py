@@ -147,8 +147,8 @@ def _pairs(options: argparse.Namespace) -> Pairs | None:
 
 
 def _measured(evaluation: FaithfulnessEvaluation, encoder: DocumentEncoder, name: str) -> Row:
-    from ..segmentation.coverage import CoverageTotals
+    from ..segmentation.coverage import Coverage
 
-    totals = CoverageTotals()
+    totals = Coverage()
     scores = evaluation.measure(encoder, totals=totals)
     return Row(name, scores, totals.to_dict(), encoder.describe())

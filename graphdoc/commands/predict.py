@@ -103,13 +103,13 @@ def run(options: argparse.Namespace) -> None:
 
     from ..prediction import Predictions, stream_predictions, write_predictions
     from ..prediction.predicting import classes_of, threshold_of
-    from ..segmentation.coverage import CoverageTotals
+    from ..segmentation.coverage import Coverage
 
     encoder = load_encoder(options)
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
     threshold = threshold_of(encoder, options.threshold)
     found = chain([first], documents)
-    totals, summary = CoverageTotals(), _Summary(keep_all=bool(options.json))
+    totals, summary = Coverage(), _Summary(keep_all=bool(options.json))
     stream = stream_predictions(
         encoder,
         encodable(found, encoder, report) if options.on_error == "skip" else found,

@@ -14,8 +14,8 @@ from rich.text import Text
 from ..documents.document import Document
 from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
+from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import PASSAGE_LIMIT
-from ..segmentation.spans import Coverage
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport

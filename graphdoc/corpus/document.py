@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document, Label
-from ..segmentation.sentences import replace_surrogates
-from ..segmentation.spans import Coverage, SegmentedDocument
+from ..segmentation.coverage import Coverage
+from ..segmentation.spans import SegmentedDocument
 
 # Field of a document that names the part of the corpus that it belongs to.
 SPLIT = "split"
@@ -54,7 +54,7 @@ class TokenisedDocument:
         sections: section of every passage, ``(passages,)``.
         lengths: tokens of every passage, special tokens included, ``(passages,)``.
         token_ids: token ids of all passages in a row, ``(tokens,)``.
-        coverage: the account of what was left out.
+        coverage: how much of it the passages hold, and what was left out.
         label: class or group, if known.
         split: the part of the corpus that its field ``split`` names, if any.
     """
@@ -73,7 +73,7 @@ class TokenisedDocument:
         """Pack a segmented document."""
         lengths = np.array([len(ids) for ids in segmented.token_ids], dtype=np.int32)
         return cls(
-            replace_surrogates(segmented.document.id),
+            segmented.document.id,
             group,
             np.array([passage.section for passage in segmented.passages], dtype=np.int32),
             lengths,

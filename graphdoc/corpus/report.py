@@ -9,8 +9,7 @@ from typing import Any
 
 from ..documents.readers import ReadingReport, Skipped
 from ..runtime.wording import counted
-from ..segmentation.coverage import CoverageTotals
-from ..segmentation.spans import Coverage
+from ..segmentation.coverage import Coverage
 
 logger = logging.getLogger("graphdoc")
 
@@ -45,7 +44,7 @@ class CorpusReport:
     first_errors: list[Skipped] = field(default_factory=list)
     ignored: int = 0
     documents_cut: int = 0
-    coverage: CoverageTotals = field(default_factory=CoverageTotals)
+    coverage: Coverage = field(default_factory=Coverage)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> CorpusReport:
@@ -54,7 +53,7 @@ class CorpusReport:
             **{
                 **values,
                 "first_errors": [Skipped(**entry) for entry in values["first_errors"]],
-                "coverage": CoverageTotals.from_dict(values["coverage"]),
+                "coverage": Coverage.from_dict(values["coverage"]),
             }
         )
 
@@ -77,7 +76,7 @@ class CorpusReport:
         """Count one more document to train on."""
         self.kept += 1
         self.documents_cut += coverage.passages > coverage.encoded_passages
-        self.coverage.add(coverage)
+        self.coverage += coverage
 
     def take_errors(self, reading: ReadingReport) -> None:
         """Take over what a reader has listed so far; its lists are emptied, so that they never grow long."""

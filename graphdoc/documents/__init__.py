@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .document import Columns, Document, Label
+from .document import Document, Label
+from .parsing.rows import Columns
 from .section import Section
 
 __all__ = ["Columns", "Document", "Label", "Section"]

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DocumentError
+from ..runtime.plain_text import described
 from ..runtime.wording import section_name
-from .section import HALF_PAIRS, Section, clean_text
+from .metadata import Metadata
+from .parsing import parse_text
+from .parsing.files import parse_file
+from .parsing.formats import split_suffix
+from .parsing.rows import Columns, document_parts, is_missing, row_id
+from .section import Section, clean_line, clean_text
 
 if TYPE_CHECKING:
     from .parsing.outline import ParsedDocument
@@ -18,46 +25,56 @@ if TYPE_CHECKING:
 Label = str | int | tuple[str, ...] | None
 
 
-# Without slots, since readers of configuration files look at the defaults through ``vars``.
-@dataclass(frozen=True)
-class Columns:
-    """Names of the columns (keys) of a row that make a document; all others become metadata.
-
-    Args:
-        text: the running text.
-        sections: a list of texts, or of mappings with ``heading``, ``text`` and, if known, ``level`` and ``path``.
-        title: the title.
-        id: the id; by default ``_id`` is taken where there is no ``id``.
-        label: the class or group.
-    """
-
-    text: str = "text"
-    sections: str = "sections"
-    title: str = "title"
-    id: str = "id"
-    label: str = "label"
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document: the unit that is encoded, compared and searched.
+    r"""A document: the unit that is encoded, compared and searched.
 
-    The ``from_...`` functions clean what they are given: byte order marks go, NUL characters become spaces, line ends
-    of Windows and old Macs become plain ones, halves of surrogate pairs become U+FFFD. All else is kept as it is.
+    It is a value: it cannot be changed, and equal documents have equal hashes. However it is made, its texts are
+    cleaned: byte order marks go, NUL characters become spaces, line ends of Windows and old Macs become plain ones,
+    halves of surrogate pairs become U+FFFD. All else is kept as it is.
 
     Args:
-        id: name of the document, unique in a corpus.
+        id: name of the document, unique in a corpus; where it is empty, a hash of title and sections.
         sections: its parts in reading order; a section without text of its own keeps its place.
         title: title, empty when there is none.
-        label: class or group, if known.
-        metadata: anything else that came with it.
+        label: class or group, if known; several as a tuple.
+        metadata: anything else that came with it; lists in it become tuples.
+
+    Raises:
+        DocumentError: a value is of the wrong type.
+
+    >>> document = Document("letter", [Section("Dear reader,\r\nall is well.", heading="Opening")])
+    >>> document.text
+    'Dear reader,\nall is well.'
     """
 
     id: str
     sections: tuple[Section, ...]
     title: str = ""
     label: Label = None
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=Metadata)
+
+    def __post_init__(self) -> None:
+        sections = self.sections
+        if isinstance(sections, str | Section | Mapping) or not isinstance(sections, Iterable):
+            raise DocumentError(f"its sections are {described(sections)}; give a list of Section, or use from_text")
+        sections = tuple(sections)
+        for number, section in enumerate(sections, start=1):
+            if not isinstance(section, Section):
+                raise DocumentError(f"its section {number} is {described(section)}; give a Section")
+        title = clean_line(self.title, "title")
+        if not isinstance(self.id, str | None):
+            raise DocumentError(f"its id is {described(self.id)}; give a string")
+        id = clean_text(self.id or "").strip() or _content_hash(title, sections)
+        if not isinstance(self.metadata, Mapping | None):
+            raise DocumentError(f"its metadata are {described(self.metadata)}; give a dictionary")
+        try:
+            metadata = self.metadata if isinstance(self.metadata, Metadata) else Metadata(self.metadata or {})
+        except RecursionError:
+            raise DocumentError("its metadata are nested too deeply, or contain themselves; flatten them") from None
+        cleaned = {"id": id, "sections": sections, "title": title, "label": _label(self.label), "metadata": metadata}
+        for name, value in cleaned.items():
+            object.__setattr__(self, name, value)
 
     @classmethod
     def from_text(
@@ -148,11 +165,11 @@ class Document:
         Raises:
             DocumentError: there is neither text nor sections, or a value is of the wrong type.
         """
-        from .parsing.rows import document_parts, row_id
-
+        if not isinstance(mapping, Mapping):
+            raise DocumentError(f"the row is {described(mapping)}; give a dictionary")
         columns = columns or Columns()
         try:
-            return cls._cleaned(*document_parts(mapping, id, columns))
+            return cls(*document_parts(mapping, id, columns))  # type: ignore[arg-type]
         except DocumentError as error:
             name = id or row_id(mapping, columns)
             raise DocumentError(f"row {name!r}: {error}" if name else f"row: {error}") from None
@@ -182,9 +199,8 @@ class Document:
             DocumentError: the file is missing, unreadable, of an unknown type, or has no text.
             MissingExtraError: the file needs the ``ingest`` extra.
         """
-        from .parsing.files import parse_file
-        from .parsing.formats import split_suffix
-
+        if not isinstance(path, str | PathLike) or not str(path):
+            raise DocumentError(f"the path is {described(path)}; name a file")
         path = Path(path)
         try:
             document = cls._from_parsed(
@@ -215,23 +231,6 @@ class Document:
         """What to call a section: its heading, or ``Opening`` or ``Whole text`` where it has none."""
         return section_name(self.sections[number].heading, number, len(self.sections))
 
-    def without_surrogates(self) -> Document:
-        """The document with U+FFFD for halves of surrogate pairs, character for character, as files can hold it."""
-
-        def whole(text: str) -> str:
-            return text if text.isascii() else HALF_PAIRS.sub("\ufffd", text)
-
-        sections = tuple(
-            replace(
-                section,
-                text=whole(section.text),
-                heading=whole(section.heading),
-                path=tuple(whole(heading) for heading in section.path),
-            )
-            for section in self.sections
-        )
-        return replace(self, id=whole(self.id), title=whole(self.title), sections=sections)
-
     def to_dict(self) -> dict[str, Any]:
         """The document as a row that :meth:`from_mapping` reads back."""
         row: dict[str, Any] = {
@@ -245,67 +244,56 @@ class Document:
         if self.label is not None:
             row["label"] = list(self.label) if isinstance(self.label, tuple) else self.label
         if self.metadata:
-            row["metadata"] = dict(self.metadata)
+            row["metadata"] = Metadata(self.metadata).plain()
         return row
 
     @classmethod
     def _from_markup(
         cls, text: str, kind: str, id: str | None, title: str, label: Label, metadata: Mapping[str, Any] | None
     ) -> Document:
-        from .parsing import parse_text
-
-        if not isinstance(text, str):
-            raise DocumentError(f"document {id or ''!r}: its text is of type {type(text).__name__}; give a string")
         try:
-            parsed = parse_text(clean_text(text), kind)
+            if not isinstance(text, str):
+                raise DocumentError(f"its text is {described(text)}; give a string")
+            return cls._from_parsed(parse_text(clean_text(text), kind), id, title, label, metadata)
         except DocumentError as error:
             raise DocumentError(f"document {id or ''!r}: {error}") from error.__cause__
-        return cls._from_parsed(parsed, id, title, label, metadata)
 
     @classmethod
     def _from_parsed(
         cls,
         parsed: ParsedDocument,
         id: str | None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
+        title: str,
+        label: Label,
+        metadata: Mapping[str, Any] | None,
     ) -> Document:
         found: dict[str, Any] = dict(parsed.metadata)
         if title and parsed.title and title != parsed.title:
             found["parsed_title"] = parsed.title
-        return cls._cleaned(id, parsed.sections, title or parsed.title, label, found | dict(metadata or {}))
-
-    @classmethod
-    def _cleaned(
-        cls,
-        id: str | None,
-        sections: tuple[Section, ...],
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Document:
-        """The one place through which every document passes when it is made from outside data."""
-        sections = tuple(
-            replace(
-                section,
-                text=clean_text(section.text),
-                heading=_clean_line(section.heading),
-                path=tuple(_clean_line(heading) for heading in section.path),
-            )
-            for section in sections
-        )
-        title = _clean_line(title)
-        if isinstance(label, tuple):
-            label = tuple(clean_text(part) for part in label)
-        elif isinstance(label, str):
-            label = clean_text(label)
-        identity = clean_text(id or "").strip()
-        return cls(identity or _content_hash(title, sections), sections, title, label, dict(metadata or {}))
+        if isinstance(metadata, Mapping):
+            metadata = found | dict(metadata)
+        return cls(id or "", parsed.sections, title or parsed.title, label, metadata or found)
 
 
-def _clean_line(text: str) -> str:
-    return " ".join(clean_text(text).split())
+def _label(value: Any) -> Label:
+    """A label of those types that files can hold; a missing value of a table is none."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, list | tuple):
+        names = tuple(str(name) for part in value if (name := _single_label(part)) is not None)
+        return names if names or not value else None
+    return _single_label(value)
+
+
+def _single_label(value: Any) -> str | int | None:
+    if is_missing(value):
+        return None
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else str(value)
+    if isinstance(value, int):
+        return int(value)
+    raise DocumentError(f"its label is {described(value)}; give a string, a whole number or a list of strings")
 
 
 def _content_hash(title: str, sections: tuple[Section, ...]) -> str:

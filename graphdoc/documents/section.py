@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import index
+from typing import Any
 
-HALF_PAIRS = re.compile("[\ud800-\udfff]")
+from ..errors import DocumentError
+from ..runtime.plain_text import described
+
+_DEEPEST_LEVEL = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of a document.
+    """A titled part of a document; its texts are cleaned when it is made (see :class:`~graphdoc.Document`).
 
     Args:
         text: the running text, without its heading; paragraphs are separated by a blank line.
         heading: the heading as written, empty for text that stands before the first heading.
         level: the heading's level as written (``##`` and ``<h2>`` are 2), in XML its depth; 1 is the outermost.
         path: headings from the outermost enclosing section down to and including this one; the title is not in it.
+
+    Raises:
+        DocumentError: a value is of the wrong type, or the level is out of range.
     """
 
     text: str
@@ -24,15 +32,59 @@ class Section:
     level: int = 1
     path: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise DocumentError(f"its text is {described(self.text)}; give a string")
+        object.__setattr__(self, "text", clean_text(self.text))
+        object.__setattr__(self, "heading", clean_line(self.heading, "heading"))
+        object.__setattr__(self, "level", _checked_level(self.level))
+        path: Any = self.path
+        if isinstance(path, str) or not isinstance(path, Iterable):
+            raise DocumentError(f"its path is {described(path)}; give the headings as a list")
+        object.__setattr__(self, "path", tuple(clean_line(heading, "path") for heading in path))
+
 
 def clean_text(text: str) -> str:
-    """Make text safe for every library that follows: no byte order mark, NUL, carriage return or half of a pair."""
-    text = text.removeprefix("\ufeff")
+    """Make text safe for every library that follows.
+
+    Byte order marks at its start go, line ends of Windows and old Macs become plain ones, NUL characters become
+    spaces, and halves of surrogate pairs U+FFFD. All else is kept as it is.
+    """
+    text = text.lstrip("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     if "\0" in text:
         text = text.replace("\0", " ")
-    if not text.isascii() and HALF_PAIRS.search(text):
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
         # Two halves that stand side by side are one character; what is left over is replaced.
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def clean_line(text: Any, name: str) -> str:
+    """Clean text that stands on one line, such as a heading.
+
+    Args:
+        text: the text.
+        name: what it is, for messages.
+
+    Raises:
+        DocumentError: it is no string.
+    """
+    if not isinstance(text, str):
+        raise DocumentError(f"its {name} is {described(text)}; give a string")
+    return " ".join(clean_text(text).split())
+
+
+def _checked_level(level: Any) -> int:
+    if isinstance(level, float) and level.is_integer():
+        level = int(level)
+    try:
+        number = 0 if isinstance(level, bool) else index(level)
+    except TypeError:
+        number = 0
+    if not 1 <= number <= _DEEPEST_LEVEL:
+        raise DocumentError(f"its level is {described(level)}; give a whole number from 1 to {_DEEPEST_LEVEL:,}")
+    return number

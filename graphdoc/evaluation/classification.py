@@ -17,7 +17,7 @@ from ..inference.precision import Precision
 from ..prediction import Prediction, explain, stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.processes import Processes
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from .classification_scores import (
     ClassificationScores,
     Mistake,
@@ -167,7 +167,7 @@ class ClassificationEvaluator(Evaluator):
         encoder: DocumentEncoder,
         processes: Processes | None = None,
         *,
-        totals: CoverageTotals | None = None,
+        totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> GivenLabels:
         """Predict the classes of all documents that have labels, without explanations.
@@ -190,7 +190,7 @@ class ClassificationEvaluator(Evaluator):
             raise EvaluationError(f"{encoder.name} gives a document {given}, and is measured as giving {wanted}")
         require_shared_classes(self.labelled.labels, classes)
 
-        def compute(documents: Sequence[ReadyDocument], counted: CoverageTotals) -> Vectors:
+        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> Vectors:
             stream = stream_predictions(
                 encoder,
                 documents,
@@ -238,7 +238,7 @@ class ClassificationEvaluator(Evaluator):
                     threshold=self.threshold,
                     dtype=self.dtype,
                     # What they leave out was reported when they were predicted.
-                    totals=CoverageTotals(),
+                    totals=Coverage(),
                 ),
             )
             for mistake in found[:most]

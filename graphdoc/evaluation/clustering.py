@@ -14,7 +14,7 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from ..similarity.cosine import row_cosines
 from .clustering_scores import ClusteringScores, cluster, require_clusters
 from .evaluator import Evaluator, Vectors, measured_once
@@ -167,7 +167,7 @@ class ClusteringEvaluator(Evaluator):
         encoder: DocumentEncoder,
         processes: Processes | None = None,
         *,
-        totals: CoverageTotals | None = None,
+        totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> LabelledVectors:
         """Encode all documents.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")
@@ -70,7 +70,7 @@ class Evaluator(ABC):
         processes: Processes | None = None,
         *,
         encode_passages: bool = False,
-        totals: CoverageTotals | None = None,
+        totals: Coverage | None = None,
         show_progress: bool | None = False,
     ) -> Self:
         """The same evaluator with its documents cut and tokenised once, and encoded as far as that can be done once.
@@ -90,7 +90,7 @@ class Evaluator(ABC):
         rows = _share(processes)
         own = [plain_document(document) for document in self.documents[rows]]
         if encode_passages and encoder.model.structural_embeddings is None:
-            totals = CoverageTotals() if totals is None else totals
+            totals = Coverage() if totals is None else totals
             ready = encoder.with_passage_vectors(own, dtype=self.dtype, totals=totals, show_progress=show_progress)
         else:
             ready = encoder.segmenter.segment_many(own)
@@ -101,16 +101,16 @@ class Evaluator(ABC):
 
     def _rows(
         self,
-        compute: Callable[[Sequence[ReadyDocument], CoverageTotals], Vectors],
+        compute: Callable[[Sequence[ReadyDocument], Coverage], Vectors],
         processes: Processes | None,
-        totals: CoverageTotals | None,
+        totals: Coverage | None,
     ) -> Vectors:
         """One row for every document, ``(documents, numbers)``; each process computes those of its share.
 
         ``compute`` gets the share and the totals that its coverage is added to.
         """
         # Without totals of the caller nothing is said of what is left out, which would be repeated in training.
-        own = CoverageTotals()
+        own = Coverage()
         parts = gathered(processes, (compute(self.documents[_share(processes)], own), own))
         result = np.empty((len(self.documents), parts[0][0].shape[1]), np.float32)
         for rank, (rows, counted) in enumerate(parts):
@@ -124,7 +124,7 @@ class Evaluator(ABC):
         encoder: DocumentEncoder,
         processes: Processes | None = None,
         *,
-        totals: CoverageTotals | None = None,
+        totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> Vectors:
         """Encode all documents.
@@ -142,7 +142,7 @@ class Evaluator(ABC):
             DocumentError: a document has no text to encode.
         """
 
-        def compute(documents: Sequence[ReadyDocument], counted: CoverageTotals) -> Vectors:
+        def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> Vectors:
             stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=show_progress)
             rows = [vector.numpy() for _, vector in stream]
             return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)

@@ -16,7 +16,7 @@ from ..errors import DocumentError, EvaluationError, SettingsError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
 from ..runtime.wording import counted
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from ..similarity.cosine import row_cosines
 from .baselines import tfidf_similarities
 from .bootstrap import RESAMPLES
@@ -210,7 +210,7 @@ class PairEvaluator(Evaluator):
         encoder: DocumentEncoder,
         processes: Processes | None = None,
         *,
-        totals: CoverageTotals | None = None,
+        totals: Coverage | None = None,
         show_progress: bool | None = None,
     ) -> PairSimilarities:
         """Encode all documents, each once, and compare those of every pair by cosine.

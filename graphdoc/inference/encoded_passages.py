@@ -8,7 +8,7 @@ from functools import partial
 
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from .precision import Precision, computed_in
 from .stream import AnyDocument, as_numpy, rows_of, stream_windows
@@ -21,7 +21,7 @@ def with_passage_vectors(
     dtype: Precision | None = None,
     token_budget: int | None = None,
     show_progress: bool | None = None,
-    totals: CoverageTotals | None = None,
+    totals: Coverage | None = None,
 ) -> Iterator[SegmentedDocument]:
     """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
 

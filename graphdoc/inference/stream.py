@@ -25,7 +25,7 @@ from ..modeling import DocumentModel, DocumentOutput
 from ..modeling.attribution import passage_terms
 from ..modeling.readouts.sections import SectionReadout
 from ..runtime.memory import give_back_memory
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
 from ..similarity.chunk_attention import ChunkwiseAttention
@@ -80,7 +80,7 @@ def stream_windows(
     split: bool = False,
     token_budget: int | None = None,
     show_progress: bool | None = None,
-    totals: CoverageTotals | None = None,
+    totals: Coverage | None = None,
     bar: tqdm[Any] | None = None,
 ) -> Iterator[tuple[list[SegmentedDocument], Tensor, DocumentOutput]]:
     """Run a model over any number of documents, one window after another, in constant memory.
@@ -108,11 +108,11 @@ def stream_windows(
     if isinstance(documents, Document | str | Mapping) or not isinstance(documents, Iterable):
         documents = [documents]
     total = len(documents) if isinstance(documents, Sequence) else None
-    counted = CoverageTotals() if totals is None else totals
+    counted = Coverage() if totals is None else totals
     with progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown:
         for window in windows_of(documents, segmenter):
             for segmented in window:
-                counted.add(segmented.coverage)
+                counted += segmented.coverage
             _, vectors, output = run_model(model, window, precision(), token_budget, split=split, bar=shown)
             yield window, vectors, output
             give_back_memory()

@@ -18,7 +18,7 @@ from ..graphs.batch import GraphBatch
 from ..inference.precision import Precision, computed_in, inference
 from ..inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
 from ..modeling.logit_attribution import logit_contributions, splits_exactly
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
 
@@ -52,7 +52,7 @@ def predict(
         DocumentError: a document has no text, or something is no document.
         SettingsError: the threshold cannot be.
     """
-    totals = CoverageTotals()
+    totals = Coverage()
     stream = stream_predictions(
         encoder,
         documents,
@@ -85,7 +85,7 @@ def stream_predictions(
     dtype: Precision | None = None,
     token_budget: int | None = None,
     show_progress: bool | None = None,
-    totals: CoverageTotals | None = None,
+    totals: Coverage | None = None,
     bar: tqdm[Any] | None = None,
 ) -> Iterator[Prediction]:
     """Tell which classes documents belong to, one window of documents after another, in constant memory.
@@ -132,7 +132,7 @@ def explain(
     *,
     threshold: float | None = None,
     dtype: Precision | None = None,
-    totals: CoverageTotals | None = None,
+    totals: Coverage | None = None,
 ) -> Prediction:
     """Tell what every passage of a document adds to the logits of some classes, whether it gets them or not.
 
@@ -248,7 +248,7 @@ def _predictions(
                 Decision(classes[place], float(probabilities[row, place]), float(own[place]), part)
                 for place, part in zip(places, parts.T, strict=True)
             ]
-        kept = replace(segmented, document=segmented.document.without_surrogates(), token_ids=(), passage_vectors=None)
+        kept = replace(segmented, token_ids=(), passage_vectors=None)
         yield Prediction(kept, classes, own, probabilities[row], labels, tuple(decisions), multi_label)
 
 

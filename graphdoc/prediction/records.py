@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..documents.document import Document
 from ..errors import SettingsError
 from ..runtime.files import write_text
-from ..segmentation.coverage import CoverageTotals
+from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class Predictions(Sequence[Prediction]):
     threshold: float | None
     model: Mapping[str, Any]
     exact: bool
-    coverage: CoverageTotals
+    coverage: Coverage
 
     def __repr__(self) -> str:
         return f"Predictions({len(self)} documents, {len(self.classes)} classes, model {self.model.get('name')})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 import unicodedata
 
 # Characters that begin or close markup somewhere in Markdown, and may be written with a backslash in front.
@@ -21,6 +22,11 @@ def one_line(text: str, width: int | None = None) -> str:
     """
     line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def described(value: object) -> str:
+    """A value with its type on one short line, for messages about values of the wrong type: ``5 (int)``."""
+    return f"{one_line(reprlib.repr(value), 60)} ({type(value).__name__})"
 
 
 def class_name(label: object) -> str:

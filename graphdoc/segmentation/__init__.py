@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .segmenter import UNITS, SegmentationConfig, Segmenter, Unit
-from .spans import Coverage, SegmentedDocument, Span
+from ..settings.document import Unit
+from .coverage import Coverage
+from .segmenter import UNITS, SegmentationConfig, Segmenter
+from .spans import SegmentedDocument, Span
 
 __all__ = ["UNITS", "Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "Unit"]

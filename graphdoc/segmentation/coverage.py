@@ -1,65 +1,79 @@
-"""What of many documents was encoded and what was left out, added up and said once."""
+"""How much of documents was encoded and what was left out, of one document or added up over many."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from ..runtime.wording import counted
-from .spans import Coverage
 
 logger = logging.getLogger("graphdoc")
 
 
 @dataclass(slots=True)
-class CoverageTotals:
-    """What of many documents was encoded and what was left out, in sums of :class:`~.spans.Coverage`.
+class Coverage:
+    """How much of a document was encoded, what was left out, and why; coverages add up with ``+`` and ``+=``.
 
     Args:
-        documents: documents counted.
-        documents_not_whole: those of which something was left out.
-        left_out: characters left out by reason.
+        characters: characters of text in all sections, white space at the edges of a section not counted.
+        encoded_characters: those that lie in an encoded passage (or chunk), plus the white space between neighbours.
+        tokens: tokens of all passages, special tokens not counted.
+        encoded_tokens: tokens of the encoded passages.
+        passages: passages the document has; text that the tokenizer cannot express makes none.
+        encoded_passages: passages that were encoded.
+        left_out: characters left out by reason, such as ``{"passage limit": 5120}``; they and the encoded characters
+            add up to ``characters``.
+        split_sentences: sentences that lie in several passages because they exceed the encoder's limit.
+        empty_sections: sections without text of their own (headings only).
+        documents: number of documents.
+        documents_not_whole: number of documents of which something was left out.
+
+    >>> total = Coverage()
+    >>> total += Coverage(100, 80, 25, 20, 2, 1, {"passage limit": 20}, documents=1, documents_not_whole=1)
+    >>> total.share
+    0.8
     """
 
-    documents: int = 0
-    documents_not_whole: int = 0
     characters: int = 0
     encoded_characters: int = 0
     tokens: int = 0
     encoded_tokens: int = 0
     passages: int = 0
     encoded_passages: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
     split_sentences: int = 0
     empty_sections: int = 0
-    left_out: Counter[str] = field(default_factory=Counter)
+    documents: int = 0
+    documents_not_whole: int = 0
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> CoverageTotals:
-        """The totals that :meth:`to_dict` wrote."""
-        return cls(**{**values, "left_out": Counter(values["left_out"])})
+    def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
+        """The coverage that :meth:`to_dict` wrote."""
+        return cls(**{name: values[name] for name in ("left_out", *_COUNTS)})
 
-    def add(self, coverage: Coverage) -> None:
-        """Count one more document."""
-        self.documents += 1
-        self.documents_not_whole += bool(coverage.left_out)
-        self.left_out.update(coverage.left_out)
-        for name in _SUMS:
-            setattr(self, name, getattr(self, name) + getattr(coverage, name))
+    @property
+    def share(self) -> float:
+        """Share of the characters that were encoded, 1 for documents without text."""
+        return self.encoded_characters / self.characters if self.characters else 1.0
 
-    def merge(self, other: CoverageTotals) -> None:
-        """Count the documents of other totals too."""
-        self.documents += other.documents
-        self.documents_not_whole += other.documents_not_whole
-        self.left_out.update(other.left_out)
-        for name in _SUMS:
+    def __iadd__(self, other: Coverage) -> Coverage:
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        for reason, characters in other.left_out.items():
+            self.left_out[reason] = self.left_out.get(reason, 0) + characters
+        return self
+
+    def __add__(self, other: Coverage) -> Coverage:
+        total = Coverage()
+        total += self
+        total += other
+        return total
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, reasons in alphabetical order."""
-        return {**asdict(self), "left_out": dict(sorted(self.left_out.items()))}
+        """Everything as plain values for JSON, the share among them, reasons in alphabetical order."""
+        return {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
 
     def warn(self, name: str | None = None) -> None:
         """Log one warning if anything was left out.
@@ -79,8 +93,4 @@ class CoverageTotals:
             )
 
 
-_SUMS = tuple(
-    entry.name
-    for entry in fields(CoverageTotals)
-    if entry.name not in ("documents", "documents_not_whole", "left_out")
-)
+_COUNTS = tuple(entry.name for entry in fields(Coverage) if entry.name != "left_out")

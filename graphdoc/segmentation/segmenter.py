@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, get_args
 
 from ..documents.document import Document
 from ..settings.document import Unit
+from .coverage import Coverage
 from .cutting import (
     balanced_cuts,
     best_place,
@@ -20,13 +21,11 @@ from .cutting import (
     skip_white_space,
     trim,
 )
-from .sentences import MAX_SENTENCE_CHARACTERS, replace_surrogates, split_sentences
-from .spans import Coverage, SegmentedDocument, Span
+from .sentences import split_sentences
+from .spans import SegmentedDocument, Span
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerFast
-
-__all__ = ["UNITS", "Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "Unit"]
 
 UNITS: tuple[str, ...] = get_args(Unit)
 
@@ -34,6 +33,7 @@ NO_TOKENS = "no tokens"
 PASSAGE_LIMIT = "passage limit"
 ONE_CHARACTER_TOO_LONG = "one character over the token limit"
 
+MAX_SENTENCE_CHARACTERS = 2_000
 _TEXTS_PER_CALL = 2_048
 _DRAFTS_PER_ROUND = 1_024
 
@@ -200,11 +200,11 @@ class Segmenter:
             )
 
     def _plan(self, document: Document) -> _Plan:
-        return _Plan(document, [replace_surrogates(section.text) for section in document.sections])
+        return _Plan(document, [section.text for section in document.sections])
 
     def _sentences(self, plan: _Plan, section: int) -> list[tuple[int, int]]:
         text = plan.texts[section]
-        sentences = split_sentences(text, self.config.language, None)
+        sentences = split_sentences(text, self.config.language)
         if not sentences:
             plan.empty_sections += 1
         if all(end - start <= MAX_SENTENCE_CHARACTERS for start, end in sentences):
@@ -358,6 +358,8 @@ class Segmenter:
             left_out=left_out,
             split_sentences=len(cut_sentences),
             empty_sections=plan.empty_sections,
+            documents=1,
+            documents_not_whole=int(bool(left_out)),
         )
         return SegmentedDocument(plan.document, tuple(passages), tuple(token_ids), coverage)
 

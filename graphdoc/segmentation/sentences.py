@@ -1,4 +1,4 @@
-"""Sentences of a text, as character spans: sentencex, a few joins it lacks, and a limit on their length."""
+"""Sentences of a text, as character spans: sentencex, and a few joins it lacks."""
 
 from __future__ import annotations
 
@@ -7,15 +7,12 @@ from collections.abc import Iterator
 
 from sentencex import get_sentence_boundaries
 
-from .cutting import cut_at_white_space, trim
-
-MAX_SENTENCE_CHARACTERS = 2_000
+from .cutting import trim
 
 # sentencex takes time quadratic in the characters of one call when the text is not ASCII.
 _WINDOW_CHARACTERS = 8_000
 
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*+\n")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 # Each of these was seen to end a sentence in sentencex 1.0.32 with language "en" where none ends. The long dots of
 # "Fig.", "et al.", "i.e.", "U.S." and initials it gets right, so they are not repeated here.
@@ -37,9 +34,7 @@ _LEADING_MARKER = re.compile(r"\s*\(\w{1,5}\)\s*")
 _OPENING = "([{<\"'“‘«„"
 
 
-def split_sentences(
-    text: str, language: str = "en", max_characters: int | None = MAX_SENTENCE_CHARACTERS
-) -> list[tuple[int, int]]:
+def split_sentences(text: str, language: str = "en") -> list[tuple[int, int]]:
     """Find the sentences of a text.
 
     A blank line ends a sentence; a single line break counts as white space. The spans are in order, do not overlap,
@@ -47,12 +42,14 @@ def split_sentences(
     the length of the text.
 
     Args:
-        text: any text.
+        text: any text that UTF-8 can hold.
         language: two-letter code, for the abbreviations of the language; English rules serve an unknown one.
-        max_characters: longer sentences are cut, at white space where there is some; ``None`` for no limit.
 
     Returns:
         ``(start, end)`` of every sentence, in characters.
+
+    >>> split_sentences("It rained, cf. Fig. 3. Then it stopped.")
+    [(0, 22), (23, 39)]
     """
     spans = []
     for start, end in _paragraphs(text):
@@ -60,18 +57,9 @@ def split_sentences(
         for stop in _sentence_ends(text, start, end, language):
             span = trim(text, begin, stop)
             begin = stop
-            if span is None:
-                continue
-            if max_characters is None or span[1] - span[0] <= max_characters:
+            if span is not None:
                 spans.append(span)
-            else:
-                spans.extend(cut_at_white_space(text, *span, max_characters))
     return spans
-
-
-def replace_surrogates(text: str) -> str:
-    """Put U+FFFD in the place of every lone surrogate, which no encoder of text accepts; the length stays."""
-    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
 
 
 def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
@@ -103,10 +91,7 @@ def _sentence_ends(text: str, start: int, end: int, language: str) -> list[int]:
 def _window_ends(text: str, language: str) -> list[int]:
     marker = _LEADING_MARKER.match(text)
     skipped = marker.end() if marker else 0
-    try:
-        found = get_sentence_boundaries(language, text[skipped:])
-    except UnicodeEncodeError:
-        found = get_sentence_boundaries(language, replace_surrogates(text[skipped:]))
+    found = get_sentence_boundaries(language, text[skipped:])
     ends: list[int] = []
     previous = ""
     for boundary in found:

@@ -1,15 +1,14 @@
-"""Passages of a document as character spans, and the account of what was left out."""
+"""Passages of a document as character spans, with their tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document
+from .coverage import Coverage
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +29,6 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Coverage:
-    """What of a document was encoded, what was left out, and why.
-
-    Args:
-        characters: characters of text in all sections, white space at the edges of a section not counted.
-        encoded_characters: those that lie in an encoded passage (or chunk), plus the white space between neighbours.
-        tokens: tokens of all passages, special tokens not counted.
-        encoded_tokens: tokens of the encoded passages.
-        passages: passages the document has; text that the tokenizer cannot express makes none.
-        encoded_passages: passages that were encoded.
-        left_out: characters left out by reason, such as ``{"passage limit": 5120}``; they and the encoded characters
-            add up to ``characters``.
-        split_sentences: sentences that lie in several passages because they exceed the encoder's limit.
-        empty_sections: sections without text of their own (headings only).
-    """
-
-    characters: int
-    encoded_characters: int
-    tokens: int
-    encoded_tokens: int
-    passages: int
-    encoded_passages: int
-    left_out: Mapping[str, int] = field(default_factory=dict)
-    split_sentences: int = 0
-    empty_sections: int = 0
-
-    @property
-    def share(self) -> float:
-        """Share of the characters that were encoded, 1 for a document without text."""
-        return self.encoded_characters / self.characters if self.characters else 1.0
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON, the share among them."""
-        return {**asdict(self), "share": self.share}
-
-
-@dataclass(frozen=True, slots=True)
 class SegmentedDocument:
     """A document cut into passages and tokenised.
 
@@ -74,7 +36,7 @@ class SegmentedDocument:
         document: the document itself.
         passages: the passages to encode, in reading order.
         token_ids: token ids of every passage, special tokens included.
-        coverage: the account of what was left out.
+        coverage: how much of the document the passages hold, and what was left out.
         passage_vectors: ``(passages, encoder hidden)``, pooled vectors of the passages, for models above the passage
             encoder that made them; None where they are still to be made.
     """

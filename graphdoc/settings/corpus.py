@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from ..documents.document import Columns
+from ..documents.parsing.rows import Columns
 
 OnError = Literal["stop", "skip"]
 LabelFrom = Literal["column", "folder"]

@@ -16,8 +16,7 @@ from ..errors import OutputError
 from ..runtime.files import write_text
 from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
-from ..segmentation.coverage import CoverageTotals
-from ..segmentation.sentences import replace_surrogates
+from ..segmentation.coverage import Coverage
 from .shards import FORMAT, FORMAT_VERSION, Shard, file_checksum, read_rows, shard_name
 
 if TYPE_CHECKING:
@@ -72,7 +71,7 @@ class Manifest:
     documents: int
     rows: int
     shards: tuple[ShardEntry, ...]
-    coverage: CoverageTotals
+    coverage: Coverage
     skipped: tuple[Skipped, ...] = ()
     ignored: tuple[Skipped, ...] = ()
 
@@ -96,10 +95,10 @@ class Manifest:
             skipped: what was not even read.
             ignored: files passed over.
         """
-        entries, coverage, all_skipped = [], CoverageTotals(), list(skipped)
+        entries, coverage, all_skipped = [], Coverage(), list(skipped)
         for shard in shards:
             entries.append(ShardEntry(shard.file, shard.coverage.documents, shard.rows, shard.checksum))
-            coverage.merge(shard.coverage)
+            coverage += shard.coverage
             all_skipped.extend(shard.skipped)
         return cls(
             folder=folder,
@@ -145,7 +144,7 @@ class Manifest:
                 documents=values["documents"],
                 rows=values["rows"],
                 shards=tuple(ShardEntry(**entry) for entry in values["shards"]),
-                coverage=CoverageTotals.from_dict(values["coverage"]),
+                coverage=Coverage.from_dict(values["coverage"]),
                 skipped=tuple(Skipped(**entry) for entry in values["skipped"]["documents"]),
                 ignored=tuple(Skipped(**entry) for entry in values["ignored"]["files"]),
             )
@@ -180,8 +179,8 @@ class Manifest:
             "rows": self.rows,
             "shards": [asdict(entry) for entry in self.shards],
             "coverage": self.coverage.to_dict(),
-            "skipped": {"count": len(self.skipped), "documents": [_plain(entry) for entry in self.skipped]},
-            "ignored": {"count": len(self.ignored), "files": [_plain(entry) for entry in self.ignored]},
+            "skipped": {"count": len(self.skipped), "documents": [asdict(entry) for entry in self.skipped]},
+            "ignored": {"count": len(self.ignored), "files": [asdict(entry) for entry in self.ignored]},
         }
 
     def write(self) -> Path:
@@ -223,11 +222,6 @@ class Manifest:
         lines.append(f"{counted(len(self.shards), 'shard')} and {MANIFEST_FILE} in {self.folder}")
         for line in lines:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _plain(entry: Skipped) -> dict[str, str]:
-    # Names of files may hold bytes that are no text.
-    return {key: replace_surrogates(value) for key, value in asdict(entry).items()}
 
 
 def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]]:

@@ -19,8 +19,7 @@ from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..inference.stream import Level
-from ..segmentation.coverage import CoverageTotals
-from ..segmentation.sentences import replace_surrogates
+from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Shard:
     read: int
     rows: int
     input_hash: str
-    coverage: CoverageTotals
+    coverage: Coverage
     skipped: tuple[Skipped, ...]
     checksum: str
 
@@ -142,7 +141,7 @@ class ShardWriter:
             vectors: ``(rows, hidden)``.
         """
         columns = self._columns
-        columns["id"].extend([replace_surrogates(segmented.document.id)] * len(vectors))
+        columns["id"].extend([segmented.document.id] * len(vectors))
         columns["vector"].append(np.array(vectors.numpy(), dtype=np.float32))
         if self._level != "document":
             for row in _places(segmented, self._level):
@@ -186,7 +185,7 @@ def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"section": group[0].section}
         if level == "passage":
             row["passage"] = number
-        row["heading"] = replace_surrogates(segmented.document.sections[group[0].section].heading)
+        row["heading"] = segmented.document.sections[group[0].section].heading
         row["start"] = group[0].start
         row["end"] = group[-1].end
         rows.append(row)
@@ -197,7 +196,7 @@ def account_of(
     made_with: Mapping[str, Any],
     input_hash: InputHash,
     rows: int,
-    coverage: CoverageTotals,
+    coverage: Coverage,
     skipped: Sequence[Skipped],
 ) -> dict[str, Any]:
     """What is kept inside a shard, so that an interrupted run can be continued."""
@@ -260,7 +259,7 @@ def _shard_of(file: str, account: Mapping[str, Any], checksum: str) -> Shard:
         read=account["read"],
         rows=account["rows"],
         input_hash=account["input_hash"],
-        coverage=CoverageTotals.from_dict(account["coverage"]),
+        coverage=Coverage.from_dict(account["coverage"]),
         skipped=tuple(Skipped(**entry) for entry in account["skipped"]),
         checksum=checksum,
     )

@@ -22,8 +22,7 @@ from ..inference.precision import PRECISIONS, Precision
 from ..inference.stream import LEVELS, AnyDocument, Level, as_document
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
-from ..segmentation.coverage import CoverageTotals
-from ..segmentation.sentences import replace_surrogates
+from ..segmentation.coverage import Coverage
 from .folder import ANOTHER_FOLDER, VectorFolder, made_with
 from .manifest import Manifest, read_vectors
 from .shards import InputHash, Shard, ShardWriter, account_of
@@ -155,7 +154,7 @@ class _Input:
         for number, value in enumerate(self._values(), start=1):
             try:
                 document = as_document(value)
-                first = seen.add(replace_surrogates(document.id))
+                first = seen.add(document.id)
                 if first is not None:
                     raise DocumentError(
                         f"the id {document.id!r} of document {number} is taken by an earlier one; give each its own id"
@@ -243,7 +242,7 @@ class _Job:
     def _encode(self, number: int, share: Iterator[Document]) -> Shard:
         """Encode the documents of one shard by themselves, so that its bytes depend on nothing else."""
         settings = self._settings
-        watched, coverage, skipped = InputHash(), CoverageTotals(), list[Skipped]()
+        watched, coverage, skipped = InputHash(), Coverage(), list[Skipped]()
         account: dict[str, Any] = {}
 
         def write(temporary: Path) -> None:

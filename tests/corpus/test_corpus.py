@@ -24,7 +24,8 @@ from graphdoc.corpus import shards as corpus_shards
 from graphdoc.corpus.prepare import TrainingCorpus, prepare_corpus
 from graphdoc.corpus.report import CorpusReport
 from graphdoc.corpus.source import CorpusSource
-from graphdoc.documents.document import Columns, Document
+from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.rows import Columns
 from graphdoc.errors import DocumentError, OutputError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.settings.corpus import CorpusSettings

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import copy
 import dataclasses
+import pickle
 import subprocess
 import sys
+from collections.abc import Callable
+from datetime import date
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.documents.document import Columns, Document
+from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.rows import Columns
 from graphdoc.documents.section import Section, clean_text
 from graphdoc.errors import DocumentError
 
@@ -33,6 +39,22 @@ def test_document_without_text_is_empty(sections: tuple[Section, ...]) -> None:
     assert Document("a", sections, title="Title").is_empty
 
 
+def test_every_way_to_make_a_document_cleans_it() -> None:
+    section = Section("\ufeffa\r\nb\0\ud800", "h\r\nh", path=["h\udfff"])  # type: ignore[arg-type]
+    assert (section.text, section.heading, section.path) == ("a\nb \ufffd", "h h", ("h\ufffd",))
+    made = Document("i\ud800", [section], "t\nt", ["l\0"])  # type: ignore[arg-type]
+    row = Document.from_mapping(
+        {"id": "i\ud800", "sections": made.to_dict()["sections"], "title": "t\nt", "label": ["l\0"]}
+    )
+    assert made == row == dataclasses.replace(made) == Document("i\ufffd", (section,), "t t", ("l ",))
+    text = "\ufeffa\r\nb\0\ud800"
+    assert Document.from_text(text, id="x") == Document("x", (Section(text),)) == Document.from_markdown(text, id="x")
+    assert (
+        Document("", (section,)).id
+        == Document.from_mapping({"sections": [{"text": section.text, "heading": "h h"}]}).id
+    )
+
+
 def test_cleaning_reaches_text_headings_title_label_and_id() -> None:
     row = {
         "id": "i\ud800d",
@@ -53,7 +75,7 @@ def test_cleaned_text_can_be_encoded_and_stays_clean(text: str) -> None:
     cleaned.encode("utf-8")
     assert "\0" not in cleaned
     assert "\r" not in cleaned
-    assert clean_text(cleaned.lstrip("\ufeff")) == cleaned.lstrip("\ufeff")
+    assert clean_text(cleaned) == cleaned
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r\ufeff")))
@@ -81,7 +103,7 @@ def test_to_dict_reads_back(sections: list[dict[str, Any]], id: str, title: str,
     row = {"id": id, "title": title, "label": label, "sections": sections, "year": 1, "metadata": {"a": [1]}}
     document = Document.from_mapping(row)
     assert Document.from_mapping(document.to_dict()) == document
-    assert document.metadata == {"year": 1, "a": [1]}
+    assert document.metadata == {"year": 1, "a": (1,)}
 
 
 def test_mapping_with_text_puts_other_columns_into_metadata() -> None:
@@ -144,39 +166,76 @@ def test_sections_count_before_text_which_is_kept() -> None:
 
 def test_unknown_keys_of_sections_are_reported() -> None:
     document = Document.from_mapping({"id": "a", "sections": [{"text": "x", "number": 1}]})
-    assert document.metadata == {"ignored_section_keys": ["number"]}
+    assert document.metadata == {"ignored_section_keys": ("number",)}
 
 
 @pytest.mark.parametrize(
-    ("row", "message"),
+    ("row", "parts"),
     [
-        (
-            {"id": "r", "body": "x"},
-            "row 'r': it has neither column 'text' nor 'sections', only id, body; name the column",
-        ),
-        ({"body": "x"}, "row: it has neither column"),
-        ({"id": "r", "text": None}, "no value in column 'text'"),
-        ({"id": "r", "text": float("nan")}, "no value in column 'text'"),
-        ({"id": "r", "text": 5}, "column 'text' is of type int; give a string"),
-        ({"id": ["r"], "text": "x"}, "id is of type list"),
-        ({"id": "r", "title": {}, "text": "x"}, "title is of type dict"),
-        ({"id": "r", "label": {}, "text": "x"}, "label is of type dict"),
-        ({"id": "r", "sections": "no json"}, "sections are a string that is no JSON list"),
-        ({"id": "r", "sections": 5}, "sections are of type int"),
-        ({"id": "r", "sections": {"heading": "A", "text": "b"}}, "sections are a single mapping"),
-        ({"id": "r", "sections": [5]}, "section 1 is of type int"),
-        ({"id": "r", "sections": ["a", {"title": "A"}]}, "section 2 has neither 'text' nor 'heading', only title"),
-        ({"id": "r", "sections": [{"text": 5}]}, "the text of its section 1 is of type int"),
-        ({"id": "r", "sections": [{"text": "a", "level": 0}]}, "level of its section 1 is 0; give a whole number"),
-        ({"id": "r", "sections": [{"text": "a", "level": 101}]}, "level of its section 1 is 101"),
-        ({"id": "r", "sections": [{"text": "a", "path": "A"}]}, "path of its section 1 is of type str"),
+        ({"id": "r", "body": "x"}, ["row 'r'", "'text'", "'sections'", "id, body"]),
+        ({"body": "x"}, ["row: ", "'text'"]),
+        ({"id": "r", "text": None}, ["no value", "'text'"]),
+        ({"id": "r", "text": float("nan")}, ["no value", "'text'"]),
+        ({"id": "r", "text": 5}, ["'text'", "5 (int)"]),
+        ({"id": ["r"], "text": "x"}, ["id", "['r'] (list)"]),
+        ({"id": "r", "title": {}, "text": "x"}, ["title", "{} (dict)"]),
+        ({"id": "r", "label": {}, "text": "x"}, ["label", "{} (dict)"]),
+        ({"id": "r", "sections": "no json"}, ["sections", "JSON list"]),
+        ({"id": "r", "sections": 5}, ["sections", "5 (int)"]),
+        ({"id": "r", "sections": {"heading": "A", "text": "b"}}, ["sections", "list"]),
+        ({"id": "r", "sections": [5]}, ["section 1", "5 (int)"]),
+        ({"id": "r", "sections": ["a", {"title": "A"}]}, ["section 2", "'text'", "'heading'", "only title"]),
+        ({"id": "r", "sections": [{"text": 5}]}, ["section 1", "text", "5 (int)"]),
+        ({"id": "r", "sections": [{"text": "a", "heading": 5}]}, ["section 1", "heading", "5 (int)"]),
+        ({"id": "r", "sections": [{"text": "a", "level": 0}]}, ["section 1", "level", "0 (int)"]),
+        ({"id": "r", "sections": [{"text": "a", "level": 10**30}]}, ["section 1", "level", "10,000"]),
+        ({"id": "r", "sections": [{"text": "a", "path": "A"}]}, ["section 1", "path", "'A' (str)"]),
     ],
 )
-def test_rows_that_make_no_document_say_why_in_one_line(row: dict[str, Any], message: str) -> None:
+def test_rows_that_make_no_document_say_why_in_one_line(row: dict[str, Any], parts: list[str]) -> None:
     with pytest.raises(DocumentError) as caught:
         Document.from_mapping(row)
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
+    require_one_line_with(caught.value, *parts)
+
+
+ITSELF: dict[str, Any] = {}
+ITSELF["itself"] = ITSELF
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda: Document(5, ()), ["id", "5 (int)"]),
+        (lambda: Document("a", "text"), ["sections", "'text' (str)"]),
+        (lambda: Document("a", None), ["sections", "None (NoneType)"]),
+        (lambda: Document("a", Section("text")), ["sections", "(Section)"]),
+        (lambda: Document("a", ["text"]), ["section 1", "'text' (str)"]),
+        (lambda: Document("a", (), title=5), ["title", "5 (int)"]),
+        (lambda: Document("a", (), label={1}), ["label", "{1} (set)"]),
+        (lambda: Document("a", (), metadata=[1]), ["metadata", "[1] (list)"]),
+        (lambda: Document("a", (), metadata=ITSELF), ["metadata", "nested"]),
+        (lambda: Section(b"text"), ["text", "b'text' (bytes)"]),
+        (lambda: Section("text", heading=None), ["heading", "None (NoneType)"]),
+        (lambda: Section("text", level=True), ["level", "True (bool)"]),
+        (lambda: Section("text", path=(1,)), ["path", "1 (int)"]),
+        (lambda: Document.from_text(5, id="a"), ["document 'a'", "text", "5 (int)"]),
+        (lambda: Document.from_text("x", id=5), ["id", "5 (int)"]),
+        (lambda: Document.from_html("x", title=5), ["title", "5 (int)"]),
+        (lambda: Document.from_markdown("x", metadata="m"), ["metadata", "'m' (str)"]),
+        (lambda: Document.from_mapping("row"), ["row", "'row' (str)"]),
+        (lambda: Document.from_file(5), ["path", "5 (int)"]),
+        (lambda: Document.from_file(""), ["path", "''"]),
+    ],
+)
+def test_values_of_wrong_types_are_named_in_one_line(make: Callable[[], object], parts: list[str]) -> None:
+    with pytest.raises(DocumentError) as caught:
+        make()
+    require_one_line_with(caught.value, *parts)
+
+
+def require_one_line_with(error: DocumentError, *parts: str) -> None:
+    assert all(part in str(error) for part in parts), str(error)
+    assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize(("given_label", "label"), [(2.0, 2), (2.5, "2.5"), (float("nan"), None), (True, 1)])
@@ -212,9 +271,35 @@ def test_documents_are_values() -> None:
     assert Columns() == Columns("text", "sections", "title", "id", "label")
 
 
+def test_documents_hash_copy_and_pickle() -> None:
+    metadata = {"tags": ["a", {"deep": [1]}], "vector": np.arange(2), "parts": {"x"}, "when": date(2020, 1, 1)}
+    document = Document("a", (Section("x"),), "T", ("l",), metadata)
+    same = Document("a", [Section("x")], "T", ["l"], dict(reversed(metadata.items())))  # type: ignore[arg-type]
+    assert document == same
+    assert len({document, same, dataclasses.replace(document, metadata={"tags": ["b"]})}) == 2
+    assert document != dataclasses.replace(document, label="l")
+    for copied in (copy.copy(document), copy.deepcopy(document), pickle.loads(pickle.dumps(document))):
+        assert copied == document
+        assert hash(copied) == hash(document)
+    assert document.to_dict()["metadata"] == {**metadata, "vector": [0, 1]}
+    metadata["tags"].append("b")  # type: ignore[attr-defined]
+    assert document.metadata["tags"] == ("a", {"deep": (1,)})
+    for change in (lambda m: m.update(a=1), lambda m: m.pop("tags"), lambda m: m["tags"][1].clear()):
+        with pytest.raises(TypeError, match="metadata"):
+            change(document.metadata)
+
+
+def test_unhashable_values_in_metadata_leave_documents_hashable() -> None:
+    class Unhashable:
+        __hash__ = None  # type: ignore[assignment]
+
+    value = Unhashable()
+    assert hash(Document("a", (), metadata={"v": value})) == hash(Document("a", (), metadata={"v": value}))
+
+
 def test_documents_are_imported_without_heavy_libraries() -> None:
     code = (
-        "import sys, graphdoc.documents.document, graphdoc.documents.readers\n"
+        "import sys, graphdoc.documents.readers, graphdoc.segmentation\n"
         "graphdoc.documents.document.Document.from_text('x')\n"
         "print(*sorted({'torch', 'transformers', 'datasets', 'pyarrow', 'pandas', 'lxml'} & set(sys.modules)))"
     )

@@ -13,7 +13,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClassificationEvaluator, ClusteringEvaluator, Evaluator, LabelledPair, PairEvaluator
-from graphdoc.segmentation.coverage import CoverageTotals
+from graphdoc.segmentation.coverage import Coverage
 
 EncoderFactory = Callable[..., DocumentEncoder]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
@@ -93,9 +93,9 @@ def test_processes_share_the_work_and_get_the_same_numbers(
 def test_coverage_is_that_of_all_documents(tiny_encoder: EncoderFactory) -> None:
     evaluator = evaluators()["compare"]
     assert isinstance(evaluator, PairEvaluator)
-    alone = CoverageTotals()
+    alone = Coverage()
     evaluator.encode(tiny_encoder("bert", max_passages=1), totals=alone)
-    shared = [CoverageTotals(), CoverageTotals()]
+    shared = [Coverage(), Coverage()]
     exchange = Exchange(2)
     with ThreadPoolExecutor(2) as pool:
         list(

@@ -13,7 +13,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 from graphdoc.prediction import Prediction, explain, predict, stream_predictions
 from graphdoc.prediction.predicting import given_labels
-from graphdoc.segmentation.coverage import CoverageTotals
+from graphdoc.segmentation.coverage import Coverage
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice", "the <b>sea</b>", "clocks"]
@@ -169,7 +169,7 @@ def test_documents_are_asked_for_as_they_are_needed(
             asked.append(number)
             yield replace(structured[number % 2], id=str(number))
 
-    encoder, totals = classifier(), CoverageTotals()
+    encoder, totals = classifier(), Coverage()
     stream = stream_predictions(encoder, documents(), totals=totals)
     assert asked == []
     first = next(stream)

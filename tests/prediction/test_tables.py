@@ -14,8 +14,8 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.prediction import Decision, Prediction, Predictions, write_predictions
-from graphdoc.segmentation.coverage import CoverageTotals
-from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import SegmentedDocument, Span
 
 CLASSES = ("a,b", 'the "sea"', "<i>")
 TEXT = "One, two.\nThree 'four'; \u2603."
@@ -146,7 +146,7 @@ def test_unknown_suffixes(tmp_path: Path, name: str) -> None:
 class TestPredictions:
     def predictions(self, items: list[Prediction], threshold: float | None) -> Predictions:
         several = items[0].multi_label
-        return Predictions(tuple(items), CLASSES, several, threshold, {"name": "m"}, True, CoverageTotals(documents=2))
+        return Predictions(tuple(items), CLASSES, several, threshold, {"name": "m"}, True, Coverage(documents=2))
 
     def test_a_sequence(self) -> None:
         found = self.predictions(SINGLE, None)

@@ -19,7 +19,8 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError, SettingsError
 from graphdoc.registry import GRAPH_KINDS
-from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.cosine import similarity_matrix
 

@@ -4,29 +4,57 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 from ...errors import DocumentError
-from ..document import Columns, Label
+from ...runtime.plain_text import described
 from ..section import Section
 
-_DEEPEST_LEVEL = 100
 _SECTION_KEYS = ("heading", "text", "level", "path")
 
-DocumentParts = tuple[str | None, tuple[Section, ...], str, Label, dict[str, Any]]
+
+# Without slots, since readers of configuration files look at the defaults through ``vars``.
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns (keys) of a row that make a document; all others become metadata.
+
+    Args:
+        text: the running text.
+        sections: a list of texts, or of mappings with ``heading``, ``text`` and, if known, ``level`` and ``path``.
+        title: the title.
+        id: the id; by default ``_id`` is taken where there is no ``id``.
+        label: the class or group.
+    """
+
+    text: str = "text"
+    sections: str = "sections"
+    title: str = "title"
+    id: str = "id"
+    label: str = "label"
+
+
+class RowParts(NamedTuple):
+    """The parts of a document as a row has them, in the order of the document's own arguments; None for no id."""
+
+    id: str | None
+    sections: tuple[Section, ...]
+    title: str
+    label: Any
+    metadata: dict[str, Any]
 
 
 def row_id(row: Mapping[str, Any], columns: Columns) -> str | None:
     """The id that a row gives itself, if it does."""
     value = row.get(_id_column(row, columns))
-    if _is_missing(value) or value == "":
+    if is_missing(value) or value == "":
         return None
     if not isinstance(value, str | int | float):
-        raise DocumentError(f"its id is of type {type(value).__name__}; give a string or a number")
+        raise DocumentError(f"its id is {described(value)}; give a string or a number")
     return str(value)
 
 
-def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> DocumentParts:
+def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> RowParts:
     """Take a row apart.
 
     Args:
@@ -46,12 +74,12 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
     sections = _sections(row.get(columns.sections), metadata)
     text = row.get(columns.text)
     used.add(columns.sections)
-    if not sections and not _is_missing(text):
+    if not sections and not is_missing(text):
         if not isinstance(text, str):
-            raise DocumentError(f"its column {columns.text!r} is of type {type(text).__name__}; give a string")
+            raise DocumentError(f"its column {columns.text!r} is {described(text)}; give a string")
         sections = (Section(text),) if text else ()
         used.add(columns.text)
-    elif _is_missing(text):
+    elif is_missing(text):
         used.add(columns.text)
     if sections is None:
         raise _missing_text(row, columns)
@@ -63,7 +91,7 @@ def document_parts(row: Mapping[str, Any], id: str | None, columns: Columns) -> 
     metadata |= {key: value for key, value in row.items() if key not in used}
     if id is not None and own_id is not None and id != own_id:
         metadata["row_id"] = own_id
-    return id or own_id, sections, _title(row.get(columns.title)), _label(row.get(columns.label)), metadata
+    return RowParts(id or own_id, sections, _title(row.get(columns.title)), row.get(columns.label), metadata)
 
 
 def _id_column(row: Mapping[str, Any], columns: Columns) -> str:
@@ -71,9 +99,9 @@ def _id_column(row: Mapping[str, Any], columns: Columns) -> str:
     return "_id" if columns.id == "id" and "id" not in row and "_id" in row else columns.id
 
 
-def _is_missing(value: Any) -> bool:
-    """Whether a value stands for no value: None, or the NaN that tables put in its place."""
-    return value is None or (isinstance(value, float) and value != value)
+def is_missing(value: Any) -> bool:
+    """Whether a value stands for no value: None, or the NaN or NA that tables put in its place."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
 
 
 def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:
@@ -88,33 +116,11 @@ def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:
 
 
 def _title(value: Any) -> str:
-    if _is_missing(value):
+    if is_missing(value):
         return ""
     if not isinstance(value, str | int | float):
-        raise DocumentError(f"its title is of type {type(value).__name__}; give a string")
+        raise DocumentError(f"its title is {described(value)}; give a string")
     return str(value)
-
-
-def _label(value: Any) -> Label:
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-        names = tuple(str(name) for part in value if (name := _single_label(part)) is not None)
-        return names if names or not value else None
-    return _single_label(value)
-
-
-def _single_label(value: Any) -> str | int | None:
-    if _is_missing(value):
-        return None
-    if isinstance(value, str):
-        return value
-    if isinstance(value, float):
-        return int(value) if value.is_integer() else str(value)
-    if isinstance(value, int):
-        return int(value)
-    raise DocumentError(
-        f"its label is of type {type(value).__name__}; give a string, a whole number or a list of strings"
-    )
 
 
 def _sections(value: Any, metadata: dict[str, Any]) -> tuple[Section, ...] | None:
@@ -129,10 +135,10 @@ def _sections(value: Any, metadata: dict[str, Any]) -> tuple[Section, ...] | Non
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, Mapping):
         value = _transposed(value)
-    if _is_missing(value):
+    if is_missing(value):
         return None
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise DocumentError(f"its sections are of type {type(value).__name__}; give a list of sections")
+        raise DocumentError(f"its sections are {described(value)}; give a list of sections")
     sections: list[Section] = []
     enclosing: list[tuple[int, str]] = []
     ignored: set[str] = set()
@@ -140,7 +146,7 @@ def _sections(value: Any, metadata: dict[str, Any]) -> tuple[Section, ...] | Non
         if isinstance(entry, str):
             entry = {"text": entry}
         if not isinstance(entry, Mapping):
-            raise DocumentError(f"its section {number} is of type {type(entry).__name__}; give a string or a mapping")
+            raise DocumentError(f"its section {number} is {described(entry)}; give a string or a mapping")
         sections.append(_section(entry, number, enclosing))
         ignored.update(str(key) for key in entry if key not in _SECTION_KEYS)
     if ignored:
@@ -157,33 +163,20 @@ def _transposed(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _section(entry: Mapping[str, Any], number: int, enclosing: list[tuple[int, str]]) -> Section:
-    text, heading = entry.get("text"), entry.get("heading")
     if "text" not in entry and "heading" not in entry:
         there = ", ".join(str(key) for key in entry) or "none"
         raise DocumentError(f"its section {number} has neither 'text' nor 'heading', only {there}; rename the keys")
-    for name, value in (("text", text), ("heading", heading)):
-        if value is not None and not isinstance(value, str):
-            raise DocumentError(f"the {name} of its section {number} is of type {type(value).__name__}; give a string")
-    path = entry.get("path")
-    if path is not None and hasattr(path, "tolist"):
-        path = path.tolist()
-    if path is not None and (isinstance(path, str) or not isinstance(path, Sequence)):
-        raise DocumentError(
-            f"the path of its section {number} is of type {type(path).__name__}; give a list of headings"
-        )
-    level = entry.get("level")
+    text, heading, level = (entry.get(key) for key in ("text", "heading", "level"))
+    path: Any = entry.get("path")
+    path = path.tolist() if hasattr(path, "tolist") else path
     if level is None:
-        level = len(path) or 1 if path is not None else 1
-    if isinstance(level, float) and level.is_integer():
-        level = int(level)
-    if isinstance(level, bool) or not isinstance(level, int) or not 1 <= level <= _DEEPEST_LEVEL:
-        raise DocumentError(
-            f"the level of its section {number} is {level!r}; give a whole number from 1 to {_DEEPEST_LEVEL}"
-        )
-    while enclosing and enclosing[-1][0] >= level:
+        level = len(path) or 1 if isinstance(path, Sequence) else 1
+    try:
+        section = Section("" if text is None else text, "" if heading is None else heading, level, path or ())
+    except DocumentError as error:
+        raise DocumentError(f"its section {number}: {error}") from None
+    while enclosing and enclosing[-1][0] >= section.level:
         enclosing.pop()
-    if heading:
-        enclosing.append((level, heading))
-    if path is None:
-        path = [name for _, name in enclosing]
-    return Section(text or "", heading or "", level, tuple(str(name) for name in path))
+    if section.heading:
+        enclosing.append((section.level, section.heading))
+    return section if path is not None else replace(section, path=tuple(name for _, name in enclosing))

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast
 
 from ...errors import DocumentError
-from ..document import Columns, Document
+from ..document import Document
 from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix
-from ..parsing.rows import row_id
+from ..parsing.rows import Columns, row_id
 from ..section import clean_text
 from .corpora import read_corpus, read_json_lines
 from .folders import FoundFile, find_files, is_pattern
@@ -43,6 +43,11 @@ class Skipped:
 
     source: str
     reason: str
+
+    def __post_init__(self) -> None:
+        # Names of files may hold bytes that are no text.
+        for name in ("source", "reason"):
+            object.__setattr__(self, name, clean_text(getattr(self, name)))
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from ...modeling.attribution import passage_terms
 from ...modeling.logit_attribution import logit_contributions
 from ...modeling.readouts.sections import SectionReadout
 from ...prediction.predicting import probabilities_of
-from ...segmentation.coverage import CoverageTotals
+from ...segmentation.coverage import Coverage
 from ...segmentation.spans import SegmentedDocument
 from ...similarity.chunk_attention import ChunkwiseAttention
 from ...similarity.cosine import similarity_matrix
@@ -69,7 +69,7 @@ def explained_documents(
     *,
     classes: bool,
     dtype: Precision | None = None,
-    totals: CoverageTotals | None = None,
+    totals: Coverage | None = None,
     show_progress: bool | None = None,
 ) -> Iterator[ExplainedDocument]:
     """Encode documents, each once, with what explains their similarity or their classes.

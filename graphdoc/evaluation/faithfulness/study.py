@@ -16,7 +16,7 @@ from ...inference.precision import Precision
 from ...inference.stream import progress_bar
 from ...modeling import DocumentModel
 from ...prediction.predicting import classes_of
-from ...segmentation.coverage import CoverageTotals
+from ...segmentation.coverage import Coverage
 from ..bootstrap import RESAMPLES
 from ..labels import ReadyDocument, plain_document
 from ..pairs import require_own_ids
@@ -123,7 +123,7 @@ class FaithfulnessEvaluation:
         return once.chosen(self._drawn(len(once), sample))
 
     def measure(
-        self, encoder: DocumentEncoder, *, totals: CoverageTotals | None = None, show_progress: bool | None = None
+        self, encoder: DocumentEncoder, *, totals: Coverage | None = None, show_progress: bool | None = None
     ) -> FaithfulnessScores:
         """Measure an encoder.
 
@@ -138,7 +138,7 @@ class FaithfulnessEvaluation:
             DocumentError: a document has no text to encode.
         """
         self.require_target(encoder)
-        totals = CoverageTotals() if totals is None else totals
+        totals = Coverage() if totals is None else totals
         found = list(
             explained_documents(
                 encoder,

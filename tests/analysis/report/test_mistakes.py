@@ -14,7 +14,8 @@ from graphdoc.errors import OutputError
 from graphdoc.evaluation.classification import ExplainedMistake
 from graphdoc.evaluation.classification_scores import ClassificationScores, Mistake, classification_scores
 from graphdoc.prediction import Decision, Prediction
-from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
+from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import SegmentedDocument, Span
 
 EVIL = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"
 CLASSES = (EVIL, "b", "c")

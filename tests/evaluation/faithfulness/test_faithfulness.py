@@ -17,7 +17,7 @@ from graphdoc.evaluation.faithfulness.scores import FaithfulnessScores
 from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
 from graphdoc.modeling import DocumentModel
 from graphdoc.prediction import predict
-from graphdoc.segmentation.coverage import CoverageTotals
+from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.spans import SegmentedDocument
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -169,7 +169,7 @@ def test_each_document_goes_through_the_transformer_once(
         return encode(self, batch, *arguments)
 
     monkeypatch.setattr(DocumentModel, "encode_passages", counted)
-    totals = CoverageTotals()
+    totals = Coverage()
     FaithfulnessEvaluation(structured, PAIRS, steps=STEPS).measure(encoder, totals=totals)
     assert seen == [sum(len(encoder.segment(one).passages) for one in structured)]
     assert totals.to_dict()["documents"] == 3
