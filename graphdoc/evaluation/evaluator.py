@@ -116,7 +116,7 @@ class Evaluator(ABC):
         for rank, (rows, counted) in enumerate(parts):
             result[rank :: len(parts)] = rows
             if totals is not None:
-                totals.merge(counted)
+                totals += counted
         return result
 
     def encode(
