@@ -32,7 +32,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.elements import EdgeKind
 from graphdoc.inference.stream import windows_of
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.sampling import EpochBatches, SubDocuments
@@ -181,7 +181,7 @@ def start(way: Way, examples: list[Example], seed: int) -> DocumentModel:
 
 def train(way: Way, examples: list[Example], seed: int, epochs: int) -> DocumentModel:
     model = start(way, examples, seed)
-    config, loss, split = model.config, InfoNCE("cosine", way.temperature), SubDocuments("half", seed)
+    config, loss, split = model.config, SubDocumentContrast("cosine", way.temperature), SubDocuments("half", seed)
     counts = np.array([len(example.sections) for example in examples])
     batches = EpochBatches(counts, 512, seed, rows=np.flatnonzero(counts >= 2))
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=way.rate)

@@ -22,7 +22,7 @@ from zero_shot import WIKISPEEDIA, ZeroShot, drawn, messages_of
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.corpus import CorpusSettings
@@ -65,7 +65,7 @@ def settings_of(way: str, seed: int, work: Path, output: Path) -> PretrainingSet
             begin="mean" if WAYS[way]["graph_layers"] else "random",
             store="updates",
         ),
-        loss=InfoNCE("cosine", 0.2),
+        loss=SubDocumentContrast("cosine", 0.2),
         training=TrainingSettings(
             batch_size=BATCH,
             epochs=1,

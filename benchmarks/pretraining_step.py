@@ -41,7 +41,7 @@ from torch import Tensor
 from transformers import AutoConfig
 
 from graphdoc.graphs.packing import MiniBatch
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.sampling import SubDocuments
@@ -91,7 +91,7 @@ def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: st
     def context() -> Any:
         return torch.autocast("cpu", torch.bfloat16, enabled=precision == "bfloat16")
 
-    loss = InfoNCE("cosine", 0.2)
+    loss = SubDocumentContrast("cosine", 0.2)
     if way == "plain":
         with context():
             vectors = model.encode_passages(batch.graphs)

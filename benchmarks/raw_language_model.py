@@ -31,7 +31,7 @@ from transformers import (
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.settings.corpus import CorpusSettings
 from graphdoc.settings.sub_documents import PretrainingSettings
@@ -143,7 +143,7 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
             source=str(NEWSGROUPS / "train.jsonl.gz"), max_passages=PASSAGES, cache=str(work / "cache")
         ),
         model=ModelSettings(start=str(start), settings={"pooling": "mean", **VARIANTS[variant]}),
-        loss=InfoNCE("cosine", 0.1),
+        loss=SubDocumentContrast("cosine", 0.1),
         training=TrainingSettings(
             batch_size=DOCUMENTS,
             max_steps=steps,

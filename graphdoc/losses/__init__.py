@@ -1,21 +1,25 @@
-"""Losses over vectors; they know nothing of models."""
+"""Losses over vectors, one file each and one contract; they know nothing of models."""
 
 from __future__ import annotations
 
+from .contract import Loss, LossOutput
 from .cross_entropy import ClassificationLoss, balanced_weights
-from .gathering import gather_rows
+from .gathering import ONE_PROCESS, AllProcesses, Gather
 from .info_nce import InfoNCE
-from .outputs import ContrastiveLoss, LossOutput
 from .pair_cosine import PairCosine
+from .sub_documents import SubDocumentContrast
 from .supervised_contrastive import SupervisedContrastive
 
 __all__ = [
+    "ONE_PROCESS",
+    "AllProcesses",
     "ClassificationLoss",
-    "ContrastiveLoss",
+    "Gather",
     "InfoNCE",
+    "Loss",
     "LossOutput",
     "PairCosine",
+    "SubDocumentContrast",
     "SupervisedContrastive",
     "balanced_weights",
-    "gather_rows",
 ]

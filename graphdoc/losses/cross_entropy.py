@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .gathering import gather_rows, process_count
-from .outputs import LossOutput
+from .contract import LossOutput
+from .gathering import ONE_PROCESS, Gather
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,14 @@ class ClassificationLoss:
             if not 0 < weight < math.inf:
                 raise ValueError(f"the weight {weight} of class {number} must be a number above 0")
 
-    def __call__(self, logits: Tensor, targets: Tensor) -> LossOutput:
+    def __call__(self, logits: Tensor, targets: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's documents.
 
         Args:
             logits: ``(documents, classes)``.
             targets: class of every document, ``(documents,)`` whole numbers; with several labels ``(documents,
                 classes)``, 1 for the classes that a document has and 0 for the others.
+            gather: how documents of other processes are counted.
 
         Returns:
             The loss; the mean over processes is that of all documents, also where processes hold different numbers.
@@ -82,11 +83,11 @@ class ClassificationLoss:
             weights = None if self.class_weights is None else logits.new_tensor(self.class_weights)
             losses, shares = (self._several if self.multi_label else self._single)(logits, targets, weights)
             # The mean over processes must be the weighted mean over all documents, however they are dealt out.
-            everything, _ = gather_rows(torch.stack([shares, torch.ones_like(shares)], dim=1))
+            everything, _ = gather.rows(torch.stack([shares, torch.ones_like(shares)], dim=1))
             total, documents = everything.sum(dim=0)
-            loss = losses.sum() * process_count() / total.clamp(min=torch.finfo(total.dtype).tiny)
+            loss = losses.sum() * gather.processes / total.clamp(min=torch.finfo(total.dtype).tiny)
             right = self._right(logits.detach(), targets).float().sum()
-            accuracy = right * process_count() / documents.clamp(min=1)
+            accuracy = right * gather.processes / documents.clamp(min=1)
         return LossOutput(loss, {"accuracy": accuracy})
 
     def _single(self, logits: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -1,38 +1,80 @@
-"""Collecting rows from all processes of a job, with gradients."""
+"""Which rows a loss sees: those of this process, or those of all processes of a job, with gradients."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from ..runtime.processes import exchange
-
-_ALONE: ContextVar[bool] = ContextVar("alone", default=False)
+from ..runtime.processes import exchange, process_count
 
 
-@contextmanager
-def alone() -> Iterator[None]:
-    """A context in which losses are those of this process alone, for what others do not take part in."""
-    token = _ALONE.set(True)
-    try:
-        yield
-    finally:
-        _ALONE.reset(token)
+class Gather(Protocol):
+    """How a loss sees the rows of other processes."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes whose rows are seen."""
+        ...
+
+    def rows(self, rows: Tensor) -> tuple[Tensor, int]:
+        """Collect the rows of all processes; gradients flow back to the process that a row came from.
+
+        Processes may bring different numbers of rows, of one shape and type. Every process has to call it.
+
+        Args:
+            rows: ``(rows, ...)``, this process's rows.
+
+        Returns:
+            ``(all rows, ...)``, process after process, and the place of this process's first row.
+        """
+        ...
 
 
-def process_count() -> int:
-    """Number of processes that train together."""
-    if _ALONE.get():
-        return 1
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_world_size()
-    return 1
+@dataclass(frozen=True, slots=True)
+class OneProcess:
+    """Sees the rows of this process alone, for what other processes do not take part in."""
+
+    processes: int = 1
+
+    def rows(self, rows: Tensor) -> tuple[Tensor, int]:
+        """The rows as they are."""
+        return rows, 0
+
+
+ONE_PROCESS = OneProcess()
+
+
+@dataclass(frozen=True, slots=True)
+class AllProcesses:
+    """Sees the rows of all processes that train together; the same as :class:`OneProcess` where there is one."""
+
+    @property
+    def processes(self) -> int:
+        """Number of processes that train together."""
+        return process_count()
+
+    def rows(self, rows: Tensor) -> tuple[Tensor, int]:
+        """Collect the rows of all processes; see :class:`Gather`.
+
+        Raises:
+            OutputError: another process has stopped.
+        """
+        if self.processes == 1:
+            return rows, 0
+        counts = rows.new_zeros(self.processes, dtype=torch.int64)
+        with exchange():
+            distributed.all_gather_into_tensor(counts, torch.tensor([len(rows)], device=rows.device))
+        numbers: list[int] = counts.tolist()
+        # All processes have to bring tensors of one size: gloo aborts otherwise.
+        missing = max(numbers) - len(rows)
+        padded = functional.pad(rows, (*(0, 0) * (rows.dim() - 1), 0, missing)) if missing else rows
+        gathered: Tensor = _Gathered.apply(padded)  # type: ignore[no-untyped-call]
+        start = sum(numbers[: distributed.get_rank()])
+        return torch.cat([part[:number] for part, number in zip(gathered, numbers, strict=True)]), start
 
 
 class _Gathered(torch.autograd.Function):
@@ -44,10 +86,11 @@ class _Gathered(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor) -> Tensor:
         """Collect the tensors."""
-        parts = [torch.empty_like(own, memory_format=torch.contiguous_format) for _ in range(process_count())]
+        processes = process_count()
+        everything = own.new_empty(processes * len(own), *own.shape[1:])
         with exchange():
-            distributed.all_gather(parts, own.contiguous())
-        return torch.stack(parts)
+            distributed.all_gather_into_tensor(everything, own.contiguous())
+        return everything.view(processes, *own.shape)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
@@ -56,32 +99,3 @@ class _Gathered(torch.autograd.Function):
         with exchange():
             distributed.all_reduce(total)
         return total[distributed.get_rank()]
-
-
-def gather_rows(rows: Tensor) -> tuple[Tensor, int]:
-    """Collect the rows of all processes; gradients flow back to the process that a row came from.
-
-    Processes may bring different numbers of rows. Every process has to call it.
-
-    Args:
-        rows: ``(rows, ...)``, this process's rows.
-
-    Returns:
-        ``(all rows, ...)``, process after process, and the place of this process's first row.
-
-    Raises:
-        OutputError: another process has stopped.
-    """
-    processes = process_count()
-    if processes == 1:
-        return rows, 0
-    counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(processes)]
-    with exchange():
-        distributed.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
-    numbers = [int(count) for count in counts]
-    # All processes have to bring tensors of one size: gloo aborts otherwise.
-    missing = max(numbers) - len(rows)
-    padded = functional.pad(rows, (*(0, 0) * (rows.dim() - 1), 0, missing)) if missing else rows
-    gathered: Tensor = _Gathered.apply(padded)  # type: ignore[no-untyped-call]
-    start = sum(numbers[: distributed.get_rank()])
-    return torch.cat([part[:number] for part, number in zip(gathered, numbers, strict=True)]), start

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .gathering import gather_rows, process_count
-from .outputs import LossOutput
+from .contract import LossOutput
+from .gathering import ONE_PROCESS, Gather
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,14 @@ class PairCosine:
         if not -1 <= self.margin < 1:
             raise ValueError(f"margin={self.margin} must be at least -1 and below 1")
 
-    def __call__(self, first: Tensor, second: Tensor, labels: Tensor) -> LossOutput:
+    def __call__(self, first: Tensor, second: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's pairs.
 
         Args:
             first: ``(pairs, hidden)``, first documents.
             second: ``(pairs, hidden)``, second documents.
             labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
+            gather: how pairs of other processes are counted.
 
         Returns:
             The loss, with the cosine of similar pairs and of the others.
@@ -61,13 +62,13 @@ class PairCosine:
             unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
             cosine = (unit[0] * unit[1]).sum(dim=-1)
             losses = torch.where(is_similar, 1 - cosine, (cosine - self.margin).clamp(min=0))
-            all_similar = gather_rows(is_similar.long())[0] == 1
+            all_similar = gather.rows(is_similar.long())[0] == 1
             # The mean over processes must be the mean over pairs, also where processes hold different numbers.
-            loss = losses.sum() * (process_count() / max(len(all_similar), 1))
+            loss = losses.sum() * (gather.processes / max(len(all_similar), 1))
             metrics = {}
             for name, chosen, total in (
                 ("positive_similarity", is_similar, all_similar.sum()),
                 ("negative_similarity", ~is_similar, (~all_similar).sum()),
             ):
-                metrics[name] = cosine.detach()[chosen].sum() * process_count() / total.clamp(min=1)
+                metrics[name] = cosine.detach()[chosen].sum() * gather.processes / total.clamp(min=1)
         return LossOutput(loss, metrics)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .gathering import gather_rows, process_count
-from .outputs import LossOutput
-from .temperature import require_temperature
+from .contract import LossOutput
+from .contrast import contrast_metrics, require_temperature
+from .gathering import ONE_PROCESS, Gather
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,13 @@ class SupervisedContrastive:
     def __post_init__(self) -> None:
         require_temperature(self.temperature)
 
-    def __call__(self, vectors: Tensor, labels: Tensor) -> LossOutput:
+    def __call__(self, vectors: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
         """Compute the loss of this process's rows against those of all processes.
 
         Args:
             vectors: ``(rows, hidden)``, such as the sections of all documents of a batch; need not be of unit length.
             labels: ``(rows,)``, whole numbers; equal for rows of one group.
+            gather: how rows of other processes are seen.
 
         Returns:
             The loss, with positive and negative similarity (the cosine), accuracy (whether an anchor's nearest row is
@@ -60,15 +61,15 @@ class SupervisedContrastive:
                              "(rows, hidden) and (rows,)")  # fmt: skip
         with torch.autocast(vectors.device.type, enabled=False):
             unit = functional.normalize(vectors.float(), dim=-1)
-            everything, start = gather_rows(unit)
-            all_labels, _ = gather_rows(labels)
+            everything, start = gather.rows(unit)
+            all_labels, _ = gather.rows(labels)
             same = labels.unsqueeze(1) == all_labels
             # A row is one of its own label.
             anchors = torch.nonzero(same.sum(dim=1) > 1).squeeze(1)
             total = self._anchors_of_all(all_labels)
             # The mean over processes must be the mean over anchors, also where processes hold different numbers. A
             # process without anchors has an empty sum, whose gradient of 0 still takes part in the exchange.
-            share = process_count() / max(total, 1)
+            share = gather.processes / max(total, 1)
             similarity = unit[anchors] @ everything.T
             is_self = torch.zeros_like(similarity, dtype=torch.bool)
             is_self[torch.arange(len(anchors), device=anchors.device), anchors + start] = True
@@ -76,7 +77,8 @@ class SupervisedContrastive:
             logits = similarity / self.temperature
             mean_positive = logits.masked_fill(~is_positive, 0).sum(dim=1) / is_positive.sum(dim=1)
             loss = (logits.masked_fill(is_self, -torch.inf).logsumexp(dim=1) - mean_positive).sum() * share
-            metrics = self._metrics(similarity.detach(), is_positive, ~same[anchors], share)
+            found = contrast_metrics(similarity.detach(), is_positive, ~same[anchors])
+            metrics = {name: values.sum() * share for name, values in found.items()}
         counts = {"skipped_anchors": len(all_labels) - total, "without_positives": total == 0}
         return LossOutput(loss, metrics | {name: loss.new_tensor(float(count)) for name, count in counts.items()})
 
@@ -85,19 +87,3 @@ class SupervisedContrastive:
         """Number of rows in all processes that have a positive."""
         counts = torch.unique(all_labels, return_counts=True)[1]
         return int(counts[counts > 1].sum())
-
-    @staticmethod
-    def _metrics(similarity: Tensor, is_positive: Tensor, is_negative: Tensor, share: float) -> dict[str, Tensor]:
-        def mean(chosen: Tensor) -> Tensor:
-            return similarity.masked_fill(~chosen, 0).sum(dim=1) / chosen.sum(dim=1).clamp(min=1)
-
-        def best(chosen: Tensor) -> Tensor:
-            # One more column, since nothing has a maximum in a batch without rows.
-            return functional.pad(similarity.masked_fill(~chosen, -torch.inf), (0, 1), value=-torch.inf).amax(dim=1)
-
-        sums = {
-            "positive_similarity": mean(is_positive),
-            "negative_similarity": mean(is_negative),
-            "accuracy": (best(is_positive) > best(is_negative)).float(),
-        }
-        return {name: values.sum() * share for name, values in sums.items()}

@@ -13,7 +13,6 @@ from ..errors import ModelError
 from ..evaluation.classification_scores import classification_scores
 from ..graphs.packing import Packing
 from ..losses import ClassificationLoss, balanced_weights
-from ..losses.gathering import alone
 from ..prediction.predicting import given_labels, probabilities_of
 from ..prediction.records import THRESHOLD
 from ..runtime.devices import usable_device
@@ -122,8 +121,7 @@ def _evaluation(
         if not known.any():
             # Nothing has a loss where no label is a class.
             return dict(scores.metrics())
-        with alone():
-            loss = float(plain_loss(rows[known], torch.cat(targets)[known]).loss)
+        loss = float(plain_loss(rows[known], torch.cat(targets)[known]).loss)
         return {**scores.metrics(), "loss": loss}
 
     best = settings.validation.best

@@ -12,7 +12,7 @@ from ..errors import DocumentError, EvaluationError
 from ..evaluation import ClusteringEvaluator, read_pair_file
 from ..graphs.packing import Packing
 from ..inference.precision import Precision
-from ..losses.gathering import alone
+from ..losses import ONE_PROCESS
 from ..modeling import DocumentModel
 from ..settings.sub_documents import EvaluationSettings
 from ..training.batch import TrainingBatch
@@ -43,8 +43,7 @@ class HeldOutEvaluation:
             moved = batch.to(self._model.device)
             rows = self._objective.rows(self._model(moved.graphs, self._packing))
             # One process measures, and the others wait for it: they are not there to exchange vectors with.
-            with alone():
-                result = self._objective.loss(rows, moved)
+            result = self._objective.loss(rows, moved, ONE_PROCESS)
             measured = {"loss": result.loss, **result.metrics}
             # How many pairs are no negatives says something of the documents, not of the model.
             measured.pop("left_out_share", None)

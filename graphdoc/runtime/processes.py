@@ -20,6 +20,13 @@ T = TypeVar("T")
 LONGEST_WAIT = timedelta(days=30)
 
 
+def process_count() -> int:
+    """Number of processes that train together."""
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_world_size()
+    return 1
+
+
 @contextmanager
 def exchange() -> Iterator[None]:
     """A context for an exchange between processes, which fails when one of them has stopped.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..losses import InfoNCE
+from ..losses import SubDocumentContrast
 from ..sampling import Split
 from .corpus import CorpusSettings
 from .output_folder import output_folder, require_usable_output
@@ -99,7 +99,7 @@ class PretrainingSettings:
     corpus: CorpusSettings
     model: ModelSettings = field(default_factory=ModelSettings)
     split: Split = "half"
-    loss: InfoNCE = field(default_factory=InfoNCE)
+    loss: SubDocumentContrast = field(default_factory=SubDocumentContrast)
     training: TrainingSettings = field(default_factory=TrainingSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
     output: str = "runs/pretraining"

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, distributed, nn
 
-from ..losses.gathering import process_count
-from ..runtime.processes import exchange
+from ..runtime.processes import exchange, process_count
 
 
 def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:

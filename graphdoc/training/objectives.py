@@ -8,7 +8,7 @@ from typing import Protocol
 from torch import Tensor
 from torch.nn import functional
 
-from ..losses import ClassificationLoss, ContrastiveLoss, LossOutput, PairCosine, SupervisedContrastive
+from ..losses import Gather, Loss, LossOutput, SupervisedContrastive
 from ..modeling import DocumentOutput
 from .batch import TrainingBatch
 
@@ -20,7 +20,7 @@ class Objective(Protocol):
         """What the loss looks at, ``(rows, ...)``, document after document."""
         ...
 
-    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss over the rows of all documents of a batch."""
         ...
 
@@ -33,17 +33,17 @@ class ViewContrast:
         contrast: the loss between anchors and candidates.
     """
 
-    contrast: ContrastiveLoss
+    contrast: Loss
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Document vectors, ``(documents, hidden)``."""
         assert output.documents is not None
         return output.documents
 
-    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the first half of the rows, the anchors, and the second, their candidates."""
         anchors, candidates = rows.chunk(2)
-        output = self.contrast(anchors, candidates, batch.targets)
+        output = self.contrast(anchors, candidates, batch.targets, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
@@ -55,16 +55,16 @@ class Classification:
         classes: the loss of logits.
     """
 
-    classes: ClassificationLoss
+    classes: Loss
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Logits, ``(documents, classes)``."""
         assert output.logits is not None, "the model has no head"
         return output.logits
 
-    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of the logits against the classes in the batch's targets."""
-        return self.classes(rows, batch.targets)
+        return self.classes(rows, batch.targets, gather=gather)
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class SectionContrast:
         contrast: the loss over rows with labels.
     """
 
-    contrast: SupervisedContrastive = field(default_factory=SupervisedContrastive)
+    contrast: Loss = field(default_factory=SupervisedContrastive)
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Section vectors, ``(sections, hidden)``; document vectors for a readout that gives no others."""
@@ -85,12 +85,12 @@ class SectionContrast:
         assert rows is not None
         return rows
 
-    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss over the sections of all documents."""
         labels = batch.targets
         if len(rows) != len(batch):
             labels = labels[batch.graphs.document_of_section]
-        output = self.contrast(rows, labels)
+        output = self.contrast(rows, labels, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
@@ -102,17 +102,17 @@ class PairSimilarity:
         similarity: the loss of two vectors and their label.
     """
 
-    similarity: PairCosine
+    similarity: Loss
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Document vectors, ``(documents, hidden)``."""
         assert output.documents is not None
         return output.documents
 
-    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss of all pairs, whose labels are the batch's targets."""
         first, second = rows.chunk(2)
-        return self.similarity(first, second, batch.targets)
+        return self.similarity(first, second, batch.targets, gather=gather)
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:

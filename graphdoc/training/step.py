@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
+from ..losses import AllProcesses, Gather
 from ..modeling import DocumentModel
 from .batch import TrainingBatch
 from .gradient_cache import GradientCache
@@ -51,6 +52,7 @@ class CachedStep:
         graph_numbers: numbers of a tensor of a graph layer (nodes by hidden, and adjacency by heads) from which on
             graphs are computed in slices of documents, each of them twice; by default few where passages are encoded
             with gradient, and many where graphs are all there is to do.
+        gather: how the loss sees rows of other processes; None for those of all processes that train together.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class CachedStep:
         packing: Packing | None = None,
         keep_activations: int = 0,
         graph_numbers: int | None = None,
+        gather: Gather | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
@@ -69,6 +72,7 @@ class CachedStep:
         self.packing = packing
         self.keep_activations = keep_activations
         self.graph_numbers = graph_numbers
+        self.gather = AllProcesses() if gather is None else gather
 
     def __call__(self, batch: TrainingBatch) -> StepOutput:
         """Add the gradient of the loss over a batch to the parameters' gradients.
@@ -103,14 +107,14 @@ class CachedStep:
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(self._costs(graphs), self.graph_numbers or default))
         if len(slices) == 1:
-            output = self.objective.loss(self._encode_slice((graphs, vectors)), batch)
+            output = self.objective.loss(self._encode_slice((graphs, vectors)), batch, self.gather)
             output.loss.backward()  # type: ignore[no-untyped-call]
             return StepOutput(output.loss.detach(), output.metrics)
         leaf = vectors.detach().requires_grad_(vectors.requires_grad)
         counts = [int(part.is_passage.sum()) for part in slices]
         inputs = list(zip(slices, torch.split(leaf, counts), strict=True))
         cache = GradientCache(self._encode_slice)
-        output = self.objective.loss(cache.forward(inputs), batch)
+        output = self.objective.loss(cache.forward(inputs), batch, self.gather)
         output.loss.backward()  # type: ignore[no-untyped-call]
         cache.backward()
         if vectors.requires_grad:

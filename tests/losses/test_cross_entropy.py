@@ -1,25 +1,17 @@
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from cross_entropy_job import LOSSES, SHARES, documents_of, measured
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.class_weight import compute_class_weight
 from torch.nn import functional
 
 from graphdoc.losses import ClassificationLoss, balanced_weights
-
-JOB = Path(__file__).parents[1] / "support" / "cross_entropy_job.py"
 
 sizes = {"documents": st.integers(1, 8), "classes": st.integers(2, 6), "seed": st.integers(0, 1000)}
 
@@ -154,40 +146,3 @@ class TestBalancedWeights:
     def test_counts_that_cannot_be(self, counts: list[int], documents: int | None) -> None:
         with pytest.raises(ValueError, match="do not fit"):
             balanced_weights(counts, documents)
-
-
-@pytest.mark.distributed
-def test_two_processes_are_one_on_the_union_of_their_documents(tmp_path: Path) -> None:
-    output = tmp_path / "seen"
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node",
-            "2",
-            str(JOB),
-            str(output),
-        ],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert run.returncode == 0, run.stderr
-    seen = [json.loads(Path(f"{output}-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)]
-    for name, loss in LOSSES.items():
-        for share, (first, second) in SHARES.items():
-            logits, targets = documents_of(first + second, loss.multi_label)
-            whole = measured(loss, logits, targets)
-            own, other = (found[f"{name}, {share}"] for found in seen)
-            assert whole["loss"] > 0.1
-            assert (own["loss"] + other["loss"]) / 2 == pytest.approx(whole["loss"], abs=1e-6)
-            assert (own["accuracy"] + other["accuracy"]) / 2 == pytest.approx(whole["accuracy"], abs=1e-6)
-            # Data-parallel training takes the mean of gradients over processes.
-            gradient = np.array(own["gradient"] + other["gradient"]) / 2
-            np.testing.assert_allclose(gradient, whole["gradient"], atol=1e-6)
-            if first and second:
-                alone = measured(loss, logits[:first], targets[:first])
-                assert seen[0][f"{name}, {share}, alone"]["loss"] == pytest.approx(alone["loss"], abs=1e-6)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from graphdoc.graphs.packing import Packing
-from graphdoc.losses import SupervisedContrastive
+from graphdoc.losses import ONE_PROCESS, SupervisedContrastive
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes.labelled_batch import section_batch
 from graphdoc.sampling import DocumentSections
@@ -58,10 +58,10 @@ def test_sections_have_the_groups_of_their_documents(tiny_model: ModelFactory, t
                   for _ in range(len(sections.split(example.sections)))]  # fmt: skip
         assert torch.equal(batch.graphs.document_of_section, output.document_of_section)
         expected = SupervisedContrastive(0.5)(output.sections, torch.tensor(labels)).loss
-        torch.testing.assert_close(objective.loss(rows, batch).loss, expected)
+        torch.testing.assert_close(objective.loss(rows, batch, ONE_PROCESS).loss, expected)
     plain = tiny_model("bert", readout="mean", graph_layers=0)(batch.graphs)
     expected = SupervisedContrastive(0.5)(plain.documents, targets).loss
-    torch.testing.assert_close(objective.loss(objective.rows(plain), batch).loss, expected)
+    torch.testing.assert_close(objective.loss(objective.rows(plain), batch, ONE_PROCESS).loss, expected)
 
 
 @pytest.mark.parametrize("settings", [{}, {"graph_layers": 1}, {"section_aggregation": "mean"}])

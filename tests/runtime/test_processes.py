@@ -21,7 +21,7 @@ def gradients() -> None:
 @pytest.mark.parametrize(
     "meet",
     [
-        lambda: gathering.gather_rows(torch.ones(2, 3)),
+        lambda: gathering.AllProcesses().rows(torch.ones(2, 3)),
         gradients,
         lambda: training.broadcast_weights(nn.Linear(2, 2)),
         lambda: training.mean_over_processes(torch.ones(2)),
@@ -36,7 +36,7 @@ def test_a_process_that_is_gone_is_told_in_one_line(
 
     for module in (gathering, training):
         monkeypatch.setattr(module, "process_count", lambda: 2)
-    for name in ("all_gather", "all_reduce", "broadcast"):
+    for name in ("all_gather_into_tensor", "all_reduce", "broadcast"):
         monkeypatch.setattr(distributed, name, broken)
     with pytest.raises(OutputError, match=r"^another process has stopped; mend what its message says"):
         meet()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphdoc.errors import SettingsError
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.settings.loading import as_values, load_settings
 from graphdoc.settings.sub_documents import PretrainingSettings
 from graphdoc.settings.training import TrainingSettings
@@ -50,7 +50,7 @@ def refused(load: Load) -> Callable[..., str]:
 def test_what_a_file_leaves_out_has_its_default(load: Load) -> None:
     settings = load("training: {epochs: 3}")
     assert settings.training == replace(TrainingSettings(), epochs=3.0)
-    assert settings.loss == InfoNCE()
+    assert settings.loss == SubDocumentContrast()
     assert settings.corpus.source == "documents"
 
 
@@ -213,7 +213,7 @@ def test_settings_on_the_command_line_replace_those_of_the_file(load: Load) -> N
         *("corpus.source=[a, b]", "training.max_steps=null", "evaluation.held_out=0.1"),
     )
     assert (settings.training.epochs, settings.training.batch_size) == (7, 8)
-    assert settings.loss == InfoNCE("cosine")
+    assert settings.loss == SubDocumentContrast("cosine")
     assert settings.model.settings == {"pooling": "mean"}
     assert settings.corpus.sources == ["a", "b"]
     assert settings.folder == Path("there")

@@ -1,82 +1,157 @@
-"""Losses with labels in two processes: ``losses_job.py OUTPUT`` writes what each of them finds."""
+"""All losses in two processes: ``losses_job.py OUTPUT`` writes what each of them finds."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
-from graphdoc.losses import LossOutput, PairCosine, SupervisedContrastive
-from graphdoc.losses.gathering import alone
+from graphdoc.losses import (
+    ONE_PROCESS,
+    AllProcesses,
+    ClassificationLoss,
+    Gather,
+    InfoNCE,
+    Loss,
+    PairCosine,
+    SubDocumentContrast,
+    SupervisedContrastive,
+)
 from graphdoc.runtime.processes import Processes
 
 torch.set_num_threads(1)
 
-HIDDEN = 5
-# Labels by process. Numbers of rows and of rows with a positive differ, and positives lie in the other process.
-LABELS = {
-    "uneven": ([1, 2, 1, 3, 2, 7, 1], [2, 9]),
-    "positives of one process only": ([1, 1, 4], [5, 6, 7, 8]),
-    "positives across processes only": ([1, 2], [2, 1, 3]),
-    "no rows in one process": ([1, 2, 1, 2, 3], []),
-    "no positives": ([1, 2, 3], [4, 5]),
-}
-# Labels of pairs by process.
-PAIRS = {"uneven": ([1, 0, 0, 0, 1], [1]), "one label each": ([1, 1], [0, 0, 0]), "no pairs in one": ([], [1, 0])}
-
-Loss = Callable[[Tensor, Tensor], LossOutput]
+Tensors = tuple[Tensor, ...]
 
 
-def rows_of(count: int) -> Tensor:
-    """Rows that are the same in every process."""
-    return torch.randn(count, HIDDEN, generator=torch.Generator().manual_seed(count))
+@dataclass(frozen=True)
+class Case:
+    """A loss and its tensors, of each of two processes and of one process with the rows of both.
+
+    Args:
+        loss: the loss.
+        shares: tensors of each process; those that are floating point have a gradient.
+        union: the same in one process.
+        has_loss: whether there is anything to learn.
+    """
+
+    loss: Loss
+    shares: tuple[Tensors, Tensors]
+    union: Tensors
+    has_loss: bool = True
 
 
-def supervised(vectors: Tensor, labels: Tensor) -> LossOutput:
-    """The supervised contrastive loss."""
-    return SupervisedContrastive(0.3)(vectors, labels)
-
-
-def pair_cosine(vectors: Tensor, labels: Tensor) -> LossOutput:
-    """The cosine loss of vectors with those of a fixed other document each."""
-    return PairCosine(0.1)(vectors, vectors.detach().flip(-1), labels)
-
-
-CASES: list[tuple[str, Loss, tuple[list[int], list[int]]]] = [
-    *((f"supervised, {name}", supervised, labels) for name, labels in LABELS.items()),
-    *((f"pairs, {name}", pair_cosine, labels) for name, labels in PAIRS.items()),
-]
-
-
-def measured(loss: Loss, rows: Tensor, labels: list[int]) -> dict[str, object]:
-    """The loss, its metrics and the gradient at the rows."""
-    vectors = rows.clone().requires_grad_()
-    output = loss(vectors, torch.tensor(labels, dtype=torch.int64))
+def measured(loss: Loss, tensors: Tensors, gather: Gather) -> dict[str, Any]:
+    """The loss, its metrics and the gradients at the tensors that have one."""
+    given = [one.clone().requires_grad_() if one.is_floating_point() else one for one in tensors]
+    output = loss(*given, gather=gather)
     output.loss.backward()  # type: ignore[no-untyped-call]
-    assert vectors.grad is not None
     metrics = {name: value.item() for name, value in output.metrics.items()}
-    return {"loss": output.loss.item(), "metrics": metrics, "gradient": vectors.grad.tolist()}
+    return {
+        "loss": output.loss.item(),
+        "metrics": metrics,
+        "gradients": [one.grad.tolist() for one in given if one.grad is not None],
+    }
+
+
+def _dealt(loss: Loss, first: int, *tensors: Tensor, has_loss: bool = True) -> Case:
+    """Rows dealt to two processes, the first ones to the first."""
+    shares = tuple(one[:first] for one in tensors), tuple(one[first:] for one in tensors)
+    return Case(loss, shares, tensors, has_loss)
+
+
+def _rows(count: int, width: int = 5, seed: int = 0) -> Tensor:
+    return torch.randn(count, width, generator=torch.Generator().manual_seed(100 * count + seed))
+
+
+def _labelled(loss: Loss, first: list[int], second: list[int], has_loss: bool = True) -> Case:
+    labels = torch.tensor(first + second)
+    return _dealt(loss, len(first), _rows(len(labels)), labels, has_loss=has_loss)
+
+
+def _contrast(counts: tuple[int, int], positives: tuple[list[list[int]], list[list[int]]]) -> Case:
+    """Anchors with any number of positives among unequal numbers of candidates."""
+    anchors, candidates = _rows(sum(map(len, positives))), _rows(sum(counts), seed=1)
+    left_out = torch.rand(len(anchors), len(candidates), generator=torch.Generator().manual_seed(2)) < 0.2
+    own = [torch.tensor(share, dtype=torch.int64).reshape(-1, 2) for share in positives]
+    start = len(own[0])
+    shares = (
+        (anchors[:start], candidates[: counts[0]], own[0], left_out[:start]),
+        (anchors[start:], candidates[counts[0] :], own[1], left_out[start:]),
+    )
+    moved = torch.where(own[1] < 0, -1, own[1] + counts[0])
+    return Case(InfoNCE("cosine", 0.3), shares, (anchors, candidates, torch.cat([own[0], moved]), left_out))
+
+
+def _classified(loss: ClassificationLoss, first: int, second: int) -> Case:
+    count, draw = first + second, torch.Generator().manual_seed(first)
+    shape = (count, 4) if loss.multi_label else (count,)
+    return _dealt(loss, first, 2 * _rows(count, 4), torch.randint(2 if loss.multi_label else 4, shape, generator=draw))
+
+
+SUPERVISED, COSINE = SupervisedContrastive(0.3), PairCosine(0.1)
+WEIGHTS = (0.5, 2.0, 7.0, 1.0)
+CLASSIFICATION = {
+    "single": ClassificationLoss(),
+    "weighted": ClassificationLoss(class_weights=WEIGHTS, label_smoothing=0.1),
+    "several labels": ClassificationLoss(multi_label=True, class_weights=WEIGHTS, label_smoothing=0.2),
+}
+GROUPS = torch.tensor([1, 2, 1, 3, 4, 2, 5])
+# Numbers of rows, and of rows with a positive, differ between the processes; positives lie in the other one.
+CASES: dict[str, Case] = {
+    "supervised, uneven": _labelled(SUPERVISED, [1, 2, 1, 3, 2, 7, 1], [2, 9]),
+    "supervised, positives of one process": _labelled(SUPERVISED, [1, 1, 4], [5, 6, 7, 8]),
+    "supervised, positives across processes": _labelled(SUPERVISED, [1, 2], [2, 1, 3]),
+    "supervised, no rows in one": _labelled(SUPERVISED, [1, 2, 1, 2, 3], []),
+    "supervised, no positives": _labelled(SUPERVISED, [1, 2, 3], [4, 5], has_loss=False),
+    **{
+        f"pairs, {name}": _dealt(COSINE, first, _rows(len(labels)), _rows(len(labels), seed=1), torch.tensor(labels))
+        for name, first, labels in (
+            ("uneven", 5, [1, 0, 0, 0, 1, 1]),
+            ("one label each", 2, [1, 1, 0, 0, 0]),
+            ("none in one", 0, [1, 0]),
+        )
+    },
+    "contrast, uneven": _contrast((7, 2), ([[0, 3], [2, -1], [-1, -1], [6, 1], [0, -1]], [[1, 0]])),
+    "contrast, no anchors in one": _contrast((3, 4), ([[0, 1], [2, -1]], [])),
+    "contrast, candidates of one": _contrast((4, 0), ([[0, -1], [3, 2]], [[-1, -1]])),
+    **{
+        f"sub-documents, {name}": _dealt(loss, 2, _rows(7), _rows(7, seed=1), GROUPS)
+        for name, loss in (
+            ("both", SubDocumentContrast(temperature=3.0)),
+            ("one", SubDocumentContrast("cosine", 0.2, "one", mask_groups=False)),
+            ("similar", SubDocumentContrast("cosine", 0.2, mask_similar=0.5)),
+        )
+    },
+    **{
+        f"classes, {name}, {first} and {second}": _classified(loss, first, second)
+        for name, loss in CLASSIFICATION.items()
+        for first, second in ((3, 3), (7, 2), (4, 0))
+    },
+}
 
 
 def main(output: str) -> None:
-    """Measure the losses of this process's rows."""
+    """Measure the losses of this process's rows, with those of the other process and without."""
     with Processes(torch.device("cpu")) as processes:
-        found = {}
-        for name, loss, shares in CASES:
-            everything = rows_of(sum(map(len, shares)))
-            first = len(shares[0])
-            own = everything[:first] if processes.rank == 0 else everything[first:]
-            found[name] = measured(loss, own, shares[processes.rank])
-            with alone():
-                found[f"{name}, alone"] = measured(loss, own, shares[processes.rank])
+        found = {
+            name: [measured(case.loss, case.shares[processes.rank], gather) for gather in _gathers(case)]
+            for name, case in CASES.items()
+        }
         Path(f"{output}-{processes.rank}.json").write_text(json.dumps(found), encoding="utf-8")
         distributed.barrier()
     os._exit(0)
+
+
+def _gathers(case: Case) -> list[Gather]:
+    # What is left out is known for candidates of all processes.
+    return [AllProcesses()] if isinstance(case.loss, InfoNCE) else [AllProcesses(), ONE_PROCESS]
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from graphdoc.cli import main
 from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.graphs.packing import Packing
-from graphdoc.losses import InfoNCE, gather_rows
+from graphdoc.losses import AllProcesses, SubDocumentContrast
 from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import SubDocuments
@@ -57,7 +57,9 @@ def documents() -> list[TrainingDocument]:
     return made
 
 
-def gradient(encoder: DocumentEncoder, loss: InfoNCE, split: str, rows: Sequence[int]) -> tuple[torch.Tensor, float]:
+def gradient(
+    encoder: DocumentEncoder, loss: SubDocumentContrast, split: str, rows: Sequence[int]
+) -> tuple[torch.Tensor, float]:
     """The flat gradient of a step over some documents, reduced over the processes, and the mean loss."""
     model = encoder.model.train()
     model.zero_grad()
@@ -79,7 +81,7 @@ def all_gradients(backbone: str, rows: Sequence[int]) -> dict[str, tuple[torch.T
         backbone, device="cpu", projection_size=16, graph_heads=2, passage_words=20
     )
     return {
-        f"{name}-{split}": gradient(encoder, InfoNCE(**values), split, rows)
+        f"{name}-{split}": gradient(encoder, SubDocumentContrast(**values), split, rows)
         for name, values in LOSSES.items()
         for split in ("half", "one_passage")
     }
@@ -93,10 +95,10 @@ def gradients(backbone: str, output: str) -> None:
         everything = torch.randn(5, 3, dtype=torch.float64)
         own = everything[:4] if processes.rank == 0 else everything[4:]
         rows = own.clone().requires_grad_()
-        gathered, start = gather_rows(rows)
+        gathered, start = AllProcesses().rows(rows)
         # Each process weighs the rows in its own way, so that the gradient of a row is a sum over processes.
         ((gathered**2).sum() * (processes.rank + 1)).backward()  # type: ignore[no-untyped-call]
-        no_rows, _ = gather_rows(everything[:0] if processes.rank == 0 else everything[:2])
+        no_rows, _ = AllProcesses().rows(everything[:0] if processes.rank == 0 else everything[:2])
         assert rows.grad is not None
         seen = {
             "gradients": {name: [values.tolist(), loss] for name, (values, loss) in found.items()},

@@ -15,7 +15,7 @@ from torch import Tensor
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.packing import Packing
-from graphdoc.losses import LossOutput
+from graphdoc.losses import ONE_PROCESS, Gather, LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
 from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.step import CachedStep
@@ -29,7 +29,7 @@ class ProductsOfSections:
         assert output.sections is not None
         return output.sections
 
-    def loss(self, rows: Tensor, batch: TrainingBatch) -> LossOutput:
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         return LossOutput((rows @ rows.T / 0.5).logsumexp(dim=1).mean(), {})
 
 
@@ -77,7 +77,7 @@ def test_gradients_are_those_of_plain_autograd(
     objective = ProductsOfSections()
     torch.manual_seed(5)
     output = model.encode_graphs(model.encode_passages(batch.graphs, Packing(budget)), batch.graphs)
-    expected_loss = objective.loss(objective.rows(output), batch).loss
+    expected_loss = objective.loss(objective.rows(output), batch, ONE_PROCESS).loss
     expected_loss.backward()
     expected = gradients(model)
     assert {"structural_embeddings.sections", "structural_embeddings.chunks"} <= expected.keys()

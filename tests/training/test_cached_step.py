@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from graphdoc.graphs.packing import Packing
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.registry import GRAPH_KINDS
@@ -19,7 +19,7 @@ from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.objectives import ViewContrast, describe_vectors
 from graphdoc.training.step import CachedStep
 
-LOSS = InfoNCE("cosine", 0.3)
+LOSS = SubDocumentContrast("cosine", 0.3)
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
     return DocumentModel(config).train()
 
 
-def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: InfoNCE, budget: int | None) -> Tensor:
+def plain_loss(model: DocumentModel, batch: TrainingBatch, loss: SubDocumentContrast, budget: int | None) -> Tensor:
     """The loss by plain autograd: everything held at once."""
     vectors = model.encode_passages(batch.graphs, Packing(budget))
     documents = model.encode_graphs(vectors, batch.graphs).documents

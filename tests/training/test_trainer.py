@@ -20,7 +20,7 @@ from torch import Tensor
 from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.graphs.packing import Packing
-from graphdoc.losses import InfoNCE
+from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import EpochBatches, SubDocuments
@@ -88,7 +88,7 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
         )
         return DocumentTrainer(
             model,
-            CachedStep(model, ViewContrast(InfoNCE("cosine", 0.2)), packing=Packing(200)),
+            CachedStep(model, ViewContrast(SubDocumentContrast("cosine", 0.2)), packing=Packing(200)),
             EpochLoader(
                 corpus,
                 EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed),
