@@ -130,7 +130,7 @@ def passage_vectors(
         usable = (one for one in documents() if encoder.segment(one).passages)
         for window in windows_of(usable, encoder.segmenter):
             with torch.no_grad():
-                made = encoder.model.encode_passages(GraphBatch.from_documents(window, "window", 1))
+                made = encoder.model.encode_passages(GraphBatch.from_documents(window, None))
             vectors.append(made.float().numpy().astype(np.float16))
             for segmented in window:
                 document = segmented.document
@@ -196,7 +196,7 @@ def train(way: Way, examples: list[Example], seed: int, epochs: int) -> Document
         for places in batches:
             rows = [row for _, row in places]
             batch = sub_document_batch(
-                [examples[row] for row in rows], split, epoch, graph_kind=config.graph_kind,
+                [examples[row] for row in rows], split, epoch, graph=config.graph,
                 passage_vectors=[examples[row].vectors for row in rows],
             )  # fmt: skip
             assert batch.graphs.passage_vectors is not None

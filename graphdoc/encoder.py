@@ -198,8 +198,7 @@ class DocumentEncoder:
         Raises:
             DocumentError: the document has no text.
         """
-        config = self.model.config
-        return build_graph(self._segment_one(document), config.graph_kind, window=config.window)
+        return build_graph(self._segment_one(document), self.model.config.graph)
 
     def encode(
         self,

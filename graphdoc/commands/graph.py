@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 
 from ..graphs.elements import EdgeKind, NodeKind
-from ..registry import GRAPH_KINDS
+from ..registry import GRAPH_KINDS, load
 from ..runtime.wording import counted
 from .arguments import (
     add_model_arguments,
@@ -22,11 +22,9 @@ from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, p
 
 NAME = "graph"
 HELP = "show the graph of passages that a document becomes"
-DESCRIPTION = """Show how a document is cut into passages and how these are connected.
-
-Graph kinds: full (every pair of nodes), section (passages of a section with each other, first passages with
-each other and with the document node), window (neighbours in reading order), hierarchical (section nodes in
-between)."""
+DESCRIPTION = "Show how a document is cut into passages and how these are connected.\n\nGraph kinds:\n" + "\n".join(
+    f"  {name:<13} {load(target).description}" for name, target in GRAPH_KINDS.items()
+)
 EPILOG = """examples:
   graphdoc graph a.md                                 sections, passages and edges by kind
   graphdoc graph a.md --kind section --plot graph.png

@@ -16,6 +16,7 @@ from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
 from .document_graph import DocumentGraph, build_graph
 from .elements import EdgeKind, NodeKind
+from .kinds.kind import GraphKind
 from .packing import MiniBatch, Packing
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
@@ -56,16 +57,21 @@ class GraphBatch:
 
     @classmethod
     def from_documents(
-        cls, documents: Sequence[SegmentedDocument], graph_kind: str, window: int = 2, *, split: bool = False
+        cls, documents: Sequence[SegmentedDocument], graph: GraphKind | str | None, *, split: bool = False
     ) -> GraphBatch:
         """Build the graphs of segmented documents and put them into one batch, split into their sections or not.
 
         Passage vectors go along where all of the documents have them.
 
+        Args:
+            documents: the documents.
+            graph: kind of their graphs, or its name; None for nodes without edges, where nothing reads them.
+            split: whether documents are split into their own sections.
+
         Raises:
             DocumentError: a document has other passage vectors than one for each of its passages, or of another width.
         """
-        graphs = [build_graph(document, graph_kind, window=window) for document in documents]
+        graphs = [build_graph(document, graph) for document in documents]
         batch = cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         if len(vectors) == len(documents):

@@ -154,8 +154,8 @@ def run_model(
         ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
     """
     config = model.config
-    kind, reach = (config.graph_kind, config.window) if attention and config.graph_layers else config.vector_graph
-    batch = GraphBatch.from_documents(window, kind, reach, split=split).to(model.device)
+    graph = config.graph if attention and config.graph_layers else config.vector_graph
+    batch = GraphBatch.from_documents(window, graph, split=split).to(model.device)
     if batch.passage_vectors is not None:
         _require_own_vectors(model, batch.passage_vectors)
         if bar is not None:
@@ -210,9 +210,7 @@ def encode_sentences(
     # Where the model is told places, a sentence has that of its passage.
     starts = [(passage.section, passage.start) for passage in segmented.passages]
     places = [bisect_right(starts, (span.section, span.start)) - 1 for span in spans]
-    batch = replace(
-        GraphBatch.from_documents([chosen], "window", 1), chunk_ids=torch.tensor(places, dtype=torch.int64)
-    )
+    batch = replace(GraphBatch.from_documents([chosen], None), chunk_ids=torch.tensor(places, dtype=torch.int64))
     with inference(model):
         with precision:
             vectors = model.encode_passages(batch)

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
+from ..graphs.kinds.kind import GraphKind, graph_kind
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.schema import problem
 
@@ -69,11 +70,14 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         return {key: getattr(self, key) for key in keys}
 
     @property
-    def vector_graph(self) -> tuple[str, int]:
-        """Kind and window of the smallest graph on which vectors are the same: without edges that no layer reads."""
-        if not self.graph_layers or self.readout == "initial_mean":
-            return "window", 1
-        return self.graph_kind, self.window
+    def graph(self) -> GraphKind:
+        """The kind of the graphs, with its settings."""
+        return graph_kind(self.graph_kind, **{name: getattr(self, name) for name in setting_names()})
+
+    @property
+    def vector_graph(self) -> GraphKind | None:
+        """The kind of the graphs that vectors depend on; None where they depend on no edges."""
+        return None if not self.graph_layers or self.readout == "initial_mean" else self.graph
 
     @property
     def node_size(self) -> int:

@@ -257,7 +257,7 @@ def _contributions(
 ) -> Floats:
     """What every passage of a document adds to logits, ``(passages, classes)``."""
     model = encoder.model
-    batch = GraphBatch.from_documents([segmented], *model.config.vector_graph).to(model.device)
+    batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
     with inference(model):
         output = model.encode_graphs(vectors, batch, output_attention=True)
         return as_numpy(logit_contributions(model, vectors, batch, output, places))

@@ -274,5 +274,4 @@ class LabelledData(CorpusData):
         return result
 
     def _collator(self) -> LabelledCollator:
-        kind, window = self._config.vector_graph
-        return LabelledCollator(self._targets, kind, window, self._vectors)
+        return LabelledCollator(self._targets, self._config.vector_graph, self._vectors)

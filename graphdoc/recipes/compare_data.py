@@ -44,8 +44,7 @@ class _SectionData(CorpusData):
     def _collator(self, settings: ComparisonSettings, targets: Rows) -> LabelledCollator:
         config, most = self._config, settings.sections.most_tokens
         sections = settings.sections.sections(settings.training.seed) if config.readout == "sections" else None
-        kind, window = config.vector_graph
-        return LabelledCollator(targets, kind, window, self._vectors, sections, most)
+        return LabelledCollator(targets, config.vector_graph, self._vectors, sections, most)
 
     def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
         """Passages of documents that are not trained on, since their sections are longer than the limit."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from ..corpus.passage_vectors import PassageVectors
 from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.document_graph import graph_of_sections
+from ..graphs.kinds.kind import GraphKind
 from ..sampling import DocumentSections
 from ..training.batch import TrainingBatch, TrainingExample
 
@@ -26,16 +27,14 @@ class LabelledCollator:
 
     Args:
         targets: ``(rows, ...)``, what is to be learned of every document of the corpus, by its row.
-        graph_kind: kind of the graphs.
-        window: reach of the ``window`` kind.
+        graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
         sections: how documents are split into sections; None leaves them whole.
         most_tokens: most tokens of a section; None for no limit.
     """
 
     targets: npt.NDArray[Any]
-    graph_kind: str
-    window: int
+    graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
     sections: DocumentSections | None = None
     most_tokens: int | None = None
@@ -51,8 +50,7 @@ class LabelledCollator:
             self.sections,
             places[0][1],
             torch.from_numpy(self.targets[rows]),
-            graph_kind=self.graph_kind,
-            window=self.window,
+            graph=self.graph,
             passage_vectors=vectors,
             most_tokens=self.most_tokens,
         )
@@ -69,8 +67,7 @@ def section_batch(
     epoch: int,
     targets: Tensor,
     *,
-    graph_kind: str = "full",
-    window: int = 2,
+    graph: GraphKind | str | None = "full",
     passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
     most_tokens: int | None = None,
 ) -> TrainingBatch:
@@ -84,8 +81,7 @@ def section_batch(
         sections: how they are split; None leaves them whole.
         epoch: number of the epoch, for the draw.
         targets: ``(documents, ...)``, what the objective compares with, such as the group of a document.
-        graph_kind: kind of the graphs.
-        window: reach of the ``window`` kind.
+        graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
             go along instead of token ids.
         most_tokens: most tokens of a section, special tokens included; None for no limit.
@@ -101,7 +97,7 @@ def section_batch(
         ]
     graphs, token_ids, vectors = [], list[TokenIds](), []
     for number, (example, split) in enumerate(zip(examples, splits, strict=True)):
-        graphs.append(graph_of_sections(example.sections[split.order].tolist(), graph_kind, window=window))
+        graphs.append(graph_of_sections(example.sections[split.order].tolist(), graph))
         if passage_vectors is None:
             token_ids.extend(example.token_ids[row] for row in split.order.tolist())
         else:

@@ -11,6 +11,7 @@ import torch
 
 from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
+from ..graphs.kinds.kind import GraphKind
 from ..sampling import SubDocuments
 from ..training.batch import TrainingBatch, TrainingExample
 
@@ -20,8 +21,7 @@ def sub_document_batch(
     sub_documents: SubDocuments,
     epoch: int,
     *,
-    graph_kind: str = "full",
-    window: int = 2,
+    graph: GraphKind | str | None = "full",
     passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
 ) -> TrainingBatch:
     """Split documents into sub-documents and build the graphs of both.
@@ -32,8 +32,7 @@ def sub_document_batch(
         examples: the documents, each of two passages at least.
         sub_documents: how they are split.
         epoch: number of the epoch, for the draw.
-        graph_kind: kind of the graphs.
-        window: reach of the ``window`` kind.
+        graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
             go along instead of token ids.
 
@@ -50,7 +49,7 @@ def sub_document_batch(
             if view == 0 and sub_documents.has_queries:
                 graphs.append(query_graph(int(example.sections[rows[0]])))
             else:
-                graphs.append(graph_of_sections(example.sections[rows].tolist(), graph_kind, window=window))
+                graphs.append(graph_of_sections(example.sections[rows].tolist(), graph))
             if passage_vectors is None:
                 token_ids.extend(example.token_ids[row] for row in rows.tolist())
             else:

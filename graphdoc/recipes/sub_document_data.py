@@ -17,6 +17,7 @@ from ..corpus.stream import StreamingCorpus
 from ..corpus.streamed_views import StreamedViews, StreamLoader
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
+from ..graphs.kinds.kind import GraphKind
 from ..runtime.processes import Processes
 from ..runtime.wording import counted
 from ..sampling import EpochBatches, SubDocuments
@@ -39,14 +40,12 @@ class SubDocumentCollator:
 
     Args:
         sub_documents: how documents are split.
-        graph_kind: kind of the graphs.
-        window: reach of the ``window`` kind.
+        graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
     """
 
     sub_documents: SubDocuments
-    graph_kind: str
-    window: int
+    graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
@@ -58,8 +57,7 @@ class SubDocumentCollator:
             [example for example, _, _ in places],
             self.sub_documents,
             places[0][1],
-            graph_kind=self.graph_kind,
-            window=self.window,
+            graph=self.graph,
             passage_vectors=vectors,
         )
 
@@ -68,8 +66,7 @@ def _collator(
     settings: PretrainingSettings, encoder: DocumentEncoder, vectors: PassageVectors | None
 ) -> SubDocumentCollator:
     sub_documents = SubDocuments(settings.split, settings.training.seed)
-    kind, window = encoder.model.config.vector_graph
-    return SubDocumentCollator(sub_documents, kind, window, vectors)
+    return SubDocumentCollator(sub_documents, encoder.model.config.vector_graph, vectors)
 
 
 class StoredData(TaskData):

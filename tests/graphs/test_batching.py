@@ -13,6 +13,7 @@ from graphdoc.errors import DocumentError
 from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
 from graphdoc.graphs.elements import EdgeKind
+from graphdoc.graphs.kinds.window import WindowGraph
 from graphdoc.graphs.packing import Packing
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -52,7 +53,7 @@ def test_a_batch_numbers_nodes_through(random_document) -> None:
 def test_window_reaches_the_graph(random_document) -> None:
     documents = [random_document([0] * 8)]
     for window in (1, 3):
-        batch = GraphBatch.from_documents(documents, "window", window)
+        batch = GraphBatch.from_documents(documents, WindowGraph(window))
         assert torch.equal(batch.edge_index, graph_of_sections([0] * 8, "window", window=window).edge_index)
 
 

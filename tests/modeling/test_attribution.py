@@ -21,7 +21,7 @@ SECTIONS = [0, 0, 0, 2, 1, 1, 4]
 
 
 def run(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, GraphBatch, DocumentOutput]:
-    batch = GraphBatch.from_documents([document], model.config.graph_kind, model.config.window)
+    batch = GraphBatch.from_documents([document], model.config.graph)
     with torch.no_grad():
         vectors = model.encode_passages(batch)
         return vectors, batch, model.encode_graphs(vectors, batch, output_attention=True)

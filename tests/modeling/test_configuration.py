@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from transformers import BertConfig, PreTrainedConfig, RobertaConfig
 
+from graphdoc.graphs.kinds.window import WindowGraph
 from graphdoc.modeling import DocumentConfig
 
 SETTINGS: dict[str, Any] = {
@@ -139,11 +140,11 @@ def test_names_of_classes_are_on_one_line() -> None:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"graph_layers": 0}, ("window", 1)),
-        ({"readout": "initial_mean"}, ("window", 1)),
-        ({"readout": "mean"}, ("hierarchical", 3)),
-        ({"readout": "attention", "graph_layers": 1}, ("hierarchical", 3)),
+        ({"graph_layers": 0}, None),
+        ({"readout": "initial_mean"}, None),
+        ({"readout": "mean"}, WindowGraph(3)),
+        ({"readout": "attention", "graph_layers": 1}, WindowGraph(3)),
     ],
 )
-def test_edges_that_no_vector_depends_on_are_not_built(settings: dict[str, Any], expected: tuple[str, int]) -> None:
-    assert DocumentConfig(graph_kind="hierarchical", window=3, **settings).vector_graph == expected
+def test_edges_that_no_vector_depends_on_are_not_built(settings: dict[str, Any], expected: WindowGraph | None) -> None:
+    assert DocumentConfig(graph_kind="window", window=3, **settings).vector_graph == expected

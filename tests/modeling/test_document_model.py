@@ -322,7 +322,7 @@ def test_the_initial_mean_is_read_off_before_the_graph(
 ) -> None:
     documents = [random_document([0, 0, 1]), random_document([0, 2, 2, 2, 1])]
     model = tiny_model(readout="initial_mean", graph_layers=2)
-    batch = GraphBatch.from_documents(documents, model.config.graph_kind, model.config.window)
+    batch = GraphBatch.from_documents(documents, model.config.graph)
     with torch.no_grad():
         vectors = model.encode_passages(batch)
         plain, looking = (model.encode_graphs(vectors, batch, output_attention=flag) for flag in (False, True))

@@ -33,7 +33,7 @@ class ReadoutInOrder(nn.Module):
 
 
 def run(model: DocumentModel, document: SegmentedDocument) -> tuple[Tensor, GraphBatch, DocumentOutput]:
-    batch = GraphBatch.from_documents([document], model.config.graph_kind, model.config.window)
+    batch = GraphBatch.from_documents([document], model.config.graph)
     with inference(model):
         vectors = model.encode_passages(batch)
         return vectors, batch, model.encode_graphs(vectors, batch, output_attention=True)

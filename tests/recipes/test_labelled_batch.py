@@ -33,7 +33,7 @@ def model(tiny_model: ModelFactory) -> DocumentModel:
 def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
     sections = DocumentSections(3, section_positions="shuffled", seed=4)
     targets = torch.arange(6)
-    batch = section_batch(examples, sections, 2, targets, graph_kind="section")
+    batch = section_batch(examples, sections, 2, targets, graph="section")
     assert batch.ids == tuple(example.id for example in examples)
     assert batch.targets is targets
     assert batch.tokens == sum(len(ids) for example in examples for ids in example.token_ids)
@@ -55,7 +55,7 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
 
 def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
     sections, most = DocumentSections(2), 15
-    batch = section_batch(examples, sections, 0, torch.arange(6), graph_kind="section", most_tokens=most)
+    batch = section_batch(examples, sections, 0, torch.arange(6), graph="section", most_tokens=most)
     expected = []
     for example in examples:
         split = sections.split(example.sections).limited(token_counts(example), most)
@@ -115,11 +115,11 @@ class Given:
 def test_vectors_made_before_go_along(examples: Any, tiny_model: ModelFactory) -> None:
     model = tiny_model("bert", readout="sections", section_lstm_size=10, section_projection_size=8)
     sections = DocumentSections(3, section_positions="shuffled")
-    expected = section_batch(examples, sections, 1, torch.arange(6), graph_kind="section")
+    expected = section_batch(examples, sections, 1, torch.arange(6), graph="section")
     vectors = []
     for example in examples:
         alone = section_batch([example], DocumentSections(1), 0, torch.arange(1))
         vectors.append(model.encode_passages(alone.graphs).numpy())
-    found = section_batch(examples, sections, 1, torch.arange(6), graph_kind="section", passage_vectors=vectors)
+    found = section_batch(examples, sections, 1, torch.arange(6), graph="section", passage_vectors=vectors)
     assert found.tokens == 0
     assert float((model(found.graphs).sections - model(expected.graphs).sections).abs().max()) < 1e-5

@@ -89,4 +89,4 @@ def test_settings_and_registry_import_no_torch() -> None:
 
 
 def test_the_registry_loads_what_it_names() -> None:
-    assert load("settings.document:DocumentSettings") is DocumentSettings
+    assert load("graphdoc.settings.document:DocumentSettings") is DocumentSettings

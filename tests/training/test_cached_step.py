@@ -70,7 +70,7 @@ def assert_equal_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]
 def test_gradients_are_those_of_plain_autograd_under_dropout(
     model: DocumentModel, training_examples: Any, graph_kind: str, split: str, budget: int
 ) -> None:
-    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind=graph_kind)  # type: ignore[arg-type]
+    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph=graph_kind)  # type: ignore[arg-type]
     torch.manual_seed(5)
     expected_loss = plain_loss(model, batch, LOSS, budget)
     expected_loss.backward()
@@ -108,7 +108,7 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     # Dropout in the graphs draws for every slice; without it the gradient is the same.
     for layer in model.graph.layers:
         layer.conv.dropout = 0.0
-    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
+    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph="section")  # type: ignore[arg-type]
     step = CachedStep(model, ViewContrast(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
     assert len(list(batch.graphs.slices(step._costs(batch.graphs), graph_numbers))) > 1
 
@@ -171,7 +171,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
     model.passage_encoder.requires_grad_(False)
     model.passage_encoder.eval()
     examples = training_examples(5)
-    batch = sub_document_batch(examples, SubDocuments(), 3, graph_kind="section")
+    batch = sub_document_batch(examples, SubDocuments(), 3, graph="section")
     torch.manual_seed(1)
     expected_loss = CachedStep(model, ViewContrast(LOSS))(batch).loss
     expected = gradients(model)
@@ -185,7 +185,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
             vectors.append(model.passage_encoder(padded, (padded != 1).long()).numpy())
 
     torch.manual_seed(1)
-    ready = sub_document_batch(examples, SubDocuments(), 3, graph_kind="section", passage_vectors=vectors)
+    ready = sub_document_batch(examples, SubDocuments(), 3, graph="section", passage_vectors=vectors)
     loss = CachedStep(model, ViewContrast(LOSS))(ready).loss
 
     assert ready.tokens == 0

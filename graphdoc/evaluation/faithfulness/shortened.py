@@ -67,9 +67,9 @@ def graphs_of(model: DocumentModel, documents: Sequence[CachedDocument], *, show
         shown: whether attention is to be shown, which needs the whole graph also where vectors do not.
     """
     config = model.config
-    kind, window = (config.graph_kind, config.window) if shown else config.vector_graph
+    graph = config.graph if shown else config.vector_graph
     segmented = [replace(document.segmented, token_ids=()) for document in documents]
-    return GraphBatch.from_documents(segmented, kind, window).to(model.device)
+    return GraphBatch.from_documents(segmented, graph).to(model.device)
 
 
 def encode_shortened(

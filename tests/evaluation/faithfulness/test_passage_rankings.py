@@ -20,7 +20,7 @@ SECTIONS = [0, 0, 1, 1, 1, 2]
 
 
 def attention_of(model: DocumentModel, document: Any) -> tuple[np.ndarray, GraphBatch, Any]:
-    batch = GraphBatch.from_documents([document], model.config.graph_kind, model.config.window)
+    batch = GraphBatch.from_documents([document], model.config.graph)
     with torch.no_grad():
         output = model(batch, output_attention=True)
     return passage_attention(model, batch, output), batch, output

@@ -34,7 +34,7 @@ KEPT = [
 
 def cached(model: DocumentModel, document: SegmentedDocument) -> CachedDocument:
     with torch.no_grad():
-        batch = GraphBatch.from_documents([document], model.config.graph_kind, model.config.window)
+        batch = GraphBatch.from_documents([document], model.config.graph)
         return CachedDocument(document, model.encode_passages(batch))
 
 
@@ -54,7 +54,7 @@ def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
             token_ids=tuple(document.token_ids[one] for one in rows),
         )
         with torch.no_grad():
-            output = model(GraphBatch.from_documents([part], model.config.graph_kind, model.config.window))
+            output = model(GraphBatch.from_documents([part], model.config.graph))
         np.testing.assert_allclose(vectors[row], output.documents[0].numpy(), atol=2e-5)
         if logits is not None:
             np.testing.assert_allclose(logits[row], output.logits[0].numpy(), atol=2e-5)

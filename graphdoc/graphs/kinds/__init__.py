@@ -1,0 +1,1 @@
+"""Graph kinds: which nodes of a document are connected, one file each."""
