@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import os
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import IO
 
 import pytest
 
 from graphdoc.documents.document import Document
+from graphdoc.documents.parsing import extraction
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, MissingExtraError
 
@@ -141,6 +145,50 @@ def test_pdf_and_a_running_event_loop(tmp_path: Path) -> None:
     document = asyncio.run(read())
     assert document.title == "My Paper"
     assert document.text.split("\n\n")[-1] == "Line 3 of ordinary words in this text."
+
+
+@needs_xberg
+def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """Its threads abort an interpreter that ends while they hand over a result."""
+    path = tmp_path / "paper.tex"
+    path.write_text(LATEX, encoding="utf-8")
+    code = (
+        "import os, sys\n"
+        "from graphdoc import Document\n"
+        "from graphdoc.documents.parsing.extraction import _process\n"
+        f"first = Document.from_file({str(path)!r})\n"
+        "pid = _process._running.pid\n"
+        f"if os.fork() == 0: os._exit(Document.from_file({str(path)!r}) != first or _process._running.pid == pid)\n"
+        f"assert os.wait()[1] == 0 and Document.from_file({str(path)!r}) == first and _process._running.pid == pid\n"
+        "assert 'xberg' not in sys.modules\n"
+        "print(pid)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(result.stdout), 0)
+
+
+@needs_xberg
+def test_a_process_that_ends_costs_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "paper.tex"
+    path.write_text(LATEX, encoding="utf-8")
+    document = Document.from_file(path)
+    kill = extraction.xberg_program.write_block
+
+    def kill_first(stream: IO[bytes], content: bytes) -> None:
+        running = extraction._process._running
+        assert running is not None
+        running.kill()
+        running.wait()
+        kill(stream, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(extraction.xberg_program, "write_block", kill_first)
+        with pytest.raises(DocumentError) as caught:
+            Document.from_file(path)
+    assert all(part in str(caught.value) for part in (str(path), "LATEX", "SIGKILL", "memory"))
+    assert Document.from_file(path) == document
 
 
 @needs_xberg
