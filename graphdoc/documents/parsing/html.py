@@ -9,13 +9,14 @@ from lxml import etree
 
 from .elements import ElementReader, Vocabulary, local_name, names
 from .outline import Outline, ParsedDocument, one_line
+from .page_content import MARKS, content_of, mark
 from .xml_tree import parse_tree
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
 HTML = Vocabulary(
-    dropped=names("head script style noscript template nav svg"),
+    dropped=names("head script style noscript template svg") | MARKS,
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "
@@ -35,10 +36,11 @@ HTML = Vocabulary(
 def parse_html(text: str) -> ParsedDocument:
     """Parse HTML, or XHTML if it starts with an XML declaration, into sections of readable plain text.
 
-    Scripts, styles, ``noscript``, templates, navigation and SVG are dropped and counted in the metadata under
-    ``dropped_elements``. Entities are resolved; images leave their alternative text; list items and table rows are
-    lines, cells stand apart by a tab. The only ``h1`` is the title if it opens the document; otherwise the title is
-    that of the page.
+    Where the page has a ``<main>``, or one ``<article>`` with most of its text, only that is read. Scripts, styles,
+    templates, navigation, popups, hidden elements, SVG and the signs of permanent links are left out. All that is left
+    out is counted in the metadata under ``dropped_elements``. Entities are resolved; images leave their alternative
+    text; list items and table rows are lines, cells stand apart by a tab. The only ``h1`` is the title if it opens the
+    document; otherwise the title is that of the page.
 
     Args:
         text: the HTML source.
@@ -63,7 +65,7 @@ def parse_html(text: str) -> ParsedDocument:
 def parse_html_tree(root: _Element | None) -> ParsedDocument:
     """Make sections of an HTML or XHTML tree."""
     outline = Outline()
-    dropped = _read(outline, root)
+    dropped = _read(outline, root, whole=False)
     parsed = outline.finish()
     page_title = _page_title(root)
     metadata: dict[str, Any] = dropped_metadata(dropped)
@@ -101,13 +103,17 @@ def _parse_lenient(text: str) -> _Element | None:
         return None
 
 
-def _read(outline: Outline, root: _Element | None, *, headings: bool = True) -> Counter[str]:
+def _read(outline: Outline, root: _Element | None, *, headings: bool = True, whole: bool = True) -> Counter[str]:
     reader = ElementReader(outline, HTML, headings=headings)
     # What follows </html>, and a second <html>, become siblings of the root.
-    while root is not None:
-        if isinstance(root.tag, str):
-            reader.read(root)
-        root = root.getnext()
+    roots = [] if root is None else [root, *root.itersiblings("*")]
+    for part in roots:
+        mark(part)
+    if not whole:
+        roots, outside = content_of(roots, HTML.dropped)
+        reader.dropped += outside
+    for part in roots:
+        reader.read(part)
     return reader.dropped
 
 

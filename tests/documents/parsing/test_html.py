@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -106,6 +108,95 @@ def test_large_pages() -> None:
     assert document.words == 2_400_001
     many = Document.from_html("".join(f"<h2>H{number}</h2>x" for number in range(50_000)), id="a")
     assert len(many.sections) == 50_000
+
+
+@pytest.mark.parametrize(
+    ("name", "title", "sections", "dropped"),
+    [
+        (
+            "mdbook",
+            "Sowing",
+            [
+                ("", "Sow in spring, when the soil is warm."),
+                ("Depth", "A seed lies twice as deep as it is thick.\n\nbeans  4 cm\ncress  0 cm"),
+            ],
+            {"div": 2, "nav": 2, "script": 1},
+        ),
+        (
+            "sphinx",
+            "Sowing",
+            [("", "Sow in spring[1]."), ("Depth", "sow(seed)[source]\nPut a seed into the soil.")],
+            {"div": 1, "nav": 2, "permalink": 3},
+        ),
+        (
+            "rustdoc",
+            "Crate garden",
+            [("", "Source"), ("Sowing", "Sow in spring."), ("Structs", "Seed\nA seed.")],
+            {"heading-button": 1, "hidden": 1, "nav": 2, "permalink": 2},
+        ),
+        (
+            "mkdocs",
+            "Sowing",
+            [("", "Sow in spring."), ("Depth", "The volume is V.")],
+            {"div": 1, "footer": 1, "hidden": 2, "nav": 2, "permalink": 2},
+        ),
+    ],
+)
+def test_pages_of_documentation_are_read_without_what_surrounds_them(
+    name: str, title: str, sections: list[tuple[str, str]], dropped: dict[str, int]
+) -> None:
+    document = Document.from_file(Path(__file__).parent / "pages" / f"{name}.html")
+    assert document.title == title
+    assert [(section.heading, section.text) for section in document.sections] == sections
+    assert document.metadata["dropped_elements"] == dropped
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<p>out</p><main><p>in</p></main><main hidden><p>other</p></main>", "in"),
+        ("<p>out</p><main>a</main><div role=MAIN>b</div>", "a|b"),
+        ("<p>out</p><main> </main><article>in it is all</article>", "in it is all"),
+        ("<main></main><p>in</p>", "in"),
+        ("<header>out</header><article>in, and <article>inner</article></article>", "in, and\n\ninner"),
+        ("<p>in</p><article>a</article><article>b</article>", "in\n\na\n\nb"),
+        ("<p>most of the text</p><article>teaser</article>", "most of the text\n\nteaser"),
+        ("<nav><main>out</main></nav><p>in</p>", "in"),
+        ("<body hidden><p>in</p><div hidden>out</div><p style='display : none'>out</p><dialog>out</dialog>", "in"),
+        ("<div role=tabpanel hidden>in</div><p hidden=until-found>in</p>", "in\n\nin"),
+        ("<div aria-hidden=true><p>in</p></div><span aria-hidden=true>out</span>", "in"),
+        ("<ul role=menu><li>out</ul><div role=dialog>out</div>in", "in"),
+        ("<button>in</button> <a href='#x'>in</a> <a href='x'>#</a>", "in in #"),
+    ],
+)
+def test_the_main_part_is_read_and_what_is_not_shown_is_not(html: str, text: str) -> None:
+    assert text_of(html).replace("\n\n", "|") == text.replace("\n\n", "|")
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        ("Title <a href='#t'>#</a>", "Title"),
+        ("<a href='page.html#t'>§</a>Title", "Title"),
+        ("Title <a href='#t'>Permalink</a>", "Title"),
+        ("Title <a href='#t'><img alt='Permanent link'></a>", "Title"),
+        ("Title<a href='#t' class='hash-link'>&#8203;</a>", "Title"),
+        ("<a href='#t' class='anchor'>Title</a>", "Title"),
+        ("<a href='#t'>Link</a>", "Link"),
+        ("<a href='x'>#</a> and <code>#</code>", "# and #"),
+        ("<button>Title</button>", "Title"),
+    ],
+)
+def test_signs_of_permanent_links_stay_out_of_headings(heading: str, expected: str) -> None:
+    (section,) = parse_html(f"<h2>{heading}</h2><p>x</p>").sections
+    assert section.heading == expected
+
+
+def test_pages_of_one_book_share_no_text_that_is_not_theirs() -> None:
+    page = (Path(__file__).parent / "pages" / "mdbook.html").read_text(encoding="utf-8")
+    other = page.replace("Sow in <em>spring</em>, when the soil is warm.", "Water in the evening.")
+    texts = [Document.from_html(text, id="a").text.splitlines() for text in (page, other)]
+    assert not any("Press" in line or "shortcuts" in line for lines in texts for line in lines)
 
 
 @pytest.mark.parametrize("html", ["", "  ", "<!-- c -->", "<html></html>", "<script>x</script>"])
