@@ -57,7 +57,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
     numbers = list(dict.fromkeys(sections[table.node_kind == NodeKind.PASSAGE].tolist()))
     order = {number: row for row, number in enumerate(numbers)}
     colors = [MUTED if number < 0 else COLORS[order[number] % len(COLORS)] for number in sections.tolist()]
-    # Colours come again where there are many sections; hatches tell them apart.
+    # Colours come again where there are many sections; hatches separate them.
     rounds = [0 if number < 0 else order[number] // len(COLORS) for number in sections.tolist()]
     hatches = [HATCHES[number % len(HATCHES)] for number in rounds]
     axes.bar(nodes, weights, color=colors, width=0.85, hatch=hatches, edgecolor="white", linewidth=0)

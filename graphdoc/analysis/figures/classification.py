@@ -26,7 +26,7 @@ def plot_confusion(scores: ClassificationScores, title: str, path: str | Path | 
     """Draw which classes are taken for which: rows are labels, columns the classes that documents get.
 
     Colours are shares of a row, numbers are documents. With several labels, where no class is taken for another, bars
-    tell for every class how many documents get it rightly, miss it, or get it wrongly.
+    show for every class how many documents get it rightly, miss it, or get it wrongly.
 
     Args:
         scores: what was measured.

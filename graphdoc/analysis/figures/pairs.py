@@ -1,4 +1,4 @@
-"""Plots of pairs: how well similarities tell similar pairs from others."""
+"""Plots of pairs: how well similarities separate similar pairs from others."""
 
 from __future__ import annotations
 

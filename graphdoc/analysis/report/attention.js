@@ -31,12 +31,12 @@ const describe = (measure) => {
   return [`attention of ${looks} to ${seen}`, measure.heads].filter(Boolean).join(', ');
 };
 
-// The colours span the weights there are, so a reader has to be told how little they may differ.
+// The colours span the weights there are, so the page says how little they may differ.
 const compareWithEven = (measure) => {
   const seen = measure.direction === 'to_b' ? measure.columns : measure.rows;
   const even = 1 / seen;
   const said = `Spread evenly, every weight would be ${measure.format(even)}`;
-  return measure.high < 1.1 * even && seen > 1 ? `${said}: these are nearly even, and hardly tell passages apart.` : `${said}.`;
+  return measure.high < 1.1 * even && seen > 1 ? `${said}: these are nearly even, and hardly separate passages.` : `${said}.`;
 };
 
 const explain = (measure) => {
