@@ -22,12 +22,12 @@ from zero_shot import WIKISPEEDIA, ZeroShot, drawn, messages_of
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation.baselines import untrained_mean
-from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.corpus import CorpusSettings
-from graphdoc.settings.sub_documents import PretrainingSettings
-from graphdoc.settings.training import ModelSettings, TrainingSettings
+from graphdoc.settings.model import ModelSettings
+from graphdoc.settings.sub_documents import ContrastSettings, PretrainingSettings
+from graphdoc.settings.training import TrainingSettings
 
 BACKBONE = "sentence-transformers/all-MiniLM-L6-v2"
 PASSAGES, BATCH, MESSAGES, ARTICLES = 3, 128, 1_200, 400
@@ -65,7 +65,7 @@ def settings_of(way: str, seed: int, work: Path, output: Path) -> PretrainingSet
             begin="mean" if WAYS[way]["graph_layers"] else "random",
             store="updates",
         ),
-        loss=SubDocumentContrast("cosine", 0.2),
+        loss=ContrastSettings(similarity="cosine", temperature=0.2),
         training=TrainingSettings(
             batch_size=BATCH,
             epochs=1,

@@ -31,11 +31,11 @@ from transformers import (
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import ClusteringEvaluator
-from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_documents import pretrain
 from graphdoc.settings.corpus import CorpusSettings
-from graphdoc.settings.sub_documents import PretrainingSettings
-from graphdoc.settings.training import ModelSettings, TrainingSettings
+from graphdoc.settings.model import ModelSettings
+from graphdoc.settings.sub_documents import ContrastSettings, PretrainingSettings
+from graphdoc.settings.training import TrainingSettings
 
 NEWSGROUPS = DATA / "newsgroups20"
 SOURCES = (
@@ -143,7 +143,7 @@ def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
             source=str(NEWSGROUPS / "train.jsonl.gz"), max_passages=PASSAGES, cache=str(work / "cache")
         ),
         model=ModelSettings(start=str(start), settings={"pooling": "mean", **VARIANTS[variant]}),
-        loss=SubDocumentContrast("cosine", 0.1),
+        loss=ContrastSettings(similarity="cosine", temperature=0.1),
         training=TrainingSettings(
             batch_size=DOCUMENTS,
             max_steps=steps,

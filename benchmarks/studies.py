@@ -13,13 +13,13 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from frozen_passages import passages_of
+from pydantic import Field, model_validator
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
@@ -29,11 +29,12 @@ from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import PairScores
-from graphdoc.inference.precision import PRECISIONS
+from graphdoc.inference.precision import Precision
 from graphdoc.recipes.compare import train_comparison
 from graphdoc.runtime.files import write_text
 from graphdoc.runtime.plain_text import one_line
 from graphdoc.segmentation.spans import SegmentedDocument
+from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.compare import ComparisonSettings
 from graphdoc.settings.loading import load_settings
 from graphdoc.training.run_folder import CONFIG_FILE, check_same_settings
@@ -42,51 +43,42 @@ METRICS = ("auc", "average_precision", "f1", "accuracy")
 TFIDF, UNTRAINED = "TF-IDF cosine", "untrained mean"
 
 
-@dataclass(frozen=True)
-class StudySettings:
-    """What a study compares.
-
-    Args:
-        title: what it asks.
-        base: the recipe, from the root of the project.
-        folder: folder of the documents and pairs, in the folder of all data.
-        documents: file of the documents.
-        test: pairs that are measured.
-        validation: pairs that the threshold is chosen on.
-        settings: settings of the recipe that are the same for all rows; ``{data}`` is the folder.
-        rows: what is different in every row.
-        seeds: number of seeds.
-        precision: what the transformer computes in when documents are measured.
-
-    Raises:
-        ValueError: there is nothing to compare, or two rows would share a folder.
-    """
+class StudySettings(Settings):
+    """What a study compares."""
 
     title: str
-    base: str = "configs/finetune/graph_compare.yaml"
-    folder: str = "scisumm_acl"
-    documents: str = "papers.jsonl.gz"
-    test: str = "pairs_test.tsv"
-    validation: str = "pairs_dev.tsv"
-    settings: list[str] = field(default_factory=list)
-    rows: dict[str, list[str]] = field(default_factory=dict)
-    seeds: int = 3
-    precision: str = "bfloat16"
+    """what it asks"""
+    base: FileName = "configs/finetune/graph_compare.yaml"
+    """the recipe, from the root of the project"""
+    folder: FileName = "scisumm_acl"
+    """folder of the documents and pairs, in the folder of all data"""
+    documents: FileName = "papers.jsonl.gz"
+    """file of the documents"""
+    test: FileName = "pairs_test.tsv"
+    """pairs that are measured"""
+    validation: FileName = "pairs_dev.tsv"
+    """pairs that the threshold is chosen on"""
+    settings: list[str] = Field(default_factory=list)
+    """settings of the recipe that are the same for all rows; {data} is the folder"""
+    rows: dict[str, list[str]] = Field(default_factory=dict)
+    """what is different in every row"""
+    seeds: Count = 3
+    """number of seeds"""
+    precision: Precision = "bfloat16"
+    """what the transformer computes in when documents are measured"""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
         if not self.rows:
-            raise ValueError("rows holds no row; name one at least, with the settings that are different in it")
-        if self.seeds < 1:
-            raise ValueError(f"seeds={self.seeds} must be at least 1")
-        if self.precision not in PRECISIONS:
-            raise ValueError(f"precision={self.precision!r} is unknown; use one of {', '.join(PRECISIONS)}")
+            raise self.refused("rows", "holds no row; name one at least, with the settings that are different in it")
         folders: dict[str, str] = {}
         for row in self.rows:
             name = folder_name(row)
             if not name or name != Path(name).name or name in (TFIDF, UNTRAINED, "..", "."):
-                raise ValueError(f"row {row!r} cannot name the folder of its runs; give it another name")
+                raise self.refused("rows", f"has {row!r}, which cannot name the folder of its runs; rename it")
             if (other := folders.setdefault(name, row)) != row:
-                raise ValueError(f"rows {other!r} and {row!r} would share a folder; give one another name")
+                raise self.refused("rows", f"has {other!r} and {row!r}, which would share a folder; rename one")
+        return self
 
 
 class Study:

@@ -8,22 +8,15 @@ import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..runtime.plain_text import one_line
 from .summaries import console, plain
 
+if TYPE_CHECKING:
+    from ..settings.run import RunSettings
 
-class Settings(Protocol):
-    """Settings of a recipe."""
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        ...
-
-
-SettingsT = TypeVar("SettingsT", bound=Settings)
+SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +39,14 @@ def settings_of(kind: type[SettingsT], options: argparse.Namespace) -> SettingsT
     Raises:
         SettingsError: the file or a setting is not valid.
     """
-    from ..settings.loading import as_values, load_settings
+    from ..settings.loading import load_settings
 
     settings = load_settings(kind, options.config, options.settings)
     if not options.print:
         return settings
     import yaml
 
-    values = yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True)
+    values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True)
     console().print(values, markup=False, highlight=False)
     return None
 
@@ -62,7 +55,7 @@ def settings_of(kind: type[SettingsT], options: argparse.Namespace) -> SettingsT
 STOPPED = 128 + signal.SIGTERM
 
 
-def train(run: Callable[..., Path], settings: Any, options: argparse.Namespace, next_command: str) -> int:
+def train(run: Callable[..., Path], settings: RunSettings, options: argparse.Namespace, next_command: str) -> int:
     """Train, and say what came of it and where the model is.
 
     Args:

@@ -229,7 +229,7 @@ def _write(
             "format_version": FORMAT_VERSION,
             "fingerprint": fingerprint,
             "content": writer.content,
-            "settings": {**asdict(settings), "cache": None, "preparing_processes": None},
+            "settings": {**settings.as_values(), "cache": None, "preparing_processes": None},
             "segmentation": asdict(segmenter.config),
             "report": report.to_dict(),
             "shards": writer.shards,

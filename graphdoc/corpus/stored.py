@@ -2,37 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from ..encoder import DocumentEncoder
 from ..runtime.processes import Processes
-from ..settings.corpus import CorpusSettings
-from ..settings.training import ModelSettings, TrainingSettings
+from ..settings.run import RunSettings
 from .passage_vectors import PassageVectors, prepare_passage_vectors
 from .prepare import TrainingCorpus, prepare_corpus
 
 
-class CorpusRun(Protocol):
-    """What the settings of every recipe say about its corpus."""
-
-    @property
-    def corpus(self) -> CorpusSettings:
-        """The documents."""
-        ...
-
-    @property
-    def model(self) -> ModelSettings:
-        """What is trained."""
-        ...
-
-    @property
-    def training(self) -> TrainingSettings:
-        """How long and how."""
-        ...
-
-
 def open_corpus(
-    settings: CorpusRun, encoder: DocumentEncoder, processes: Processes, show_progress: bool | None = None
+    settings: RunSettings, encoder: DocumentEncoder, processes: Processes, show_progress: bool | None = None
 ) -> tuple[TrainingCorpus, PassageVectors | None]:
     """Cut, tokenise and, for a passage encoder that is not trained, encode a corpus, or open what was made before.
 

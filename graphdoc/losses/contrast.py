@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# With less than this, exponents and gradients leave the range of fp32.
-LEAST_TEMPERATURE = 1e-4
+from ..settings.sub_documents import LEAST_TEMPERATURE
 
 
 def require_temperature(temperature: float) -> None:

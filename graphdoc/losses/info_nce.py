@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..settings.document import Similarity
 from .contract import LossOutput
 from .contrast import contrast_metrics, require_temperature
 from .gathering import ONE_PROCESS, Gather
-
-Similarity = Literal["dot", "cosine"]
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ..settings.document import Similarity
+from ..settings.sub_documents import Directions
 from .contract import LossOutput
 from .gathering import ONE_PROCESS, Gather
-from .info_nce import InfoNCE, Similarity
-
-Directions = Literal["both", "one"]
+from .info_nce import InfoNCE
 
 
 @dataclass(frozen=True)

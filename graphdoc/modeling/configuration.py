@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pydantic import ValidationError
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
-from ..settings.schema import problem
 
 
 class DocumentConfig(DocumentFields, PreTrainedConfig):
@@ -38,10 +36,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             ValueError: values do not fit together; the message names them and the fix.
         """
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
-        try:
-            settings = DocumentSettings.model_validate({name: getattr(self, name) for name in setting_names()})
-        except ValidationError as error:
-            raise ValueError(problem(error)) from None
+        settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
         self.labels = settings.labels
         heads = {"graph_heads": self.graph_layers > 0, "chunk_attention_heads": self.readout == "sections"}
         for name in (name for name, is_used in heads.items() if is_used):

@@ -22,6 +22,7 @@ from ..runtime.processes import Processes
 from ..runtime.wording import counted
 from ..sampling import (
     ClassBalancedBatches,
+    DocumentSections,
     GroupLabels,
     PairBatches,
     groups_of_labels,
@@ -43,7 +44,7 @@ class _SectionData(CorpusData):
 
     def _collator(self, settings: ComparisonSettings, targets: Rows) -> LabelledCollator:
         config, most = self._config, settings.sections.most_tokens
-        sections = settings.sections.sections(settings.training.seed) if config.readout == "sections" else None
+        sections = _document_sections(settings) if config.readout == "sections" else None
         return LabelledCollator(targets, config.vector_graph, self._vectors, sections, most)
 
     def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
@@ -51,7 +52,7 @@ class _SectionData(CorpusData):
         if (most := settings.sections.most_tokens) is None:
             return 0
         is_split = self._config.readout == "sections"
-        sections = settings.sections.sections(settings.training.seed) if is_split else WHOLE
+        sections = _document_sections(settings) if is_split else WHOLE
         examples = (self._corpus[row] for row in rows)
         return sum(
             len(example.sections) - len(sections.split(example.sections).limited(token_counts(example), most).order)
@@ -60,6 +61,11 @@ class _SectionData(CorpusData):
 
     def _told_beyond(self) -> list[str]:
         return [f"{self._beyond:,} of their passages lie beyond sections.most_tokens"] if self._beyond else []
+
+
+def _document_sections(settings: ComparisonSettings) -> DocumentSections:
+    sections = settings.sections
+    return DocumentSections(sections.number, sections.by, sections.section_positions, settings.training.seed)
 
 
 class GroupedData(_SectionData):
@@ -194,7 +200,7 @@ class PairedData(_SectionData):
         training = settings.training
         given = read_pair_file(settings.groups.file or "")
         row_of = _rows_by_id(self._corpus, given)
-        known = given.among(row_of, settings.groups.what_of_unknown, setting="groups.unknown=leave_out")
+        known = given.among(row_of, settings.groups.on_unknown, setting="groups.unknown=leave_out")
         first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
         self.pairs = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
         require_both_labels(self.pairs, len(given))
@@ -315,9 +321,9 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool)
     read, make = (read_pair_file, groups_of_pairs) if groups.by == "pairs" else (read_link_file, groups_of_links)
     given = read(groups.file or "")
     row_of = _rows_by_id(corpus, given)
-    if groups.what_of_unknown == "stop":
+    if groups.on_unknown == "stop":
         given.among(row_of, setting="groups.unknown=leave_out")
-    return make(corpus.ids, given, unknown=groups.what_of_unknown, joining=groups.joining, most=groups.most, warn=warn)
+    return make(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most, warn=warn)
 
 
 def _rows_by_id(corpus: TrainingCorpus, pairs: Pairs) -> dict[str, int]:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from ..corpus.report import CorpusReport
-from ..corpus.stored import CorpusRun, open_corpus
+from ..corpus.stored import open_corpus
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.processes import Processes
 from ..sampling import DocumentBatches
+from ..settings.run import RunSettings
 from ..training.loading import Collate, Corpus, EpochLoader
 from ..training.task import TaskData
 
@@ -37,7 +38,7 @@ class CorpusData(TaskData):
 
     def __init__(
         self,
-        settings: CorpusRun,
+        settings: RunSettings,
         encoder: DocumentEncoder,
         processes: Processes,
         show_progress: bool | None = None,

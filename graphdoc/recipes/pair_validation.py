@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ..corpus.report import CorpusReport
@@ -75,7 +74,7 @@ class PairValidation:
 
     def _corpus(self) -> CorpusSettings:
         corpus, source = self._settings.corpus, self._settings.validation.source
-        return corpus if source is None else replace(corpus, source=source, dataset=None)
+        return corpus if source is None else corpus.with_source(source)
 
     def evaluation(self) -> RunEvaluation:
         """How a run measures its model; where the passage encoder stands still, passages are encoded once."""
@@ -114,5 +113,5 @@ def documents_named(settings: CorpusSettings, ids: Collection[str]) -> Iterator[
         settings: the corpus.
         ids: the ids.
     """
-    source = CorpusSource(replace(settings, leave_out_splits=[], deduplicate=False))
+    source = CorpusSource(settings.replace(leave_out_splits=[], deduplicate=False))
     return (document for _, document in source.documents(CorpusReport()) if document.id in ids)

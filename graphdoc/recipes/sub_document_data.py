@@ -182,12 +182,7 @@ class StreamedData(TaskData):
 
     def __init__(self, settings: PretrainingSettings, encoder: DocumentEncoder, processes: Processes) -> None:
         training = settings.training
-        if training.max_steps is None:
-            raise SettingsError("corpus.streaming needs training.max_steps, since a stream does not know its length")
-        if settings.evaluation.held_out:
-            raise SettingsError(
-                "evaluation.held_out cannot take documents out of a stream; set it to 0, or streaming to false"
-            )
+        assert training.max_steps is not None, "settings of a stream have them"
         if training.batch_size % processes.count:
             raise SettingsError(
                 f"training.batch_size={training.batch_size} is no multiple of the {processes.count} processes, as "

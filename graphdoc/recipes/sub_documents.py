@@ -11,6 +11,7 @@ from tqdm.auto import tqdm
 from ..encoder import DocumentEncoder
 from ..evaluation import ClusteringEvaluator
 from ..graphs.packing import Packing
+from ..losses import SubDocumentContrast
 from ..runtime.devices import usable_device
 from ..runtime.processes import Processes
 from ..settings.sub_documents import PretrainingSettings
@@ -51,7 +52,7 @@ def pretrain(
         begin_training(encoder, settings.model)
         encoder.name = settings.folder.name
         data = open_data(settings, encoder, processes, show_progress)
-        objective = ViewContrast(settings.loss)
+        objective = ViewContrast(SubDocumentContrast(**settings.loss.as_values()))
         run = TrainingRun(
             settings,
             encoder,

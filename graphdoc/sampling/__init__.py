@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from .class_balanced import ClassBalancedBatches
-from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionPositions, SectionSplit
+from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
 from .epoch_batches import DocumentBatches, EpochBatches, Place
 from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
 from .pair_batches import PairBatches
-from .sub_documents import SPLITS, Split, SubDocuments
+from .sub_documents import SPLITS, SubDocuments
 
 __all__ = [
     "SECTION_POSITIONS",
@@ -21,9 +21,7 @@ __all__ = [
     "GroupReport",
     "PairBatches",
     "Place",
-    "SectionPositions",
     "SectionSplit",
-    "Split",
     "SubDocuments",
     "groups_of_labels",
     "groups_of_links",

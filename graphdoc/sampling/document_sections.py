@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from ..settings.compare import SectionPositions, SplitRule
 from .sub_documents import Rows, random_generator
 
-SplitRule = Literal["headings", "length"]
-SectionPositions = Literal["natural", "shuffled"]
 SPLIT_RULES: tuple[str, ...] = get_args(SplitRule)
 SECTION_POSITIONS: tuple[str, ...] = get_args(SectionPositions)
 

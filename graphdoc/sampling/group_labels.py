@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -16,9 +16,8 @@ from scipy.sparse.csgraph import connected_components
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError, SettingsError
 from ..runtime.wording import counted
+from ..settings.compare import Joining
 from .sub_documents import Rows
-
-Joining = Literal["components", "stars"]
 
 WITHOUT_GROUP = -1
 # A group of more documents than this share says little: most that are in it have nothing to do with each other.

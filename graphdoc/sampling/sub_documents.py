@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
 
-Split = Literal["half", "one_passage"]
+from ..settings.sub_documents import Split
+
 SPLITS: tuple[str, ...] = get_args(Split)
 
 Rows = npt.NDArray[np.int64]

@@ -2,113 +2,74 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, Self
 
-from .corpus import LabelledCorpusSettings
-from .output_folder import output_folder, require_usable_output
-from .training import ModelSettings, TrainingSettings, require_used_rates
+from pydantic import Field, model_validator
+
+from .base import FileName, Settings, Share
+from .run import LabelledRunSettings
+from .training import TrainingSettings
 
 ClassWeights = Literal["none", "balanced"]
 Best = Literal["accuracy", "macro_f1", "micro_f1", "loss"]
 
 
-@dataclass(frozen=True)
-class LabelSettings:
-    """What is to be told of documents. Their labels are in the column ``corpus.columns.label``.
-
-    Args:
-        multi_label: whether a document can have any number of classes, or exactly one.
-        separator: what stands between the labels of a string that holds several, such as ``;`` in a CSV file.
-        class_weights: ``balanced`` lets every class count as much as any other, however many documents it has.
-        label_smoothing: share of a target that is spread over all classes.
-        dropout: dropout on document vectors before the head.
-
-    Raises:
-        ValueError: a value is out of range.
-    """
+class LabelSettings(Settings):
+    """What the classes are. The labels of documents are in the column ``corpus.columns.label``."""
 
     multi_label: bool = False
-    separator: str | None = None
+    """whether a document can have any number of classes, or exactly one"""
+    separator: Annotated[str, Field(min_length=1)] | None = None
+    """what stands between the labels of a text that holds several, such as ; in a CSV file; for multi_label: true"""
     class_weights: ClassWeights = "none"
-    label_smoothing: float = 0.0
-    dropout: float = 0.1
+    """balanced lets every class count as much as any other, however many documents it has"""
+    label_smoothing: Share = 0.0
+    """share of a target that is spread over all classes"""
+    dropout: Share = 0.1
+    """dropout on document vectors before the head"""
 
-    def __post_init__(self) -> None:
-        if self.class_weights not in get_args(ClassWeights):
-            raise ValueError(f"class_weights={self.class_weights!r} is unknown; use none or balanced")
-        for name in ("label_smoothing", "dropout"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 0 and below 1")
-        if self.separator == "":
-            raise ValueError("separator is empty; give what stands between labels, such as ';', or leave it out")
-        if self.separator is not None and not self.multi_label:
-            raise ValueError(f"separator={self.separator!r} is for labels.multi_label=true; set that or leave it out")
+    @model_validator(mode="after")
+    def _check_separator(self) -> Self:
+        self.require_effect("separator", self.multi_label, "without {here}multi_label=true; set that, or leave it out")
+        return self
 
 
-@dataclass(frozen=True)
-class ValidationSettings:
-    """What the best checkpoint is told by.
+class ValidationSettings(Settings):
+    """What decides which checkpoint is the best.
 
     Documents whose field ``split`` is ``dev``, ``validation``, ``valid`` or ``val`` are measured and not trained on,
     and those with ``test`` are left alone. Without such a field, a share of every class is drawn.
-
-    Args:
-        share: share of every class that is measured and not trained on, where documents name no split; 0 for none.
-        best: the number by which the best checkpoint is told.
-        at_start: also measure before the first step.
-
-    Raises:
-        ValueError: a value is out of range.
     """
 
-    share: float = 0.1
+    share: Share = 0.1
+    """share of every class that is measured and not trained on, where documents name no split; 0 for none"""
     best: Best = "accuracy"
+    """number that decides which checkpoint is the best"""
     at_start: bool = False
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.share < 1:
-            raise ValueError(f"share={self.share} must be at least 0 and below 1")
-        if self.best not in get_args(Best):
-            raise ValueError(f"best={self.best!r} is unknown; use one of {', '.join(get_args(Best))}")
+    """also measure before the first step"""
 
 
-@dataclass(frozen=True)
-class ClassificationSettings:
-    """Everything about training a classifier (Graph-RoBERTa, section 3.2 and table 6); the defaults are the paper's.
+class ClassifierTrainingSettings(TrainingSettings):
+    """How long and how a classifier is trained."""
 
-    Args:
-        corpus: the labelled documents.
-        labels: what is to be told of them.
-        model: what is trained, and where it starts.
-        training: how long and how.
-        validation: what is measured meanwhile.
-        output: folder of the run; the trained model is its folder ``model``.
+    batch_size: Annotated[int, Field(ge=1, le=10**7)] = 32
+    """documents of a batch, over all processes"""
 
-    Raises:
-        ValueError: settings do not fit together.
-    """
 
-    corpus: LabelledCorpusSettings
-    labels: LabelSettings = field(default_factory=LabelSettings)
-    model: ModelSettings = field(default_factory=ModelSettings)
-    training: TrainingSettings = field(default_factory=lambda: TrainingSettings(batch_size=32))
-    validation: ValidationSettings = field(default_factory=ValidationSettings)
-    output: str = "runs/classification"
+class ClassificationSettings(LabelledRunSettings):
+    """Everything about training a classifier (Graph-RoBERTa, section 3.2 table 6); the defaults are the paper's."""
 
-    def __post_init__(self) -> None:
-        require_usable_output(self.output, self.corpus)
-        self.model.require_own_readout()
-        require_used_rates(self.model, self.training)
-        if self.corpus.streaming:
-            raise ValueError(
-                "corpus.streaming is for pretraining: classes are counted before training; set it to false"
-            )
+    output: FileName = "runs/classification"
+    """folder of the run; the trained model is its folder model"""
+    training: ClassifierTrainingSettings = ClassifierTrainingSettings()
+    """how long and how"""
+    labels: LabelSettings = LabelSettings()
+    """what the classes are"""
+    validation: ValidationSettings = ValidationSettings()
+    """what is measured meanwhile"""
+
+    @model_validator(mode="after")
+    def _check_best(self) -> Self:
         if self.validation.best == "micro_f1" and not self.labels.multi_label:
-            raise ValueError("validation.best=micro_f1 is the accuracy where a document has one label; use accuracy")
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        return output_folder(self.output)
+            raise self.refused("validation.best", "is the accuracy where a document has one label; use accuracy")
+        return self

@@ -4,115 +4,102 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Annotated, Literal, Self
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.dataclasses import dataclass
 
 from ..documents.parsing.rows import Columns
+from ..documents.readers.reading import OnError
+from .base import FileName, Settings
 
-OnError = Literal["stop", "skip"]
 LabelFrom = Literal["column", "folder"]
+Passages = Annotated[int, Field(ge=1, le=10**6)]
 
 CACHE_VARIABLE = "GRAPHDOC_CACHE"
-MOST_BUFFERED = sys.maxsize
 # Every one takes memory for itself; no machine has so many cores that more would help.
 MOST_PREPARING_PROCESSES = 512
 
 
-@dataclass(frozen=True)
-class CorpusSettings:
-    """Where a training corpus comes from and how it is made ready.
+def _as_names(columns: object) -> object:
+    return asdict(columns) if isinstance(columns, Columns) else columns
 
-    Args:
-        source: files, folders, glob patterns and corpora, as :func:`~graphdoc.read_documents` takes them.
-        dataset: name or folder of a data set for ``datasets.load_dataset``, instead of ``source``.
-        dataset_config: which configuration of the data set.
-        split: which split of the data set; slices such as ``train[:10%]`` work too, except when streaming.
-        columns: what the columns of rows are called.
-        label_from: where labels come from: a ``column``, or the ``folder`` that a file lies in, directly below the
-            folder that is the source.
-        encoding: how text files are encoded.
-        on_error: whether what cannot be read stops the preparation, or is skipped, counted and named.
-        max_passages: passages of one document that are kept, the first in reading order; the rest is counted.
-        least_passages: documents of fewer passages are skipped and counted; sub-documents need 2.
-        leave_out_splits: documents are left out whose field ``split`` is one of these, such as ``test``; capitals
-            do not matter.
-        leave_out_sections: headings of sections that are taken out of all documents, such as ``Abstract``.
-        deduplicate: leave out documents whose text is exactly that of an earlier one.
-        streaming: read the documents anew in every epoch instead of storing their tokens.
-        shuffle_buffer: documents among which the next one is drawn when streaming; 1 keeps the order.
-        preparing_processes: processes that cut and tokenise, at most 512; None takes one for every core.
-        cache: folder for prepared corpora; None takes ``$GRAPHDOC_CACHE``, or else ``~/.cache/graphdoc``.
 
-    Raises:
-        ValueError: a value is out of range, or there is not exactly one of source and dataset.
-    """
+@dataclass(frozen=True, config=ConfigDict(extra="forbid"))
+class ColumnNames(Columns):
+    """The names of columns, as a configuration file holds them."""
 
-    source: list[str] | str | None = None
-    dataset: str | None = None
+
+class CorpusSettings(Settings):
+    """Where a training corpus comes from and how it is made ready."""
+
+    source: list[FileName] | FileName | None = None
+    """files, folders, glob patterns and corpora, one or a list"""
+    dataset: FileName | None = None
+    """name or folder of a data set for datasets.load_dataset, instead of source"""
     dataset_config: str | None = None
+    """which configuration of the data set"""
+    revision: str | None = None
+    """branch, tag or commit of the data set; refs/convert/parquet holds the hub's own Parquet files"""
+    data_files: dict[str, list[FileName] | FileName] | list[FileName] | FileName | None = None
+    """files of the data set that are read, patterns too; split by split where they are not all one"""
     split: str = "train"
-    columns: Columns = Columns()  # noqa: RUF009 (it is frozen)
+    """which split of the data set; slices such as train[:10%] work too, except when streaming"""
+    columns: Annotated[ColumnNames, BeforeValidator(_as_names)] = ColumnNames()
+    """what the columns of rows are called"""
     label_from: LabelFrom = "column"
+    """where labels come from: a column, or the folder that a file lies in, directly below the source"""
     encoding: str = "utf-8"
+    """how text files are encoded"""
     on_error: OnError = "stop"
-    max_passages: int = 50
-    least_passages: int = 2
-    leave_out_splits: list[str] = field(default_factory=list)
-    leave_out_sections: list[str] = field(default_factory=list)
+    """stop at what cannot be read, or skip, count and name it"""
+    max_passages: Passages = 50
+    """passages of one document that are kept, the first in reading order; the rest is counted"""
+    least_passages: Passages = 2
+    """documents of fewer passages are skipped and counted; sub-documents need 2"""
+    leave_out_splits: list[str] = Field(default_factory=list)
+    """documents are left out whose field split is one of these, such as test; capitals do not matter"""
+    leave_out_sections: list[str] = Field(default_factory=list)
+    """headings of sections that are taken out of all documents, such as Abstract"""
     deduplicate: bool = True
+    """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False
-    shuffle_buffer: int = 10_000
-    preparing_processes: int | None = None
-    cache: str | None = None
+    """read the documents anew in every epoch instead of storing their tokens"""
+    shuffle_buffer: Annotated[int, Field(ge=1, le=sys.maxsize)] = 10_000
+    """documents among which the next one is drawn when streaming; 1 keeps the order"""
+    preparing_processes: Annotated[int, Field(ge=1, le=MOST_PREPARING_PROCESSES)] | None = None
+    """processes that cut and tokenise; null takes one for every core"""
+    cache: FileName | None = None
+    """folder for prepared corpora; null takes $GRAPHDOC_CACHE, or else ~/.cache/graphdoc"""
 
-    def __post_init__(self) -> None:
+    @model_validator(mode="after")
+    def _check_source(self) -> Self:
         if self.source and self.dataset:
-            raise ValueError(
-                f"both source ({self.sources[0]!r}) and dataset ({self.dataset!r}) are given; leave one of them out"
-            )
+            raise self.refused("source", f"and {{here}}dataset={self.dataset!r} are both given; leave one of them out")
         if not self.source and not self.dataset:
-            raise ValueError(
-                "corpus.source is missing, and so is corpus.dataset; give source (paths) or dataset (a name)"
-            )
-        if self.source and self.dataset_config is not None:
-            raise ValueError(
-                f"corpus.dataset_config={self.dataset_config!r} is for corpus.dataset; leave it out with source"
-            )
-        if self.source and self.split != "train":
-            raise ValueError(
-                f"corpus.split={self.split!r} is for corpus.dataset; with source, leave out documents by their field "
-                "split (corpus.leave_out_splits)"
-            )
-        if not all(source.strip() for source in self.sources):
-            raise ValueError("corpus.source has an empty name, which would mean this folder; write . for that")
+            raise self.refused("source", "is missing, and so is {here}dataset; give one of them")
         if "-" in self.sources:
-            raise ValueError(
-                "source is '-', but standard input can be read only once; save it as a file and name that"
-            )
-        if self.label_from not in get_args(LabelFrom):
-            raise ValueError(f"label_from is {self.label_from!r}; set it to 'column' or 'folder'")
-        if self.on_error not in ("stop", "skip"):
-            raise ValueError(f"on_error is {self.on_error!r}; set it to 'stop' or 'skip'")
-        for name, least in (("least_passages", 1), ("max_passages", 1), ("shuffle_buffer", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"{name} is {getattr(self, name)}; set it to {least} or more")
-        if self.shuffle_buffer > MOST_BUFFERED:
-            raise ValueError(f"shuffle_buffer is {self.shuffle_buffer}; set it to {MOST_BUFFERED:,} or less")
+            raise self.refused("source", "is standard input, which can be read only once; save it as a file")
+        fix = "without {here}dataset; leave it out"
+        for name in ("dataset_config", "revision", "data_files"):
+            self.require_effect(name, self.dataset is not None, fix)
+        self.require_effect(
+            "split", self.dataset is not None, f"{fix}, or leave documents out by {{here}}leave_out_splits"
+        )
+        self.require_effect("label_from", self.source is not None, "with {here}dataset; leave it out")
+        return self
+
+    @model_validator(mode="after")
+    def _check_documents(self) -> Self:
         if self.max_passages < self.least_passages:
-            raise ValueError(
-                f"max_passages is {self.max_passages}, below least_passages ({self.least_passages}), so that no "
-                "document would be kept; raise max_passages or lower least_passages"
-            )
-        if self.preparing_processes is not None and self.preparing_processes < 1:
-            raise ValueError(
-                f"preparing_processes is {self.preparing_processes}; set it to 1 or more, or leave it out"
-            )
-        if self.preparing_processes is not None and self.preparing_processes > MOST_PREPARING_PROCESSES:
-            raise ValueError(
-                f"preparing_processes is {self.preparing_processes}; set it to {MOST_PREPARING_PROCESSES} or less, or "
-                "leave it out for one on every core"
-            )
+            raise self.refused(
+                "max_passages", f"is below {{here}}least_passages={self.least_passages}, so that no document would be "
+                "kept; raise the one or lower the other"
+            )  # fmt: skip
+        self.require_effect("shuffle_buffer", self.streaming, "without {here}streaming=true; leave it out")
+        return self
 
     @property
     def sources(self) -> list[str]:
@@ -120,6 +107,16 @@ class CorpusSettings:
         if self.source is None:
             return []
         return [self.source] if isinstance(self.source, str) else list(self.source)
+
+    def with_source(self, source: list[str] | str) -> Self:
+        """The same way to read other documents.
+
+        Args:
+            source: where they are, instead of the source or data set.
+        """
+        there = {"dataset", "dataset_config", "revision", "data_files", "split"}
+        given = {name: getattr(self, name) for name in self.model_fields_set - there}
+        return type(self)(**given | {"source": source})
 
     @property
     def name(self) -> str:
@@ -146,9 +143,18 @@ class CorpusSettings:
         return max(1, cores // sharing)
 
 
-@dataclass(frozen=True)
 class LabelledCorpusSettings(CorpusSettings):
     """A training corpus of which every document counts: short ones and copies are kept, unless it says otherwise."""
 
-    least_passages: int = 1
+    least_passages: Passages = 1
+    """documents of fewer passages are skipped and counted"""
     deduplicate: bool = False
+    """leave out documents whose text is exactly that of an earlier one"""
+
+    @model_validator(mode="after")
+    def _check_storing(self) -> Self:
+        if self.streaming:
+            raise self.refused(
+                "streaming", "is for pretraining, and labels are counted before training; set it to false"
+            )
+        return self

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from ..errors import SettingsError
 from ..registry import GRAPH_KINDS, READOUTS
-from ..runtime.plain_text import class_name, one_line
-from .schema import Settings, known
+from ..runtime.plain_text import class_name
+from .base import Settings
+from .mistakes import Refused, either
 
 Pooling = Literal["cls", "mean"]
 SectionAggregation = Literal["lstm", "mean"]
 Similarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk"]
-GraphKind = Annotated[
-    str, AfterValidator(lambda name: known(name, GRAPH_KINDS)), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})
-]
-Readout = Annotated[
-    str, AfterValidator(lambda name: known(name, READOUTS)), Field(json_schema_extra={"enum": list(READOUTS)})
-]
+
+
+def _known(names: Iterable[str]) -> AfterValidator:
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"must be {either(names)}")
+        return name
+
+    return AfterValidator(check)
+
+
+GraphKind = Annotated[str, _known(GRAPH_KINDS), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})]
+Readout = Annotated[str, _known(READOUTS), Field(json_schema_extra={"enum": list(READOUTS)})]
 # More is a slip of the pen, and would fill any memory before anything runs.
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Rows = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -114,7 +121,10 @@ class DocumentSettings(DocumentFields, Settings):
     @field_validator("labels", mode="before")
     @classmethod
     def _check_labels(cls, labels: Any, info: ValidationInfo) -> list[str] | None:
-        return None if labels is None else checked_labels(labels, bool(info.data.get("multi_label")))
+        try:
+            return None if labels is None else checked_labels(labels, bool(info.data.get("multi_label")))
+        except Refused as error:
+            raise ValueError(error.reason) from error
 
 
 def setting_names() -> list[str]:
@@ -133,18 +143,19 @@ def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
         SettingsError: they are no list of names, too few, or two are the same.
     """
     if isinstance(labels, str) or not isinstance(labels, Sequence) or not all(isinstance(one, str) for one in labels):
-        shown = one_line(repr(labels), 80)
-        raise SettingsError(f"labels={shown} must be a list of names, or None for a model without head")
+        raise Refused("labels", labels, "must be a list of names, or null for a model without head")
     names = [class_name(label) for label in labels]
     if "" in names:
-        raise SettingsError(f"labels has a blank name at place {names.index('')}; give every class a name")
+        raise Refused("labels", labels, f"has a blank name at place {names.index('')}; give every class a name")
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         more = ", ..." if len(doubled) > _MOST_NAMED else ""
-        raise SettingsError(
-            f"labels names {', '.join(map(repr, doubled[:_MOST_NAMED]))}{more} twice (white space aside); "
-            "give every class a name of its own"
+        raise Refused(
+            "labels",
+            labels,
+            f"names {', '.join(map(repr, doubled[:_MOST_NAMED]))}{more} twice (white space aside); give every class a "
+            "name of its own",
         )
     if not names or (len(names) < 2 and not multi_label):
-        raise SettingsError(f"labels={names!r} are too few; give two names, or with multi_label at least one")
+        raise Refused("labels", labels, "has too few names; give two, or with multi_label at least one")
     return names

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
-
-from .corpus import CorpusSettings
 
 # What a run or a prepared corpus leaves that readers of documents take for documents.
 _READABLE = ("README.md", "config.json", "log.jsonl", "manifest.json", "merges.txt", "projection.csv")
@@ -21,33 +20,21 @@ def output_folder(output: str) -> Path:
         return Path(output)
 
 
-def require_usable_output(output: str, corpus: CorpusSettings) -> None:
-    """Refuse an output that is no name, or that would be read as documents.
+def place_among_documents(folder: Path, sources: Iterable[str]) -> str | None:
+    """The source of documents that would read what is written into a folder, None if there is none.
 
     Args:
-        output: the setting.
-        corpus: where documents are read.
-
-    Raises:
-        ValueError: the output is blank, or it or the folder of prepared corpora lies among the documents.
+        folder: where something is written.
+        sources: where documents are read: paths and patterns.
     """
-    if not output.strip():
-        raise ValueError(f"output={output!r} is no name of a folder; give one")
-    for name, folder, way_out in (
-        ("output", output_folder(output), "choose an output elsewhere"),
-        ("corpus.cache", corpus.corpora_folder, "choose a corpus.cache elsewhere"),
-    ):
-        for source in corpus.sources:
-            try:
-                is_read = _reads(source, folder)
-            except (OSError, RuntimeError):
-                # Whoever reads or writes there says better what is wrong, such as a link that leads to itself.
-                continue
-            if is_read:
-                raise ValueError(
-                    f"{name}={folder} lies in corpus.source={source}, so that what is written there would be read as "
-                    f"documents; {way_out}, or name the documents more closely"
-                )
+    for source in sources:
+        try:
+            if _reads(source, folder):
+                return source
+        except (OSError, RuntimeError):
+            # Whoever reads or writes there says better what is wrong, such as a link that leads to itself.
+            continue
+    return None
 
 
 def _reads(source: str, folder: Path) -> bool:

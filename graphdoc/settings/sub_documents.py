@@ -2,65 +2,80 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Annotated, Literal, Self
 
-from ..losses import SubDocumentContrast
-from ..sampling import Split
-from .corpus import CorpusSettings
-from .output_folder import output_folder, require_usable_output
-from .training import ModelSettings, TrainingSettings, require_used_rates
+from pydantic import Field, model_validator
+
+from .base import FileName, Settings, Share
+from .corpus import CorpusSettings, Passages
+from .document import Similarity
+from .run import RunSettings
+from .training import TrainingSettings
+
+Split = Literal["half", "one_passage"]
+Directions = Literal["both", "one"]
+# With less than this, exponents and gradients leave the range of float32.
+LEAST_TEMPERATURE = 1e-4
+Temperature = Annotated[float, Field(ge=LEAST_TEMPERATURE)]
 
 # What is measured of documents that are held out.
 HELD_OUT_NUMBERS = ("accuracy", "embedding_norm", "loss", "negative_similarity", "positive_similarity", "spread")
 
 
-@dataclass(frozen=True)
-class EvaluationSettings:
-    """What a run is measured by while it goes on.
+class ContrastSettings(Settings):
+    """How the two sub-documents of a document are separated from those of others (Graph-RoBERTa, eq. 5-6)."""
 
-    Args:
-        held_out: share of the corpus that is not trained on but measured: its loss and the accuracy of telling its
-            documents apart, always on the same sub-documents.
-        data: labelled documents whose field ``split`` is train or test, for k-means clustering of the test part; None
-            for no clustering.
-        train: labelled documents that k-means is fitted on, instead of ``data``.
-        test: labelled documents that it is applied to.
-        pairs: file of labelled pairs among them, ``id_a id_b label`` separated by tabs.
-        seeds: how many seeds of k-means.
-        at_start: also measure before the first step.
-        best: number by which the best checkpoint is told; None takes ``nmi`` if there is clustering, or else ``loss``.
+    similarity: Similarity = "dot"
+    """dot is the paper's; the trained model compares by it from then on"""
+    temperature: Temperature = 1.0
+    """what similarities are divided by; with cosine 0.05 to 0.35 are usual, with dot 1"""
+    directions: Directions = "both"
+    """both views look for the other, or one: the single passage for the rest of its document (section 3.3)"""
+    mask_groups: bool = True
+    """exact copies of a document are no negatives of it"""
+    mask_similar: Annotated[float, Field(gt=0, le=1)] | None = None
+    """cosine to the positive above which a candidate is a near-duplicate and so no negative; null keeps all"""
 
-    Raises:
-        ValueError: a value is out of range.
-    """
 
-    held_out: float = 0.0
-    data: str | None = None
-    train: str | None = None
-    test: str | None = None
-    pairs: str | None = None
-    seeds: int = 3
+class EvaluationSettings(Settings):
+    """What a run is measured by while it goes on."""
+
+    held_out: Share = 0.0
+    """share of the corpus that is not trained on but measured, always on the same sub-documents"""
+    data: FileName | None = None
+    """labelled documents whose field split is train or test, for k-means clustering of the test part"""
+    train: FileName | None = None
+    """labelled documents that k-means is fitted on, instead of data"""
+    test: FileName | None = None
+    """labelled documents that it is applied to"""
+    pairs: FileName | None = None
+    """file of labelled pairs among them, id_a id_b label separated by tabs"""
+    seeds: Annotated[int, Field(ge=1, le=10_000)] = 3
+    """how many seeds of k-means"""
     at_start: bool = True
+    """also measure before the first step"""
     best: str | None = None
+    """number that decides which checkpoint is the best; null takes nmi if there is clustering, or else loss"""
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.held_out < 1:
-            raise ValueError(f"held_out={self.held_out} must be at least 0 and below 1")
-        if self.seeds < 1:
-            raise ValueError(f"seeds={self.seeds} must be at least 1")
-        if (self.train is None) != (self.test is None):
-            raise ValueError("evaluation.train and evaluation.test belong together; give both or none")
-        if self.data is not None and self.train is not None:
-            raise ValueError("evaluation.data and evaluation.train are both given; leave one of them out")
-        if self.pairs is not None and not self.clusters:
-            raise ValueError("evaluation.pairs needs the documents; give evaluation.data, or train and test")
-        if self.best is not None and not self.measures:
-            raise ValueError(
-                f"evaluation.best={self.best} needs an evaluation; give held_out, data, or train and test"
+    @model_validator(mode="after")
+    def _check_documents(self) -> Self:
+        for one, other in (("train", "test"), ("test", "train")):
+            if getattr(self, one) is not None and getattr(self, other) is None:
+                raise self.refused(one, f"needs {{here}}{other} too; give both or none")
+            if getattr(self, one) is not None and self.data is not None:
+                raise self.refused(one, f"and {{here}}data={self.data!r} are both given; leave one of them out")
+        for name in ("pairs", "seeds"):
+            self.require_effect(
+                name, self.clusters, "without documents; give {here}data, or {here}train and {here}test"
             )
         if self.best is not None and self.best not in self.numbers:
-            raise ValueError(f"evaluation.best={self.best} is not measured; there are {', '.join(self.numbers)}")
+            there = (
+                f"there are {', '.join(self.numbers)}"
+                if self.numbers
+                else "give {here}held_out, data, or train and test"
+            )
+            raise self.refused("best", f"is not measured; {there}")
+        return self
 
     @property
     def clusters(self) -> bool:
@@ -79,51 +94,49 @@ class EvaluationSettings:
         return self.clusters or self.held_out > 0
 
 
-@dataclass(frozen=True)
-class PretrainingSettings:
-    """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's.
+class DividedCorpusSettings(CorpusSettings):
+    """A corpus whose documents can be divided in two."""
 
-    Args:
-        corpus: the documents.
-        model: what is trained, and where it starts.
-        split: how documents are split into sub-documents, ``half`` or ``one_passage``.
-        loss: how sub-documents are told apart.
-        training: how long and how.
-        evaluation: what is measured meanwhile.
-        output: folder of the run; the trained model is its folder ``model``.
+    least_passages: Annotated[Passages, Field(ge=2)] = 2
+    """documents of fewer passages are skipped and counted; sub-documents need 2"""
 
-    Raises:
-        ValueError: settings do not fit together.
-    """
 
-    corpus: CorpusSettings
-    model: ModelSettings = field(default_factory=ModelSettings)
+class ContrastTrainingSettings(TrainingSettings):
+    """How long and how a model is trained by contrast, which takes other documents."""
+
+    batch_size: Annotated[int, Field(ge=2, le=10**7)] = 1536
+    """documents that the loss compares with each other, over all processes"""
+
+
+class PretrainingSettings(RunSettings):
+    """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's."""
+
+    output: FileName = "runs/pretraining"
+    """folder of the run; the trained model is its folder model"""
+    corpus: DividedCorpusSettings
+    """the documents"""
+    training: ContrastTrainingSettings = ContrastTrainingSettings()
+    """how long and how"""
     split: Split = "half"
-    loss: SubDocumentContrast = field(default_factory=SubDocumentContrast)
-    training: TrainingSettings = field(default_factory=TrainingSettings)
-    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    output: str = "runs/pretraining"
+    """how documents are split into sub-documents: random halves, or one passage and the rest"""
+    loss: ContrastSettings = ContrastSettings()
+    """how sub-documents are separated"""
+    evaluation: EvaluationSettings = EvaluationSettings()
+    """what is measured meanwhile"""
 
-    def __post_init__(self) -> None:
-        require_usable_output(self.output, self.corpus)
-        require_used_rates(self.model, self.training)
-        if self.corpus.least_passages < 2:
-            raise ValueError(
-                f"corpus.least_passages={self.corpus.least_passages} keeps documents that cannot be split in two; set "
-                "it to 2 or more"
+    @model_validator(mode="after")
+    def _check_streaming(self) -> Self:
+        if self.corpus.streaming and self.training.max_steps is None:
+            raise self.refused(
+                "corpus.streaming", "needs training.max_steps, since a stream does not know its length; give them"
             )
-        if self.training.batch_size < 2:
-            raise ValueError(
-                f"training.batch_size={self.training.batch_size} leaves no other document to tell a document from; "
-                "set it to 2 or more"
+        if self.corpus.streaming and self.evaluation.held_out:
+            raise self.refused(
+                "evaluation.held_out", "cannot take documents out of a stream; set it to 0, or corpus.streaming=false"
             )
-        if self.training.patience is not None and not self.evaluation.measures:
-            raise ValueError(
-                f"training.patience={self.training.patience} needs an evaluation; give evaluation.held_out, data, or "
-                "train and test"
-            )
+        return self
 
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        return output_folder(self.output)
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Self:
+        self.require_evaluation(self.evaluation.measures, "give evaluation.held_out, data, or train and test")
+        return self

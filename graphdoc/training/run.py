@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -16,7 +16,7 @@ from ..graphs.packing import Packing
 from ..modeling.weights_hash import weights_hash
 from ..runtime.locks import FolderLock
 from ..runtime.processes import Processes
-from ..settings.training import ModelSettings, TrainingSettings
+from ..settings.run import RunSettings
 from .checkpoint import PREFIX, RunCheckpoints, require_finite
 from .loop import DocumentTrainer, Evaluation, computing_in
 from .moving_average import MovingAverage
@@ -38,25 +38,6 @@ from .tuning import fixed_weights, trained_weights
 logger = logging.getLogger(__name__)
 
 Results = Mapping[str, Any]
-
-
-class RunSettings(Protocol):
-    """What every recipe's settings have."""
-
-    @property
-    def model(self) -> ModelSettings:
-        """What is trained, and where it starts."""
-        ...
-
-    @property
-    def training(self) -> TrainingSettings:
-        """How long and how."""
-        ...
-
-    @property
-    def folder(self) -> Path:
-        """The folder of the run."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import yaml
 from ..errors import OutputError
 from ..runtime.files import write_text
 from ..runtime.locks import LOCK_FILE
-from ..settings.loading import as_values, default_values
+from ..settings.run import RunSettings
 from ..version import __version__
 from .checkpoint import PREFIX
 
@@ -77,7 +77,7 @@ def versions() -> dict[str, str]:
     return found
 
 
-def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: bool) -> None:
+def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, resume: bool) -> None:
     """Make the folder of a run, or check that a run can go on in it.
 
     Args:
@@ -92,7 +92,7 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
     path = folder / CONFIG_FILE
     require_own_folder(folder)
     if path.exists():
-        if others := sorted(_settings_in(path).keys() - as_values(settings).keys()):
+        if others := sorted(_settings_in(path).keys() - settings.as_values().keys()):
             raise OutputError(
                 f"{folder} holds a run of another kind, which has settings for {', '.join(map(str, others))}; remove "
                 "it, or choose another with output=FOLDER"
@@ -108,7 +108,7 @@ def open_run(folder: Path, settings: Any, record: Mapping[str, Any], *, resume: 
         for told in folder.glob(f"{WRONG_BATCH}*"):
             # It is of a run that was given up.
             told.unlink()
-    write_text(path, yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True))
+    write_text(path, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
 
 
@@ -145,7 +145,7 @@ def abandon_run(folder: Path) -> None:
         folder.rmdir()
 
 
-def check_same_settings(path: Path, settings: Any) -> None:
+def check_same_settings(path: Path, settings: RunSettings) -> None:
     """Refuse the settings of another run.
 
     A setting that the version of the package did not have yet with which the run was begun was at its default.
@@ -157,8 +157,8 @@ def check_same_settings(path: Path, settings: Any) -> None:
     Raises:
         OutputError: they differ in what decides about the model, or cannot be read.
     """
-    old, new = dict(_leaves(_settings_in(path))), dict(_leaves(as_values(settings)))
-    old = {key: value for key, value in _leaves(default_values(settings)) if key in new} | old
+    old, new = dict(_leaves(_settings_in(path))), dict(_leaves(settings.as_values()))
+    old = {key: value for key, value in _leaves(settings.default_values()) if key in new} | old
     for key in sorted({*old, *new}):
         if key not in _FREE and old.get(key) != new.get(key):
             name = ".".join(key)

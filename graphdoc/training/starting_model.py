@@ -13,7 +13,7 @@ from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
 from ..modeling.mean_start import start_at_mean
-from ..settings.training import ModelSettings
+from ..settings.model import ModelSettings
 from .checkpoint import not_finite
 from .tuning import prepare_tuning
 
@@ -78,7 +78,7 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
     """
     prepare_tuning(encoder.model, settings.tune, settings.lora)
     transformer: Any = encoder.model.passage_encoder.transformer
-    if settings.gradient_checkpointing and settings.tune != "frozen":
+    if settings.gradient_checkpointing:
         if not transformer.supports_gradient_checkpointing:
             raise SettingsError(
                 f"model.gradient_checkpointing=true: {type(transformer).__name__} of {settings.start} has no gradient "

@@ -9,12 +9,11 @@ from typing import Any
 import yaml
 
 from ..corpus.report import CorpusReport
-from ..corpus.stored import CorpusRun
-from ..settings.loading import as_values
+from ..settings.run import RunSettings
 
 
 def training_card(
-    settings: CorpusRun, how: str, record: Mapping[str, Any], corpus: CorpusReport, results: Mapping[str, Any]
+    settings: RunSettings, how: str, record: Mapping[str, Any], corpus: CorpusReport, results: Mapping[str, Any]
 ) -> str:
     """Sections of a model card on data, settings and results of a run.
 
@@ -41,5 +40,5 @@ def training_card(
     ]
     if results:
         lines += ["## Results", "", "```json", json.dumps(dict(results), indent=1), "```", ""]
-    values = yaml.safe_dump(as_values(settings), sort_keys=False, allow_unicode=True).rstrip()
+    values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True).rstrip()
     return "\n".join([*lines, "## Settings", "", "```yaml", values, "```", ""])

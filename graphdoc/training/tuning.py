@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -12,36 +10,9 @@ from torch import Tensor
 from ..checkpoints.updates import ENCODER, low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
-
-Tune = Literal["full", "lora", "frozen"]
+from ..settings.model import LoraSettings, Tune
 
 ADAPTER = "default"
-
-
-@dataclass(frozen=True)
-class LoraSettings:
-    """Low-rank updates of the passage encoder (Hu et al. 2021).
-
-    Args:
-        rank: rank of the updates.
-        alpha: updates are scaled by alpha / rank.
-        dropout: dropout on what goes into an update.
-        targets: how the names of the linear layers end that get an update; empty takes those of the attention and of
-            the feed-forward layers.
-    """
-
-    rank: int = 8
-    alpha: float = 16.0
-    dropout: float = 0.0
-    targets: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        if self.rank < 1:
-            raise ValueError(f"rank={self.rank} must be at least 1")
-        if not 0 < self.alpha < math.inf:
-            raise ValueError(f"alpha={self.alpha} must be above 0 and finite")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout={self.dropout} must be at least 0 and below 1")
 
 
 def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None = None) -> None:

@@ -16,7 +16,8 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.inference.stream import run_model
 from graphdoc.modeling import DocumentConfig
-from graphdoc.training.tuning import LoraSettings, prepare_tuning, trained_updates
+from graphdoc.settings.model import LoraSettings
+from graphdoc.training.tuning import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice & <b>koji</b>", "the\nsea", "a|b"]
@@ -104,9 +105,9 @@ def test_labels_that_do_not_fit_the_weights(tiny_encoder: EncoderFactory, tmp_pa
     ("labels", "message"),
     [
         ("rice", "labels='rice' must be a list of names"),
-        (["a", "a "], "labels names 'a' twice"),
+        (["a", "a "], "labels=['a', 'a '] names 'a' twice"),
         ([["a"], "b"], "must be a list of names"),
-        (["a"], "are too few"),
+        (["a"], "labels=['a']"),
     ],
 )
 def test_labels_in_a_file_that_cannot_be(

@@ -187,13 +187,13 @@ class TestBadInput:
     def test_settings(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         source = corpus(rows(8))
         assert "labels.multi_label" in self.refused(classify(source, "labels.multi_lable=true"))
-        assert "expected one of ['none', 'balanced'], not square" in self.refused(
+        assert "labels.class_weights='square' must be none or balanced" in self.refused(
             classify(source, "labels.class_weights=square")
         )
         assert "corpus.streaming is for pretraining" in self.refused(classify(source, "corpus.streaming=true"))
         # The head would be of other vectors than those of the model that is saved.
         line = self.refused(classify(source, "model.result_readout=mean"))
-        assert "model.result_readout=mean is for pretraining; leave it out, and set model.settings.readout" in line
+        assert "model.result_readout='mean' is for pretraining" in line
         line = self.refused(classify(source, "model.tune=frozen", "training.layer_decay=0.5"))
         assert "training.layer_decay=0.5 has no effect on a frozen passage encoder; leave it out" in line
         line = self.refused(classify(source, "model.tune=frozen", "training.encoder_learning_rate=0.1"))

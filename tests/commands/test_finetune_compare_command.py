@@ -278,7 +278,7 @@ class TestBadInput:
         assert "(validation.unknown=leave_out)" in line
 
     def test_settings(self, refused: Callable[..., str], write: Callable[..., Path]) -> None:
-        assert "model.result_readout=mean is for pretraining" in refused("model.result_readout=mean")
+        assert "model.result_readout='mean' is for pretraining" in refused("model.result_readout=mean")
         assert "groups.by=pairs needs a file of pairs; give groups.file" in refused("groups.by=pairs")
         assert "groups.file='x.tsv' is for groups.by=pairs or links" in refused("groups.file=x.tsv")
         line = refused("groups.by=links", "groups.file=x", "groups.most=4")

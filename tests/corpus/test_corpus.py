@@ -131,11 +131,11 @@ class TestContent:
         source = tmp_path / "parts.jsonl"
         source.write_text("".join(json.dumps(row) + "\n" for row in rows))
         settings = CorpusSettings(source=str(source), least_passages=1, cache=str(tmp_path), preparing_processes=1)
-        corpus = prepare_corpus(replace(settings, leave_out_splits=["Dev", "tset", "test"]), segmenter)
+        corpus = prepare_corpus(settings.replace(leave_out_splits=["Dev", "tset", "test"]), segmenter)
         assert ids_of(corpus) == ["0", "3", "6"]
         assert corpus.report.splits_left_out == {"Dev": 3, "test": 3, "tset": 0}
         assert "left out 6 by their split (3 Dev, 3 test, 0 tset)" in corpus.report.summary()
-        without = prepare_corpus(replace(settings, leave_out_splits=["validation"]), segmenter)
+        without = prepare_corpus(settings.replace(leave_out_splits=["validation"]), segmenter)
         assert not without.report.splits_left_out and "split" not in without.report.summary()
         assert prepare_corpus(settings, segmenter).fingerprint != corpus.fingerprint
 
@@ -152,9 +152,9 @@ class TestContent:
         assert all(np.array_equal(a, b) for a, b in zip(corpus[0].token_ids, corpus[1].token_ids, strict=True))
         assert "left out sections by their headings (2 abstract)" in corpus.report.summary()
         assert corpus.report.too_short == 1
-        assert prepare_corpus(replace(settings, leave_out_sections=[]), segmenter).ids == ["both", "one", "none"]
+        assert prepare_corpus(settings.replace(leave_out_sections=[]), segmenter).ids == ["both", "one", "none"]
         with pytest.raises(DocumentError, match="no document has a section 'Summary'; check"):
-            prepare_corpus(replace(settings, leave_out_sections=["Summary"]), segmenter)
+            prepare_corpus(settings.replace(leave_out_sections=["Summary"]), segmenter)
 
     def test_large_vocabularies_keep_their_tokens(
         self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
@@ -290,7 +290,7 @@ class TestCache:
             raise AssertionError("the documents are read again")
 
         monkeypatch.setattr(CorpusSource, "documents", fail)
-        again = prepare_corpus(settings(preparing_processes=2, shuffle_buffer=3), segmenter)
+        again = prepare_corpus(settings(preparing_processes=2), segmenter)
         assert again.folder == first.folder
         assert again.report == first.report
         with pytest.raises(AssertionError, match="read again"):

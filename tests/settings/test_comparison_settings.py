@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from graphdoc.errors import SettingsError
 from graphdoc.modeling import DocumentConfig
-from graphdoc.sampling import DocumentSections
-from graphdoc.settings.compare import ComparisonSettings, GroupSettings, SectionSettings
-from graphdoc.settings.loading import as_values, load_settings
+from graphdoc.settings.compare import ComparisonSettings, GroupSettings
+from graphdoc.settings.loading import load_settings
 
 RECIPES = Path(__file__).parents[2] / "configs" / "finetune"
 
@@ -17,7 +17,7 @@ RECIPES = Path(__file__).parents[2] / "configs" / "finetune"
 def test_recipes_are_valid_and_survive_being_written(name: str, tmp_path: Path) -> None:
     settings = load_settings(ComparisonSettings, RECIPES / f"{name}.yaml")
     written = tmp_path / "written.yaml"
-    written.write_text(yaml.safe_dump(as_values(settings)), encoding="utf-8")
+    written.write_text(yaml.safe_dump(settings.as_values()), encoding="utf-8")
     assert load_settings(ComparisonSettings, written) == settings
     assert DocumentConfig(**settings.model.settings).readout == "sections"  # type: ignore[arg-type]
 
@@ -64,6 +64,32 @@ def test_what_follows_from_other_settings() -> None:
         assert load_settings(ComparisonSettings, overrides=changes).smallest_group == smallest
         changes.append("groups.smallest=2")
         assert load_settings(ComparisonSettings, overrides=changes).smallest_group == 2
-    assert SectionSettings(3, "length", "shuffled").sections(7) == DocumentSections(3, "length", "shuffled", 7)
-    assert [GroupSettings(by, "x.tsv").what_of_unknown for by in ("pairs", "links")] == ["stop", "leave_out"]
-    assert GroupSettings("links", "x.tsv", unknown="stop").what_of_unknown == "stop"
+    assert [GroupSettings(by=by, file="x.tsv").on_unknown for by in ("pairs", "links")] == ["stop", "leave_out"]
+    assert GroupSettings(by="links", file="x.tsv", unknown="stop").on_unknown == "stop"
+
+
+@pytest.mark.parametrize(
+    ("changes", "value", "fix"),
+    [
+        (["loss.margin=0.2"], "loss.margin=0.2", "loss.kind=cosine"),
+        (["loss.kind=cosine"], "loss.kind='cosine'", "groups.by=pairs"),
+        (["groups.file=x.tsv"], "groups.file='x.tsv'", "groups.by=pairs or links"),
+        (["groups.by=links"], "groups.by='links'", "groups.file"),
+        (["groups.most=3"], "groups.most=3", "groups.joining=stars"),
+        (["groups.joining=stars", "groups.most=1"], "groups.most=1", "at least 2"),
+        (["groups.smallest=3"], "groups.smallest=3", "1, 2 or null"),
+        (["groups.smallest=1", "sections.number=1"], "groups.smallest=1", "sections.number"),
+        (["sections.number=1", "sections.by=length"], "sections.by='length'", "sections.number=2"),
+        (["groups.per_batch=40"], "training.batch_size=50", "groups.per_batch=40"),
+        (["training.batch_size=1"], "training.batch_size=1", "at least 2"),
+        (["validation.source=x"], "validation.source='x'", "validation.pairs"),
+        (["training.patience=2"], "training.patience=2", "validation.pairs"),
+        (["corpus.streaming=true"], "corpus.streaming=true", "false"),
+        (["model.result_readout=mean"], "model.result_readout='mean'", "model.settings.readout"),
+    ],
+)
+def test_settings_that_do_not_go_together_are_named(changes: list[str], value: str, fix: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(ComparisonSettings, overrides=["corpus.source=papers", *changes])
+    assert value in str(caught.value)
+    assert fix in str(caught.value)

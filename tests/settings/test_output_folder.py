@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from graphdoc.settings.corpus import CorpusSettings
-from graphdoc.settings.output_folder import output_folder, require_usable_output
+from graphdoc.errors import SettingsError
+from graphdoc.settings.output_folder import output_folder, place_among_documents
+from graphdoc.settings.sub_documents import PretrainingSettings
 
 
 @pytest.fixture
@@ -13,10 +14,6 @@ def documents(tmp_path: Path) -> Path:
     (tmp_path / "documents" / "deep").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "documents")
     return tmp_path / "documents"
-
-
-def corpus(source: str | list[str], tmp_path: Path, **changes: str) -> CorpusSettings:
-    return CorpusSettings(source=source, **{"cache": str(tmp_path / "cache"), **changes})
 
 
 @pytest.mark.parametrize(
@@ -28,14 +25,21 @@ def test_what_would_be_read_as_documents_is_refused(
 ) -> None:
     if output.startswith("x"):
         (tmp_path / "x").mkdir()
-    source = [str(tmp_path / "elsewhere.jsonl"), f"{documents}{pattern}"]
-    with pytest.raises(ValueError, match=r"^output=.* lies in corpus\.source=.*; choose an output elsewhere"):
-        require_usable_output(str(tmp_path / output), corpus(source, tmp_path))
+    source = f"{documents}{pattern}"
+    assert place_among_documents(tmp_path / output, [str(tmp_path / "elsewhere.jsonl"), source]) == source
 
 
-def test_the_cache_is_no_place_for_documents_either(documents: Path, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"^corpus\.cache=.*documents/cache/corpora lies in corpus\.source"):
-        require_usable_output("run", corpus(str(documents), tmp_path, cache=str(documents / "cache")))
+@pytest.mark.parametrize(
+    ("output", "cache", "key"), [("documents/run", "cache", "output"), ("run", "documents/cache", "corpus.cache")]
+)
+def test_a_run_writes_nothing_among_its_documents(
+    documents: Path, tmp_path: Path, output: str, cache: str, key: str
+) -> None:
+    corpus = {"source": str(documents), "cache": str(tmp_path / cache)}
+    with pytest.raises(SettingsError) as caught:
+        PretrainingSettings(corpus=corpus, output=str(tmp_path / output))
+    assert str(caught.value).startswith(f"{key}=")
+    assert f"corpus.source={documents}" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +56,7 @@ def test_the_cache_is_no_place_for_documents_either(documents: Path, tmp_path: P
     ],
 )
 def test_what_is_not_read_may_be_written(documents: Path, tmp_path: Path, source: str, output: str) -> None:
-    require_usable_output(str(tmp_path / output), corpus(str(tmp_path / source), tmp_path))
-
-
-@pytest.mark.parametrize("output", ["", " ", "\t"])
-def test_a_blank_name_is_refused(tmp_path: Path, output: str) -> None:
-    with pytest.raises(ValueError, match="is no name of a folder"):
-        require_usable_output(output, corpus("documents", tmp_path))
+    assert place_among_documents(tmp_path / output, [str(tmp_path / source)]) is None
 
 
 def test_the_home_folder_may_be_written_short() -> None:
@@ -68,6 +66,6 @@ def test_the_home_folder_may_be_written_short() -> None:
 def test_what_leads_nowhere_is_told_by_those_who_go_there(documents: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for output in ("~nobody-of-that-name/run", str(tmp_path / "loop" / "run")):
-        require_usable_output(output, corpus(str(documents), tmp_path))
+        assert place_among_documents(output_folder(output), [str(documents)]) is None
     for source in ("~nobody-of-that-name/papers", str(tmp_path / "loop"), str(tmp_path / "loop" / "**" / "*.md")):
-        require_usable_output("run", corpus(source, tmp_path))
+        assert place_among_documents(tmp_path / "run", [source]) is None

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
 from shutil import rmtree
@@ -64,7 +63,7 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
 
     def make(folder: Path, *, tune: str = "full", examples: int = 40, **changes: Any) -> DocumentTrainer:
         evaluation, only_updates = changes.pop("evaluation", None), changes.pop("only_updates", False)
-        settings = replace(SETTINGS, **changes)
+        settings = SETTINGS.replace(**changes)
         torch.manual_seed(0)
         encoder = tiny_encoder(attention_dropout=0.1)
         model = encoder.model

@@ -1,0 +1,88 @@
+"""What the settings of every recipe hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import model_validator
+
+from .base import FileName, Settings
+from .corpus import CorpusSettings, LabelledCorpusSettings
+from .model import ModelSettings
+from .output_folder import output_folder, place_among_documents
+from .training import TrainingSettings
+
+
+class RunSettings(Settings):
+    """Everything about a run that every recipe has."""
+
+    output: FileName
+    """folder of the run; the trained model is its folder model"""
+    corpus: CorpusSettings
+    """the documents"""
+    model: ModelSettings = ModelSettings()
+    """what is trained, and where it starts"""
+    training: TrainingSettings = TrainingSettings()
+    """how long and how"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _look_into_the_corpus(cls, values: Any) -> Any:
+        """Without a corpus, it is its source that is missing."""
+        return {"corpus": {}, **values} if isinstance(values, Mapping) else values
+
+    @model_validator(mode="after")
+    def _check_places(self) -> Self:
+        for key, folder in (("output", self.folder), ("corpus.cache", self.corpus.corpora_folder)):
+            if (source := place_among_documents(folder, self.corpus.sources)) is not None:
+                raise self.refused(
+                    key, f"lies in corpus.source={source}, so that what is written there would be read as documents; "
+                    f"choose another {key}, or name the documents more closely"
+                )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
+    def _check_rates(self) -> Self:
+        learns = self.model.tune != "frozen"
+        for name in ("encoder_learning_rate", "layer_decay", "keep_activations"):
+            self.require_effect(
+                f"training.{name}", learns,
+                "on a frozen passage encoder; leave it out, or set model.tune=lora or full",
+            )  # fmt: skip
+        return self
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run."""
+        return output_folder(self.output)
+
+    def require_evaluation(self, is_measured: bool, fix: str) -> None:
+        """Refuse settings of evaluations where there are none.
+
+        Args:
+            is_measured: whether anything is measured while a run goes on.
+            fix: what to give so that it is.
+
+        Raises:
+            Refused: there are such settings.
+        """
+        for name in ("patience", "evaluation_steps"):
+            self.require_effect(f"training.{name}", is_measured, f"without an evaluation; {fix}, or leave it out")
+
+
+class LabelledRunSettings(RunSettings):
+    """Everything about a run on documents with labels, groups or pairs that every such recipe has."""
+
+    corpus: LabelledCorpusSettings
+    """the documents"""
+
+    @model_validator(mode="after")
+    def _check_readout(self) -> Self:
+        if self.model.result_readout is not None:
+            raise self.refused(
+                "model.result_readout",
+                "is for pretraining; leave it out, and set model.settings.readout to train with that readout",
+            )
+        return self
