@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+from rich.console import Console
 
 from ..errors import OutputError
 from ..graphs.elements import NodeKind
 from ..runtime.wording import counted
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_image,
-    fill_outputs,
-    load_encoder,
-    positive,
-    read_one,
-    write_json,
-)
-from .summaries import MOST_ROWS, console, coverage_line, indented, more_rows, plain, table, written
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .outputs import Outputs, write_json
+from .sources import read_one
+from .summaries import coverage_line, indented, print_lines, print_passage
+from .tables import MOST_ROWS, Table, more_rows, names
 
 if TYPE_CHECKING:
     from ..analysis.attention import AttentionTable
@@ -38,6 +33,12 @@ EPILOG = """examples:
   graphdoc attention a.md --model my-model --layer 0 --head 1 --plot head.svg
 """
 
+OUTPUTS = Outputs(
+    csv=("attention.csv", "write the table: layer, head, source, target, edge_kind, weight"),
+    json=("attention.json", "write nodes and weights as JSON (- for standard output)"),
+    plot=("attention.png", "draw weights by node and node by node (.png, .svg, .pdf)"),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -45,43 +46,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--layer", type=int, default=-1, help="layer to draw, counted from 0 (default: the last)")
     parser.add_argument("--head", type=int, help="head to draw, counted from 0 (default: the mean over heads)")
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="passages to print (default: 5)")
-    output = parser.add_argument_group("output")
-    output.add_argument(
-        "--csv", metavar="FILE", help="write the table: layer, head, source, target, edge_kind, weight"
-    )
+    output = OUTPUTS.add_to(parser)
     output.add_argument("--texts", action="store_true", help="with --csv: also headings and texts of both nodes")
-    output.add_argument("--json", metavar="FILE", help="write nodes and weights as JSON (- for standard output)")
-    output.add_argument("--plot", metavar="FILE", help="draw weights by node and node by node (.png, .svg, .pdf)")
-    output.add_argument(
-        "--output", metavar="FOLDER", help="write attention.csv, attention.json and attention.png there"
-    )
     add_model_arguments(parser)
     add_reading_arguments(parser, on_error=False)
 
 
 def run(options: argparse.Namespace) -> None:
     """Compute, print and write."""
-    fill_outputs(options, options.document, csv="attention.csv", json="attention.json", plot="attention.png")
-    check_image(options.plot)
+    OUTPUTS.prepare(options, [options.document])
     if options.texts and not options.csv:
         raise OutputError("--texts adds columns to --csv FILE, which is not given")
     document = read_one(options.document, options)
     attention = load_encoder(options).attention(document)
     weights = attention.document_weights(None if options.layer == -1 else options.layer, options.head)
-    if options.csv:
-        attention.to_csv(options.csv, texts=options.texts)
-    if options.json:
-        write_json(options.json, attention.to_dict())
-    if options.plot:
-        attention.plot(options.plot, layer=options.layer, head=options.head)
-    if options.json != "-":
-        _summarise(attention, weights, options)
+    target = OUTPUTS.write(
+        options,
+        csv=lambda path: attention.to_csv(path, texts=options.texts),
+        json=lambda path: write_json(path, attention.to_dict()),
+        plot=lambda path: attention.plot(path, layer=options.layer, head=options.head),
+    )
+    if target is not None:
+        _print(target, attention, weights, options)
+        OUTPUTS.report(options, target)
 
 
-def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], options: argparse.Namespace) -> None:
-    target = console()
+def _print(
+    target: Console, attention: AttentionTable, weights: npt.NDArray[np.float64], options: argparse.Namespace
+) -> None:
     document = attention.segmented.document
-    target.print(plain(document.title or document.id))
     layer = attention.document_layer(None if options.layer == -1 else options.layer, options.head)
     heads = "mean over heads" if options.head is None else f"head {options.head}"
     if layer == attention.readout_layer and attention.is_chunkwise:
@@ -90,24 +83,21 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
         shown = f"the {attention.model['readout']} readout"
     else:
         shown = f"the document node in layer {layer}, {heads}"
-    target.print(
-        plain(f"model {attention.model['name']}, {counted(len(attention), 'weight')}; below those of {shown}")
+    count = counted(len(attention), "weight")
+    print_lines(
+        target, [document.title or document.id, f"model {attention.model['name']}, {count}; below those of {shown}"]
     )
-    rows = table(("section", "left"), ("passages", "right"), ("weight", "right"))
     is_passage = attention.node_kind == NodeKind.PASSAGE
     numbers = list(dict.fromkeys(attention.section_of[is_passage].tolist()))
+    rows = Table([names("section", 70), "passages", "weight"])
     for number in numbers[:MOST_ROWS]:
         members = attention.section_of == number
-        rows.add_row(
-            plain(indented(document, number), 70),
-            str(int((members & is_passage).sum())),
-            f"{weights[members].sum():.3f}",
-        )
+        rows.add(indented(document, number), int((members & is_passage).sum()), float(weights[members].sum()))
     if weights[0] > 0:
-        rows.add_row(plain("(the document node itself)"), "", f"{weights[0]:.3f}")
+        rows.add("(the document node itself)", "", float(weights[0]))
     target.print()
-    target.print(rows)
-    more_rows(target, MOST_ROWS, len(numbers), "section")
+    rows.print(target)
+    more_rows(target, len(numbers), "section")
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
     is_even = is_passage.sum() > 1 and float(np.ptp(weights[is_passage])) < 1e-7
     if layer == attention.readout_layer and not attention.is_chunkwise and is_even:
@@ -120,12 +110,10 @@ def _summarise(attention: AttentionTable, weights: npt.NDArray[np.float64], opti
         target.print("\n[bold]passages with the highest weights[/bold]")
         for node in passages[: options.top]:
             name = document.section_name(attention.section_of[node])
-            line = f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}"
-            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+            print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
     if attention.model["readout"] == "initial_mean":
         target.print(
             "\nthis model's document vector is the mean of the passages before the graph, whatever it looks at"
         )
     target.print()
     target.print(coverage_line(document.id, attention.segmented.coverage))
-    written(target, (options.csv, options.json, options.plot))

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import argparse
+from itertools import combinations
 from typing import TYPE_CHECKING
 
+import numpy as np
+from rich.console import Console
+
 from ..errors import DocumentError, SettingsError
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_apart,
-    check_image,
-    check_outputs,
-    fill_outputs,
-    load_encoder,
-    positive,
-    read_one,
-    write_json,
-)
-from .mutual_summary import summarise_all
-from .summaries import MOST_ROWS, console, coverage_line, headings_above, indented, more_rows, plain, table, written
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .outputs import Outputs, write_json
+from .sources import read_one
+from .summaries import coverage_line, headings_above, indented, print_lines, print_passage
+from .tables import MOST_ROWS, Column, Table, more_rows, names, plain, signed
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
     from ..similarity import Comparison, EncodedDocument
@@ -46,6 +39,16 @@ EPILOG = """examples:
   graphdoc compare a.md b.md --sentences --csv pairs.csv --level sentence
 """
 
+OUTPUTS = Outputs(
+    html=("report.html", "write the report, one file that needs no network"),
+    json=("comparison.json", "write everything as JSON (- for standard output)"),
+    csv=("passages.csv", "write every pair of a level as a table"),
+    plot=("sections.png", "draw the similarity matrix of a level (.png, .svg, .pdf)"),
+    figure=(None, "draw 2 to 5 documents, their sections and passages, within and across, and what is closest"),
+)
+# What --output stands for with three documents or more.
+FIGURES = Outputs(figure=("levels.png", ""))
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -60,22 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="pairs of passages, and of sentences, to print (default: 5)",
     )
-    output = parser.add_argument_group("output")
-    output.add_argument("--html", metavar="FILE", help="write the report, one file that needs no network")
-    output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
-    output.add_argument("--csv", metavar="FILE", help="write every pair of a level as a table")
-    output.add_argument("--plot", metavar="FILE", help="draw the similarity matrix of a level (.png, .svg, .pdf)")
-    output.add_argument(
-        "--figure",
-        metavar="FILE",
-        help="draw 2 to 5 documents, their sections and passages, within and across, and what is closest",
-    )
-    output.add_argument(
-        "--output",
-        metavar="FOLDER",
-        help="write report.html, comparison.json, passages.csv and sections.png there; of three documents or more "
-        "levels.png",
-    )
+    output = OUTPUTS.add_to(parser)
     output.add_argument(
         "--level",
         choices=("section", "passage", "sentence"),
@@ -89,100 +77,101 @@ def run(options: argparse.Namespace) -> None:
     """Compare, print and write."""
     sources = [source for source in (options.a, options.b, *options.more) if source is not None]
     several = len(sources) > 2
-    outputs = {"html": "report.html", "json": "comparison.json", "csv": "passages.csv", "plot": "sections.png"}
-    if several:
-        for name in ("html", "json", "csv", "plot", "level", "sentences"):
-            if getattr(options, name):
-                raise SettingsError(f"--{name} is for two documents, not {len(sources)}; use --figure, or name two")
-        outputs = {"figure": "levels.png"}
-    fill_outputs(options, *sources, **outputs)
-    if not several:
-        check_outputs(options, *outputs, "figure")
-        check_apart(sources, options.figure)
-    check_image(options.plot)
-    check_image(options.figure)
+    for name in ("html", "json", "csv", "plot", "level", "sentences") if several else ():
+        if getattr(options, name):
+            raise SettingsError(f"--{name} is for two documents, not {len(sources)}; use --figure, or name two")
+    outputs = FIGURES if several else OUTPUTS
+    outputs.prepare(options, sources)
     if options.figure is not None and not 2 <= len(sources) <= MOST_DOCUMENTS:
         fix = "leave some out" if several else "name another, or use --plot"
         raise SettingsError(f"--figure shows 2 to {MOST_DOCUMENTS} documents, not {len(sources)}; {fix}")
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
-    from ..analysis.comparisons import DrawnMutualComparison
-
     documents = [read_one(source, options) for source in sources]
     encoder = load_encoder(options)
-    if several:
-        _compare_all(encoder, documents, options)
-        return
-    a, b = documents[0], documents[1] if documents[1:] else None
+    target = (_compare_several if several else _compare_two)(encoder, documents, options)
+    if target is not None:
+        outputs.report(options, target)
+
+
+def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> Console | None:
+    from ..analysis.comparisons import DrawnMutualComparison
+
     sentences = options.sentences or options.level == "sentence"
-    comparison = encoder.compare(a, b, sentences=sentences)
-    if options.json:
-        write_json(options.json, comparison.to_dict())
-    if options.html:
-        comparison.to_html(options.html)
-    if options.csv:
-        comparison.to_csv(options.csv, options.level or "passage")
-    if options.plot:
-        comparison.plot(options.plot, options.level or "section")
-    if options.figure:
-        pair = (comparison.a, comparison.b)
-        DrawnMutualComparison(pair, comparison.model, comparison.similarity).plot(options.figure)
-    if options.json != "-":
-        target = console()
-        _summarise(target, comparison, options.top)
-        written(target, (options.html, options.json, options.csv, options.plot, options.figure))
-
-
-def _compare_all(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> None:
-    comparison = encoder.compare_all(documents)
-    if options.figure:
-        comparison.plot(options.figure)
-    target = console()
-    summarise_all(target, comparison)
-    written(target, [options.figure])
-
-
-def _summarise(target: Console, comparison: Comparison, top: int) -> None:
-    a, b = comparison.a, comparison.b
-    target.print(plain(f"A  {_name(a)}"))
-    target.print(plain("B  the same document" if comparison.within else f"B  {_name(b)}"))
+    comparison = encoder.compare(*documents, sentences=sentences)
+    both = (comparison.a, comparison.b)
+    target = OUTPUTS.write(
+        options,
+        html=comparison.to_html,
+        json=lambda path: write_json(path, comparison.to_dict()),
+        csv=lambda path: comparison.to_csv(path, options.level or "passage"),
+        plot=lambda path: comparison.plot(path, options.level or "section"),
+        figure=lambda path: DrawnMutualComparison(both, comparison.model, comparison.similarity).plot(path),
+    )
+    if target is None:
+        return None
+    sides = dict(zip("AB", both, strict=True))
+    lines = [f"{side}  {_name(encoded)}" for side, encoded in sides.items()]
+    print_lines(target, [lines[0], "B  the same document"] if comparison.within else lines)
     what = f"document similarity [bold]{comparison.document:.3f}[/bold]"
     if comparison.within:
         what = "parts of one document with each other"
     target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
     _print_sections(target, comparison)
-    _print_matches(target, comparison, "passage", top)
-    if comparison.sentences is not None:
-        _print_matches(target, comparison, "sentence", top)
+    for level in ("passage", "sentence") if comparison.sentences is not None else ("passage",):
+        _print_matches(target, comparison, level, options.top)
     target.print()
-    target.print(coverage_line("A", a.segmented.coverage))
-    if not comparison.within:
-        target.print(coverage_line("B", b.segmented.coverage))
+    for side in "A" if comparison.within else "AB":
+        target.print(coverage_line(side, sides[side].segmented.coverage))
+    return target
+
+
+def _compare_several(
+    encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace
+) -> Console | None:
+    comparison = encoder.compare_all(documents)
+    target = FIGURES.write(options, figure=comparison.plot)
+    assert target is not None
+    encoded = comparison.documents
+    print_lines(target, [f"D{number}  {_name(one)}" for number, one in enumerate(encoded, start=1)])
+    target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
+    rows = Table([names("documents"), "score", names("closest sections", 36), names("", 36), "score"])
+    for i, j in combinations(range(len(encoded)), 2):
+        (top, bottom), (left, right) = (comparison.first_sections[k : k + 2] for k in (i, j))
+        block = comparison.sections[top:bottom, left:right]
+        best = [int(place) for place in np.unravel_index(block.argmax(), block.shape)]
+        closest = [
+            encoded[k].segmented.document.section_name(encoded[k].section_numbers[row])
+            for k, row in zip((i, j), best, strict=True)
+        ]
+        rows.add(f"D{i + 1} D{j + 1}", float(comparison.document_scores[i, j]), *closest, float(block.max()))
+    rows.print(target)
+    target.print()
+    for number, one in enumerate(encoded, start=1):
+        target.print(coverage_line(f"D{number}", one.segmented.coverage))
+    return target
 
 
 def _print_sections(target: Console, comparison: Comparison) -> None:
     scores, contributions = comparison.sections, comparison.section_contributions
-    rows = table(("section of A", "left"), ("best match in B", "left"), ("score", "right"), ("contribution", "right"))
+    contribution = Column("contribution", signed)
+    rows = Table([names("section of A", 44), names("best match in B", 44), "score", contribution])
     for row in range(min(MOST_ROWS, scores.shape[0])):
         others = [column for column in range(scores.shape[1]) if not (comparison.within and column == row)]
         if not others:
             continue
         best = max(others, key=lambda column: scores[row, column])
         for heading in headings_above(comparison.a.segmented.document, comparison.a.section_numbers, row):
-            rows.add_row(plain(heading, 44))
-        rows.add_row(
-            plain(_heading(comparison.a, row), 44),
-            plain(_heading(comparison.b, best), 44),
-            f"{scores[row, best]:.3f}",
-            f"{contributions[row].sum():+.3f}",
-        )
-    if not rows.row_count:
+            rows.add(heading, "", "", "")
+        sections = _heading(comparison.a, row), _heading(comparison.b, best)
+        rows.add(*sections, float(scores[row, best]), float(contributions[row].sum()))
+    if not rows.rows:
         target.print("one section only: there is nothing to compare it with")
         return
-    total = "" if comparison.within and scores.shape[0] == 1 else f"{contributions.sum():+.3f}"
-    rows.add_row("", plain("all sections"), "", total, style="dim")
-    target.print(rows)
-    more_rows(target, MOST_ROWS, scores.shape[0], "section")
+    is_all = not (comparison.within and scores.shape[0] == 1)
+    rows.add("", "all sections", "", float(contributions.sum()) if is_all else "")
+    rows.print(target)
+    more_rows(target, scores.shape[0], "section")
 
 
 def _print_matches(target: Console, comparison: Comparison, level: Level, top: int) -> None:
@@ -195,7 +184,7 @@ def _print_matches(target: Console, comparison: Comparison, level: Level, top: i
             segmented = encoded.segmented
             span = segmented.passages[row] if level == "passage" else (encoded.sentences or ())[row]
             line = f"  {side}  {segmented.document.section_name(span.section)}: {segmented.text(span)}"
-            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+            print_passage(target, line)
 
 
 def _heading(encoded: EncodedDocument, row: int) -> str:

@@ -6,20 +6,13 @@ import argparse
 import os
 
 from ..errors import OutputError
+from ..runtime.csv import write_csv
 from ..runtime.wording import counted
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_apart,
-    check_outputs,
-    encodable,
-    load_encoder,
-    no_documents,
-    positive,
-    read_many,
-    write_json,
-)
-from .summaries import MOST_ROWS, console, list_left_out, list_without_id, more_rows, plain, table, written
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .outputs import Outputs, check_apart, require_name, write_json
+from .sources import encodable, no_documents, read_many
+from .summaries import list_left_out, list_without_id, print_lines
+from .tables import MOST_ROWS, Column, Table, console, more_rows, names, percent
 
 NAME = "encode"
 HELP = "encode documents into vectors"
@@ -36,6 +29,12 @@ EPILOG = """examples:
   torchrun --nproc-per-node 8 -m graphdoc encode corpus/ --output vectors/
 """
 
+OUTPUTS = Outputs(
+    folder=False,
+    json=(None, "write ids and vectors as JSON (- for standard output)"),
+    csv=(None, "write ids and vectors as CSV"),
+)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
@@ -47,28 +46,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what gets a vector (default: document)",
     )
     parser.add_argument("--normalize", action="store_true", help="bring vectors to unit length")
-    output = parser.add_argument_group("output")
+    output = OUTPUTS.add_to(parser)
     output.add_argument("--output", metavar="FOLDER", help="write Parquet shards (id, vector) and manifest.json there")
     output.add_argument(
         "--shard-size", type=positive, default=1024, metavar="N", help="documents a shard (default: 1024)"
     )
     output.add_argument("--overwrite", action="store_true", help="replace another run's output in the folder")
-    output.add_argument("--json", metavar="FILE", help="write ids and vectors as JSON (- for standard output)")
-    output.add_argument("--csv", metavar="FILE", help="write ids and vectors as CSV")
     add_model_arguments(parser)
     add_reading_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Encode, print and write."""
-    if options.output and (options.json or options.csv):
-        raise OutputError("--output cannot be combined with --json or --csv; run the command twice")
-    if options.output == "":
-        raise OutputError("the name of the output folder is empty")
-    if options.level != "document" and not options.output:
+    if options.output is not None:
+        require_name(options.output)
+        if options.json or options.csv:
+            raise OutputError("--output cannot be combined with --json or --csv; run the command twice")
+    elif options.level != "document":
         raise OutputError(f"--level {options.level} needs --output FOLDER; all else holds document vectors only")
-    check_outputs(options, "json", "csv")
-    check_apart(options.sources, options.json, options.csv, folder=options.output)
+    OUTPUTS.prepare(options, options.sources)
+    check_apart(options.sources, [], folder=options.output)
     if options.output:
         _encode_to_folder(options)
     else:
@@ -90,7 +87,7 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
         on_error=options.on_error,
         report=report,
     )
-    # Every process of a job has the manifest; one of them tells.
+    # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":
         target = console()
         manifest.summarise(target)
@@ -116,37 +113,31 @@ def _encode_here(options: argparse.Namespace) -> None:
     if options.normalize:
         vectors = normalize(vectors)
     ids = [document.id for document in documents]
-    if options.json:
-        write_json(options.json, {"model": encoder.describe(), "ids": ids, "vectors": vectors.tolist()})
-    if options.csv:
-        import pandas as pd
-
-        from ..runtime.files import write_text
-
-        write_text(options.csv, pd.DataFrame(vectors, index=pd.Index(ids, name="id")).to_csv(lineterminator="\n"))
-    if options.json == "-":
-        return
-    target = console()
-    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.similarity)
-    rows = table(
-        ("document", "left"), ("passages", "right"), ("coverage", "right"), ("nearest", "left"), ("score", "right")
+    target = OUTPUTS.write(
+        options,
+        json=lambda path: write_json(path, {"model": encoder.describe(), "ids": ids, "vectors": vectors.tolist()}),
+        csv=lambda path: write_csv(
+            path,
+            ["id", *map(str, range(vectors.shape[1]))],
+            ([id, *vector] for id, vector in zip(ids, vectors, strict=True)),
+        ),
     )
+    if target is None:
+        return
+    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.similarity)
+    rows = Table([names("document", 44), "passages", Column("coverage", percent), names("nearest", 44), "score"])
     for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):
         others = [column for column in range(len(ids)) if column != row]
         best = max(others, key=lambda column: similarity[row, column]) if others else None
-        rows.add_row(
-            plain(ids[row], 44),
-            str(segmented.coverage.encoded_passages),
-            f"{segmented.coverage.share:.0%}",
-            plain(ids[best], 44) if best is not None else "",
-            f"{similarity[row, best]:.3f}" if best is not None else "",
-        )
-    target.print(rows)
-    more_rows(target, MOST_ROWS, len(ids), "document")
+        coverage = segmented.coverage
+        nearest = ("", "") if best is None else (ids[best], float(similarity[row, best]))
+        rows.add(ids[row], coverage.encoded_passages, coverage.share, *nearest)
+    rows.print(target)
+    more_rows(target, len(ids), "document")
     target.print()
-    target.print(
-        plain(f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers, model {encoder.name}")
+    print_lines(
+        target, [f"{counted(len(ids), 'document')}, vectors of {vectors.shape[1]} numbers, model {encoder.name}"]
     )
     list_left_out(target, report)
     list_without_id(target, report)
-    written(target, (options.json, options.csv))
+    OUTPUTS.report(options, target)

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
-from ..errors import SettingsError
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_image,
-    fill_outputs,
-    load_encoder,
-    no_documents,
-    positive,
-    probability,
-    write_json,
-)
-from .classification_tables import SHOWN_MISTAKES, Measured, Row, print_tables, to_csv, to_json
+from rich.console import Console
+
+from ..errors import EvaluationError, SettingsError
+from ..runtime.wording import counted
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, probability
 from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
-from .measured_models import with_passages
+from .measured_models import processes_of
+from .outputs import JSON, Outputs, write_json
+from .sources import no_documents
+from .summaries import list_left_out, print_lines, print_passage
+from .tables import Table, names, shown
 
 if TYPE_CHECKING:
-    from ..evaluation import ClassificationEvaluator, LabelledDocuments
+    from ..evaluation import ClassificationEvaluator, ClassificationScores, LabelledDocuments
+    from ..evaluation.classification import ExplainedMistake
 
 NAME = "classify"
 HELP = "labels that a model gives: accuracy, F1, confusion, calibration, mistakes"
@@ -40,6 +38,26 @@ EPILOG = """examples:
   graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --html mistakes.html
   graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
 """
+
+FORMAT = "graphdoc.classification/1"
+SHOWN_MISTAKES = 5
+_MOST_NAMED = 10
+OUTPUTS = Outputs(
+    json=("scores.json", JSON),
+    csv=("classes.csv", "write the table by class as CSV"),
+    plot=("confusion.png", "draw the confusion matrix (.png, .svg, .pdf)"),
+    reliability=("reliability.png", "draw how often probabilities are right"),
+    html=("mistakes.html", "write the page of mistakes, with links to the documents"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: who gave the labels, what it is there for, and what was measured."""
+
+    name: str
+    role: str
+    scores: ClassificationScores
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,17 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--passages", type=positive, default=3, metavar="N", help="passages of a mistake (default: 3)"
     )
     measures.add_argument("--no-baseline", action="store_true", help="leave out TF-IDF and SVM")
-    output = parser.add_argument_group("output")
-    output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
-    output.add_argument("--csv", metavar="FILE", help="write the table by class as CSV")
-    output.add_argument("--plot", metavar="FILE", help="draw the confusion matrix (.png, .svg, .pdf)")
-    output.add_argument("--reliability", metavar="FILE", help="draw how often probabilities are right")
-    output.add_argument("--html", metavar="FILE", help="write the page of mistakes, with links to the documents")
-    output.add_argument(
-        "--output",
-        metavar="FOLDER",
-        help="write scores.json, classes.csv, confusion.png, reliability.png and mistakes.html there",
-    )
+    OUTPUTS.add_to(parser)
     add_model_arguments(parser, classifier=True)
     add_reading_arguments(parser)
 
@@ -89,112 +97,176 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, predict, measure, print and write."""
     sources = check_parts(options, needs_train=False)
-    files = {"json": "scores.json", "csv": "classes.csv", "plot": "confusion.png", "reliability": "reliability.png"}
-    fill_outputs(options, *sources, **files, html="mistakes.html")
-    check_image(options.plot)
-    check_image(options.reliability)
+    OUTPUTS.prepare(options, sources)
 
     from ..documents.readers import ReadingReport
     from ..documents.readers.folders import labelled_by_folder
     from ..evaluation import ClassificationEvaluator, LabelledDocuments
     from ..modeling.logit_attribution import splits_exactly
-    from ..prediction.predicting import classes_of, threshold_of
     from ..segmentation.coverage import Coverage
 
-    report = ReadingReport(places={})
-    parts = read_parts(options, report, needs_train=False)
-    if options.label_from == "folder":
-        train_part, test_part = (list(map(labelled_by_folder, part)) for part in (parts.train, parts.test))
-        parts = Parts(train_part, test_part, [])
-    encoder = load_encoder(options)
-    classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
-    threshold = threshold_of(encoder, options.threshold)
-    if options.label_separator is not None and not multi_label:
-        raise SettingsError(
-            f"--label-separator={options.label_separator!r} is for models with several labels, and {options.model} "
-            "gives every document one; leave it out"
-        )
-    if options.on_error == "skip" and not (test := with_passages(parts.test, encoder, report)):
-        raise no_documents(sources, report)
-    elif options.on_error == "skip":
-        parts = Parts(parts.train, test, [])
-    labels = {"multi_label": multi_label, "separator": options.label_separator}
-    evaluation = ClassificationEvaluator(parts.test, **labels, threshold=options.threshold)
-    train = None if options.no_baseline or not parts.train else LabelledDocuments.of(parts.train, **labels)
-    # What the baseline cannot learn from is told before the long work.
-    baseline = _baseline(evaluation, train)
-    totals = Coverage()
-    predictions = evaluation.predict(encoder, totals=totals)
-    wanted = options.mistakes if options.json or options.html else min(options.mistakes, SHOWN_MISTAKES)
-    measured = Measured(
-        encoder.name,
-        encoder.describe(),
-        [Row(options.model, "model", evaluation.score(predictions)), *baseline],
-        evaluation.mistakes(encoder, predictions, wanted),
-        evaluation.labelled,
-        classes,
-        threshold,
-        splits_exactly(encoder.model),
-        totals,
-        parts.shared_ids,
-        len(train) if baseline and train is not None else None,
-        report,
-    )
+    with processes_of(options) as processes:
+        report = ReadingReport(places={})
+        parts = read_parts(options, report, needs_train=False)
+        if options.label_from == "folder":
+            parts = Parts(*(list(map(labelled_by_folder, part)) for part in (parts.train, parts.test, parts.others)))
+        encoder = load_encoder(options)
+        multi_label = bool(encoder.model.config.multi_label)
+        if options.label_separator is not None and not multi_label:
+            raise SettingsError(
+                f"--label-separator={options.label_separator!r} is for models with several labels, and "
+                f"{options.model} gives every document one; leave it out"
+            )
+        if options.on_error == "skip":
+            parts = Parts(parts.train, parts.encodable(encoder, report).test, [])
+            if not parts.test:
+                raise no_documents(sources, report)
+        labels = {"multi_label": multi_label, "separator": options.label_separator}
+        evaluator = ClassificationEvaluator(parts.test, **labels, threshold=options.threshold)
+        train = None if options.no_baseline or not parts.train else LabelledDocuments.of(parts.train, **labels)
+        # What the baseline cannot learn from is refused before the long work.
+        baseline = _baseline(evaluator, train) if processes.is_first else []
+        totals = Coverage()
+        given = evaluator.predict(encoder, processes, totals=totals)
+        if not processes.is_first:
+            return
+    most = options.mistakes if options.json or options.html else min(options.mistakes, SHOWN_MISTAKES)
+    mistakes = evaluator.mistakes(encoder, given, most)
+    rows = [Row(options.model, "model", evaluator.score(given)), *baseline]
+    scores, labelled, exact, places = rows[0].scores, evaluator.labelled, splits_exactly(encoder.model), report.places
+    data = {
+        "documents": len(labelled),
+        "without_label": len(labelled.without_label),
+        "with_several_labels": len(labelled.with_several),
+        "train": len(train) if train is not None else None,
+        "ids_in_train_and_test": parts.shared_ids,
+    }
+
+    def content() -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "model": encoder.describe(),
+            "classes": list(given.classes),
+            "multi_label": multi_label,
+            "threshold": given.threshold,
+            "data": data,
+            "coverage": totals.to_dict(),
+            "rows": [{"name": row.name, "role": row.role, **row.scores.to_dict()} for row in rows],
+            "contributions": "exact" if exact else "gradients",
+            "mistakes": [
+                {**one.to_dict(options.passages), "place": (places or {}).get(one.prediction.id)} for one in mistakes
+            ],
+        }
+
+    def plot(path: str) -> None:
+        from ..analysis.figures.classification import plot_confusion
+
+        title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
+        plot_confusion(scores, title, path)
+
+    def reliability(path: str) -> None:
+        from ..analysis.figures.classification import plot_reliability
+
+        assert scores.calibration is not None
+        plot_reliability(scores.calibration, encoder.name, path)
+
+    def page(path: str) -> None:
+        from ..analysis.report.mistakes import write_mistakes
+
+        write_mistakes(path, mistakes, scores, encoder.name, exact=exact, places=places, passages=options.passages)
+
     totals.warn()
-    _write(options, measured)
-    if options.json != "-":
-        print_tables(measured, (options.json, options.csv, options.plot, options.reliability, options.html))
+    target = OUTPUTS.write(
+        options,
+        json=lambda path: write_json(path, content()),
+        csv=_classes_of_all(rows).write_csv,
+        plot=plot,
+        reliability=reliability,
+        html=page,
+    )
+    if target is None:
+        return
+    _table(rows, several=multi_label).print(target)
+    target.print()
+    _classes_of_model(scores).print(target, "label")
+    target.print()
+    _print_mistakes(target, mistakes)
+    print_lines(target, _notes(rows, labelled, given.classes, data))
+    list_left_out(target, report)
+    OUTPUTS.report(options, target)
 
 
-def _baseline(evaluation: ClassificationEvaluator, train: LabelledDocuments | None) -> list[Row]:
+def _baseline(evaluator: ClassificationEvaluator, train: LabelledDocuments | None) -> list[Row]:
     """The row of word counts, if there is anything to learn from.
 
     Raises:
         EvaluationError: the train documents teach nothing.
     """
-    from ..errors import EvaluationError
     from ..evaluation import classification_scores
-    from ..evaluation.baselines import TFIDF_SVM as WORDS
-    from ..evaluation.baselines import lexical_predictions
+    from ..evaluation.baselines import TFIDF_SVM, lexical_predictions
 
     if train is None:
         return []
-    labelled = evaluation.labelled
+    labelled = evaluator.labelled
     try:
         found = lexical_predictions(train, labelled.documents)
     except EvaluationError as error:
-        raise EvaluationError(f"{error} (or do without {WORDS}: --no-baseline)") from error
-    scores = classification_scores(labelled.labels, found, train.classes, multi_label=evaluation.multi_label)
-    return [Row(WORDS, "words", scores)]
+        raise EvaluationError(f"{error} (or do without {TFIDF_SVM}: --no-baseline)") from error
+    scores = classification_scores(labelled.labels, found, train.classes, multi_label=evaluator.multi_label)
+    return [Row(TFIDF_SVM, "words", scores)]
 
 
-def _write(options: argparse.Namespace, measured: Measured) -> None:
-    scores = measured.rows[0].scores
-    title = f"{measured.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
-    if options.json:
-        write_json(options.json, to_json(measured, options.passages))
-    if options.csv:
-        from ..runtime.files import write_text
+def _table(rows: list[Row], *, several: bool) -> Table:
+    numbers = ["all right", "micro F1"] if several else ["accuracy"]
+    result = Table([names("labels by", 44), names("kind"), *numbers, "macro F1", "calibration error"])
+    for row in rows:
+        scores = row.scores
+        cells = [scores.accuracy, *([scores.micro_f1] if several else []), scores.macro_f1]
+        result.add(row.name, row.role, *cells, "" if scores.calibration is None else scores.calibration.error)
+    return result
 
-        write_text(options.csv, to_csv(measured))
-    if options.plot:
-        from ..analysis.figures.classification import plot_confusion
 
-        plot_confusion(scores, title, options.plot)
-    if options.reliability:
-        from ..analysis.figures.classification import plot_reliability
+def _classes_of_model(scores: ClassificationScores) -> Table:
+    result = Table([names("label", 60), "precision", "recall", "F1", "documents", "given"])
+    for one in scores.classes:
+        name = f"{one.label} (unknown to the model)" if one.label in scores.unknown else one.label
+        result.add(name, one.precision, one.recall, one.f1, one.documents, one.given)
+    return result
 
-        assert scores.calibration is not None
-        plot_reliability(scores.calibration, measured.name, options.reliability)
-    if options.html:
-        from ..analysis.report.mistakes import write_mistakes
 
-        write_mistakes(
-            options.html,
-            measured.mistakes,
-            scores,
-            measured.name,
-            exact=measured.exact,
-            places=measured.report.places,
-            passages=options.passages,
-        )
+def _classes_of_all(rows: list[Row]) -> Table:
+    classes = [{"name": row.name, "role": row.role, **asdict(one)} for row in rows for one in row.scores.classes]
+    return Table(list(classes[0]), [list(one.values()) for one in classes])
+
+
+def _print_mistakes(target: Console, mistakes: list[ExplainedMistake]) -> None:
+    if not mistakes:
+        return
+    target.print("[bold]mistakes that the model is most sure of[/bold]")
+    for explained in mistakes[:SHOWN_MISTAKES]:
+        mistake = explained.mistake
+        does = "misses" if mistake.missed else "gets"
+        labels = ", ".join(explained.truth) or "none"
+        confidence, id = shown(mistake.confidence), explained.prediction.id
+        print_passage(target, f"{confidence} {id} {does} {mistake.label}, labelled {labels}")
+    target.print()
+
+
+def _notes(rows: list[Row], labelled: LabelledDocuments, classes: tuple[str, ...], data: dict[str, Any]) -> list[str]:
+    """What has to be known to read the tables, one line each."""
+    scores = rows[0].scores
+    line = f"{counted(len(labelled), 'document')} with labels, {len(classes):,} classes"
+    if len(rows) > 1:
+        line += f"; {rows[1].name} learned from {counted(data['train'], 'train document')}"
+    lines = [line]
+    if labelled.left_out:
+        without, several = data["without_label"], data["with_several_labels"]
+        lines.append(f"left out: {without:,} without a label, {several:,} with several or an empty list")
+    if scores.unknown:
+        named = [f"{name} ({count:,})" for name, count in list(scores.unknown.items())[:_MOST_NAMED]]
+        more = ", ..." if len(scores.unknown) > _MOST_NAMED else ""
+        known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
+        lines.append(f"labels that the model does not know count as missed: {', '.join(named)}{more}{known}")
+    if data["ids_in_train_and_test"]:
+        lines.append(f"{data['ids_in_train_and_test']:,} ids occur in train and in test")
+    return lines

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .arguments import add_model_arguments, add_reading_arguments, check_image, fill_outputs, positive, write_json
-from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
+from .arguments import add_model_arguments, add_reading_arguments, positive
+from .labelled_parts import add_part_arguments, check_parts, read_parts
 from .measured_models import (
     Candidate,
     add_baseline_arguments,
     check_baselines,
     load_candidates,
-    with_passages,
+    processes_of,
     with_shared_passages,
 )
-from .summaries import console, list_left_out, plain, table, written
+from .outputs import JSON, Outputs, write_json
+from .summaries import list_left_out, print_lines
+from .tables import Column, Table, names, percent
 
 if TYPE_CHECKING:
-    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
-    from ..evaluation import ClusteringEvaluator, VectorScores
-    from ..evaluation.clustering_scores import SeedScores
+    from ..evaluation import ClusteringEvaluator, LabelledVectors, SeedScores, VectorScores
+    from ..runtime.processes import Processes
+    from ..segmentation.coverage import Coverage
 
 NAME = "cluster"
 HELP = "k-means on train documents, applied to test: NMI and purity"
@@ -38,6 +41,12 @@ EPILOG = """examples:
   graphdoc evaluate cluster --data corpus.jsonl --pairs pairs.tsv --cls-baseline roberta-base
 """
 
+OUTPUTS = Outputs(
+    json=("scores.json", JSON),
+    csv=("scores.csv", "write the table as CSV"),
+    plot=("projection.png", "draw test documents by t-SNE (.png, .svg, .pdf)"),
+)
+
 
 @dataclass(frozen=True)
 class Row:
@@ -48,19 +57,19 @@ class Row:
     role: str
     scores: VectorScores
     normalized: bool
-    coverage: dict[str, Any]
-    points: Any = None
+    coverage: Coverage
+    vectors: LabelledVectors
     same_as: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the points as plain values for JSON."""
+        """Everything but the vectors as plain values for JSON."""
         return {
             "name": self.name,
             "role": self.role,
             "same_vectors_as": self.same_as,
             **self.scores.to_dict(),
             "normalized": self.normalized,
-            "coverage": self.coverage,
+            "coverage": self.coverage.to_dict(),
             "model": self.encoder.describe(),
         }
 
@@ -78,11 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pairs", metavar="FILE", help="also AUC of the cosine on pairs: id_a, id_b, 0 or 1 by tabs"
     )
     add_baseline_arguments(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
-    output.add_argument("--csv", metavar="FILE", help="write the table as CSV")
-    output.add_argument("--plot", metavar="FILE", help="draw test documents by t-SNE (.png, .svg, .pdf)")
-    output.add_argument("--output", metavar="FOLDER", help="write scores.json, scores.csv and projection.png there")
+    OUTPUTS.add_to(parser)
     add_model_arguments(parser, several=True)
     add_reading_arguments(parser)
 
@@ -91,139 +96,122 @@ def run(options: argparse.Namespace) -> None:
     """Read, encode, measure, print and write."""
     sources = check_parts(options)
     check_baselines(options)
-    fill_outputs(options, *sources, options.pairs, json="scores.json", csv="scores.csv", plot="projection.png")
-    check_image(options.plot)
+    OUTPUTS.prepare(options, [*sources, options.pairs])
 
     from ..documents.readers import ReadingReport
     from ..evaluation import ClusteringEvaluator, Pairs, read_pair_file
 
-    pairs = read_pair_file(options.pairs) if options.pairs is not None else Pairs(())
-    report = ReadingReport()
-    # Of other parts than train and test pairs alone may need something.
-    parts = read_parts(options, report, keep_others=bool(options.pairs))
-    settings = {"clusters": options.clusters, "seeds": range(options.seeds), "probe": options.probe}
-    settings |= {"pairs": pairs, "unknown": "leave_out" if options.on_error == "skip" else "stop"}
-    # Labels that nothing can be measured on are reported before any model is loaded.
-    evaluation = ClusteringEvaluator(parts.train, parts.test, others=parts.others, **settings)
-    skipped: list[dict[str, str]] = []
-    candidates = load_candidates(options, skipped)
-    if options.on_error == "skip":
-        parts = _with_passages(parts, candidates[0].encoder, report)
-        evaluation = ClusteringEvaluator(parts.train, parts.test, others=parts.others, **settings)
-    rows = _measure(evaluation, candidates, plot=bool(options.plot))
-    shared = parts.shared_ids
-    if options.json:
-        content = {"format": "graphdoc.clustering/1", "data": _counts(evaluation, shared), "skipped": skipped}
-        write_json(options.json, {**content, "rows": [row.to_dict() for row in rows]})
-    if options.csv:
-        _write_csv(options.csv, rows)
-    if options.plot:
+    with processes_of(options) as processes:
+        pairs = read_pair_file(options.pairs) if options.pairs is not None else Pairs(())
+        report = ReadingReport()
+        # Of other parts than train and test pairs alone may need something.
+        parts = read_parts(options, report, keep_others=bool(options.pairs))
+        evaluator_of = partial(
+            ClusteringEvaluator,
+            clusters=options.clusters,
+            seeds=range(options.seeds),
+            probe=options.probe,
+            pairs=pairs,
+            unknown="leave_out" if options.on_error == "skip" else "stop",
+        )
+        # What nothing can be measured on is refused before any model is loaded.
+        evaluator = evaluator_of(parts.train, parts.test, others=parts.others)
+        candidates, skipped = load_candidates(options)
+        if options.on_error == "skip":
+            parts = parts.encodable(candidates[0].encoder, report)
+            evaluator = evaluator_of(parts.train, parts.test, others=parts.others)
+        rows = _measure(evaluator, candidates, processes)
+        if not processes.is_first:
+            return
+    left_out_pairs = len(pairs) - len(evaluator.pairs)
+    data = {
+        "train": len(evaluator.train_labels),
+        "test": len(evaluator.test_labels),
+        "without_label": evaluator.left_out,
+        "ids_in_train_and_test": parts.shared_ids,
+        "labels": sorted({*evaluator.train_labels, *evaluator.test_labels}),
+        "pairs": len(evaluator.pairs),
+        "pairs_left_out": left_out_pairs,
+    }
+
+    def content() -> dict[str, Any]:
+        not_measured = [asdict(entry) for entry in skipped]
+        about = {"format": "graphdoc.clustering/1", "data": data, "skipped": not_measured}
+        return {**about, "rows": [row.to_dict() for row in rows]}
+
+    def plot(path: str) -> None:
         from ..analysis.figures.projection import plot_projection
-        from ..analysis.projection import sample_rows
+        from ..analysis.projection import project, sample_rows
 
-        shown = [evaluation.test_labels[row] for row in sample_rows(len(evaluation.test_labels))]
-        plot_projection({row.name: row.points for row in rows}, shown, options.plot)
-    if options.json != "-":
-        _print(options, evaluation, rows, skipped, shared, report)
+        chosen = sample_rows(len(evaluator.test_labels))
+        points = {row.name: project(row.vectors.test[chosen]) for row in rows}
+        plot_projection(points, [evaluator.test_labels[row] for row in chosen], path)
+
+    target = OUTPUTS.write(
+        options,
+        json=lambda path: write_json(path, content()),
+        csv=lambda path: Table(
+            ["model", "role", *rows[0].scores.metrics()],
+            [(row.name, row.role, *row.scores.metrics().values()) for row in rows],
+        ).write_csv(path),
+        plot=plot,
+    )
+    if target is None:
+        return
+    _table(evaluator, rows).print(target)
+    target.print()
+    labels, without = len(set(evaluator.train_labels)), evaluator.left_out
+    lines = [
+        f"{data['train']:,} train and {data['test']:,} test documents with {labels} labels; k-means with "
+        f"{evaluator.clusters} clusters, {len(evaluator.seeds)} seeds"
+    ]
+    if any(without.values()):
+        lines.append(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
+    if left_out_pairs:
+        lines.append(f"pairs left out: {left_out_pairs:,} of documents that are not there")
+    if parts.shared_ids:
+        lines.append(f"{parts.shared_ids:,} ids occur in train and in test")
+    lines += [f"{row.name} gives the same vectors as {row.same_as}" for row in rows if row.same_as is not None]
+    print_lines(target, [*lines, *map(str, skipped)])
+    list_left_out(target, report)
+    OUTPUTS.report(options, target)
 
 
-def _with_passages(parts: Parts, encoder: DocumentEncoder, report: ReadingReport) -> Parts:
-    return Parts(*(with_passages(part, encoder, report) for part in (parts.train, parts.test, parts.others)))
-
-
-def _measure(evaluation: ClusteringEvaluator, candidates: list[Candidate], *, plot: bool) -> list[Row]:
-    from ..analysis.projection import project, sample_rows
+def _measure(evaluator: ClusteringEvaluator, candidates: list[Candidate], processes: Processes) -> list[Row]:
+    """Encode every candidate, and measure in the first process; those that give the same vectors once."""
     from ..segmentation.coverage import Coverage
 
     rows: list[Row] = []
-    for candidate, measuring in with_shared_passages(evaluation, candidates):
-        if measuring is None:
-            assert candidate.same_as is not None
-            twin = rows[candidate.same_as]
-            rows.append(
-                replace(twin, encoder=candidate.encoder, name=candidate.name, role=candidate.role, same_as=twin.name)
-            )
-            continue
-        totals = Coverage()
-        vectors = measuring.vectors(candidate.encoder, totals=totals)
-        points = project(vectors.test[sample_rows(len(vectors.test))]) if plot else None
-        rows.append(
-            Row(
-                candidate.encoder,
-                candidate.name,
-                candidate.role,
-                evaluation.score(vectors),
-                evaluation.normalizes(candidate.encoder),
-                totals.to_dict(),
-                points,
-            )
-        )
+    for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
+        encoder, name, role = candidate.encoder, candidate.name, candidate.role
+        coverage = Coverage()
+        vectors = sharing.vectors(encoder, processes, totals=coverage)
+        twin = next((row for row in rows if vectors.same_as(row.vectors)), None)
+        if twin is not None:
+            rows.append(replace(twin, encoder=encoder, name=name, role=role, same_as=twin.name))
+        elif processes.is_first:
+            scores, normalizes = evaluator.score(vectors), evaluator.normalizes(encoder)
+            rows.append(Row(encoder, name, role, scores, normalizes, coverage, vectors))
     return rows
 
 
-def _counts(evaluation: ClusteringEvaluator, shared: int) -> dict[str, Any]:
-    return {
-        "train": len(evaluation.train_labels),
-        "test": len(evaluation.test_labels),
-        "without_label": evaluation.left_out,
-        "ids_in_train_and_test": shared,
-        "labels": sorted(set(evaluation.train_labels) | set(evaluation.test_labels)),
-        "pairs": len(evaluation.pairs),
-    }
-
-
-def _write_csv(path: str, rows: list[Row]) -> None:
-    import pandas as pd
-
-    from ..runtime.files import write_text
-
-    frame = pd.DataFrame([{"model": row.name, "role": row.role, **row.scores.metrics()} for row in rows])
-    write_text(path, frame.to_csv(index=False, lineterminator="\n"))
+def _table(evaluator: ClusteringEvaluator, rows: list[Row]) -> Table:
+    columns = [names("vectors of", 44), names("kind"), Column("coverage", percent)]
+    columns += [Column("NMI", _spread), Column("purity", _spread)]
+    columns += map(Column, ["accuracy", "macro F1"] if evaluator.probe else [])
+    columns += map(Column, ["pair AUC"] if evaluator.pairs else [])
+    result = Table(columns)
+    for row in rows:
+        scores = row.scores
+        cells = [row.name, row.role, row.coverage.share]
+        cells += [scores.clustering.nmi, scores.clustering.purity]
+        if scores.probe is not None:
+            cells += [scores.probe.accuracy, scores.probe.macro_f1]
+        if scores.pair_auc is not None:
+            cells.append(scores.pair_auc)
+        result.add(*cells)
+    return result
 
 
 def _spread(scores: SeedScores) -> str:
     return f"{scores.mean:.3f} ± {scores.std:.3f}"
-
-
-def _print(
-    options: argparse.Namespace,
-    evaluation: ClusteringEvaluator,
-    rows: list[Row],
-    skipped: list[dict[str, str]],
-    shared: int,
-    report: ReadingReport,
-) -> None:
-    target = console()
-    columns = [("vectors of", "left"), ("kind", "left"), ("coverage", "right"), ("NMI", "right"), ("purity", "right")]
-    columns += [("accuracy", "right"), ("macro F1", "right")] if evaluation.probe else []
-    columns += [("pair AUC", "right")] if evaluation.pairs else []
-    shown = table(*columns)
-    for row in rows:
-        scores = row.scores
-        cells = [f"{row.coverage['encoded_characters'] / row.coverage['characters']:.0%}"]
-        cells += [_spread(scores.clustering.nmi), _spread(scores.clustering.purity)]
-        if scores.probe is not None:
-            cells += [f"{scores.probe.accuracy:.3f}", f"{scores.probe.macro_f1:.3f}"]
-        if scores.pair_auc is not None:
-            cells.append(f"{scores.pair_auc:.3f}")
-        shown.add_row(plain(row.name, 44), plain(row.role), *cells)
-    target.print(shown)
-    target.print()
-    train, test, seeds = len(evaluation.train_labels), len(evaluation.test_labels), len(evaluation.seeds)
-    labels = len(set(evaluation.train_labels))
-    target.print(
-        f"{train:,} train and {test:,} test documents with {labels} labels; k-means with {evaluation.clusters} "
-        f"clusters, {seeds} seeds"
-    )
-    if any(evaluation.left_out.values()):
-        without = evaluation.left_out
-        target.print(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
-    if shared:
-        target.print(f"{shared:,} ids occur in train and in test")
-    for row in rows:
-        if row.same_as is not None:
-            target.print(plain(f"{row.name} gives the same vectors as {row.same_as}"))
-    for entry in skipped:
-        target.print(plain(f"not measured: {entry['name']} ({entry['role']}): {entry['reason']}"), soft_wrap=True)
-    list_left_out(target, report)
-    written(target, (options.json, options.csv, options.plot))

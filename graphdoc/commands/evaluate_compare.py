@@ -1,40 +1,37 @@
-"""graphdoc evaluate compare: do document vectors tell similar pairs of documents from others?"""
+"""graphdoc evaluate compare: do document vectors separate similar pairs of documents from others?"""
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_image,
-    fill_outputs,
-    positive,
-    read_many,
-    whole,
-    write_json,
-)
-from .comparison_tables import Measured, Row, print_tables, to_csv, to_json, to_markdown, to_scored_pairs
+from ..runtime.files import write_text
+from ..runtime.plain_text import markdown
+from ..runtime.wording import counted
+from .arguments import add_model_arguments, add_reading_arguments, positive, whole
 from .measured_models import (
     Candidate,
+    Skipped,
     add_baseline_arguments,
     check_baselines,
     load_candidates,
-    with_passages,
+    processes_of,
     with_shared_passages,
 )
+from .outputs import JSON, Outputs, write_json
+from .sources import encodable, read_many
+from .summaries import list_left_out, print_lines
+from .tables import Column, Table, half_interval, names, percent, shown, signed_interval, whole_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..documents.document import Document
-    from ..documents.readers import ReadingReport
-    from ..documents.readers.left_out_sections import LeftOutSections
-    from ..evaluation import PairEvaluator
+    from ..evaluation import ComparisonScores, PairEvaluator, PairSimilarities
+    from ..evaluation.bootstrap import Estimate
+    from ..runtime.processes import Processes
+    from ..segmentation.coverage import Coverage
 
 NAME = "compare"
 HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
@@ -50,6 +47,48 @@ EPILOG = """examples:
   graphdoc evaluate compare --data papers.jsonl.gz --pairs test.tsv --leave-out-section Abstract --output scores/
   graphdoc evaluate compare --data papers/ --pairs test.tsv --threshold-by accuracy --json scores.json
 """
+
+FORMAT = "graphdoc.pair_comparison/1"
+HEADINGS = {
+    "precision": "P",
+    "recall": "R",
+    "f1": "F1",
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "average_precision": "AP",
+}
+LONGEST_NAME = 36
+OUTPUTS = Outputs(
+    json=("scores.json", JSON),
+    csv=("scores.csv", "write the tables as CSV"),
+    markdown=("scores.md", "write the tables as Markdown"),
+    scored=("pairs.csv", "write every pair with its similarities as CSV"),
+    plot=("pairs.png", "draw ROC curves and similarities (.png, .svg, .pdf)"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the tables: a way to compare, what it is there for, and what was measured."""
+
+    name: str
+    role: str
+    similarities: PairSimilarities
+    scores: ComparisonScores
+    coverage: Coverage | None = None
+    model: Mapping[str, Any] | None = None
+    same_as: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the similarities as plain values for JSON."""
+        return {
+            "name": self.name,
+            "role": self.role,
+            "same_vectors_as": self.same_as,
+            **self.scores.to_dict(),
+            "coverage": self.coverage and self.coverage.to_dict(),
+            "model": self.model,
+        }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -86,15 +125,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws the resamples (default: 0)")
     add_baseline_arguments(parser)
-    output = parser.add_argument_group("output")
-    output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
-    output.add_argument("--csv", metavar="FILE", help="write the tables as CSV")
-    output.add_argument("--markdown", metavar="FILE", help="write the tables as Markdown")
-    output.add_argument("--scored", metavar="FILE", help="write every pair with its similarities as CSV")
-    output.add_argument("--plot", metavar="FILE", help="draw ROC curves and similarities (.png, .svg, .pdf)")
-    output.add_argument(
-        "--output", metavar="FOLDER", help="write scores.json, scores.csv, scores.md, pairs.csv and pairs.png there"
-    )
+    OUTPUTS.add_to(parser)
     add_model_arguments(parser, several=True)
     add_reading_arguments(parser)
 
@@ -115,86 +146,216 @@ def lengths(value: str) -> tuple[int, ...]:
 def run(options: argparse.Namespace) -> None:
     """Read, encode, measure, print and write."""
     check_baselines(options)
-    files = {"json": "scores.json", "csv": "scores.csv", "markdown": "scores.md", "scored": "pairs.csv"}
-    fill_outputs(options, *options.data, options.pairs, options.validation_pairs, **files, plot="pairs.png")
-    check_image(options.plot)
+    OUTPUTS.prepare(options, [*options.data, options.pairs, options.validation_pairs])
 
     from ..documents.readers import ReadingReport
     from ..documents.readers.left_out_sections import LeftOutSections
     from ..evaluation import PairEvaluator, Pairs, read_pair_file
+    from ..evaluation.pair_scores import differences
     from ..evaluation.pairs import LENGTHS
 
-    pairs = read_pair_file(options.pairs)
-    validation = Pairs(()) if options.validation_pairs is None else read_pair_file(options.validation_pairs)
-    report = ReadingReport()
-    sections = LeftOutSections(tuple(dict.fromkeys(options.leave_out_section)))
-    wanted = {id for part in (pairs, validation) for pair in part for id in (pair.a, pair.b)}
-    documents = [document for document in _read(options, sections, report) if document.id in wanted]
-    unused = [heading for heading, count in sections.counts.items() if not count]
-    if unused:
-        raise EvaluationError(f"no document has a section {unused[0]!r}; check --leave-out-section")
-    compare = partial(
-        PairEvaluator,
-        pairs=pairs,
-        validation=validation,
-        by=options.threshold_by,
-        unknown="leave_out" if options.on_error == "skip" else "stop",
-        lengths=LENGTHS if options.lengths is None else options.lengths,
-        resamples=options.resamples,
-        seed=options.seed,
-    )
-    # Pairs that nothing can be measured on are told before any model is loaded.
-    comparison = compare(documents)
-    skipped: list[dict[str, str]] = []
-    candidates = load_candidates(options, skipped)
-    if options.on_error == "skip":
-        comparison = compare(with_passages(documents, candidates[0].encoder, report))
-    measured = Measured(comparison, _measure(comparison, candidates), skipped, sections.counts, report)
-    if options.json:
-        write_json(options.json, to_json(measured))
-    for path, content in ((options.csv, to_csv), (options.markdown, to_markdown), (options.scored, to_scored_pairs)):
-        if path:
-            from ..runtime.files import write_text
+    with processes_of(options) as processes:
+        pairs = read_pair_file(options.pairs)
+        validation = Pairs(()) if options.validation_pairs is None else read_pair_file(options.validation_pairs)
+        report = ReadingReport()
+        sections = LeftOutSections(tuple(dict.fromkeys(options.leave_out_section)))
+        wanted = {id for part in (pairs, validation) for pair in part for id in (pair.a, pair.b)}
+        read = read_many(options.data, options, report)
+        whole_or_not = sections.without(read) if sections.headings else read
+        documents = [document for document in whole_or_not if document.id in wanted]
+        if unused := [heading for heading, count in sections.counts.items() if not count]:
+            raise EvaluationError(f"no document has a section {unused[0]!r}; check --leave-out-section")
+        evaluator_of = partial(
+            PairEvaluator,
+            pairs=pairs,
+            validation=validation,
+            by=options.threshold_by,
+            unknown="leave_out" if options.on_error == "skip" else "stop",
+            lengths=LENGTHS if options.lengths is None else options.lengths,
+            resamples=options.resamples,
+            seed=options.seed,
+        )
+        # Pairs that nothing can be measured on are refused before any model is loaded.
+        evaluator = evaluator_of(documents)
+        candidates, skipped = load_candidates(options)
+        if options.on_error == "skip":
+            evaluator = evaluator_of(list(encodable(documents, candidates[0].encoder, report)))
+        rows = _measure(evaluator, candidates, processes)
+        if not processes.is_first:
+            return
+    ahead = [differences(row.scores.test, rows[0].scores.test) for row in rows]
+    notes = _notes(evaluator, sections.counts)
+    findings = _findings(rows, ahead)
 
-            write_text(path, content(measured))
-    if options.plot:
+    def content() -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "data": {
+                "documents": len(evaluator.documents),
+                "pairs": len(evaluator.pairs),
+                "similar": sum(evaluator.labels),
+                "validation_pairs": len(evaluator.validation),
+                "left_out": evaluator.left_out,
+                "test_pairs_in_validation": evaluator.shared,
+                "repeated": evaluator.pairs.repeated,
+                "sections_left_out": dict(sections.counts),
+            },
+            "threshold": {"by": evaluator.by, "chosen_on": "validation" if len(evaluator.validation) else "test"},
+            "bootstrap": {"resamples": evaluator.resamples, "seed": evaluator.seed, "confidence": 0.95},
+            "skipped": [asdict(entry) for entry in skipped],
+            "rows": [
+                {**row.to_dict(), "more_than_words": {name: one.to_dict() for name, one in found.items()}}
+                for row, found in zip(rows, ahead, strict=True)
+            ],
+        }
+
+    def plot(path: str) -> None:
         from ..analysis.figures.pairs import plot_pairs
 
-        shown = {row.name: row for row in measured.rows}
-        plot_pairs(
-            {name: row.similarities.test for name, row in shown.items()},
-            comparison.labels,
-            {name: row.scores.test.threshold for name, row in shown.items()},
-            options.plot,
-        )
-    if options.json != "-":
-        print_tables(measured, (options.json, options.csv, options.markdown, options.scored, options.plot))
+        similarities = {row.name: row.similarities.test for row in rows}
+        plot_pairs(similarities, evaluator.labels, {row.name: row.scores.test.threshold for row in rows}, path)
+
+    target = OUTPUTS.write(
+        options,
+        json=lambda path: write_json(path, content()),
+        csv=_all_scores(rows).write_csv,
+        markdown=lambda path: write_text(path, _markdown(rows, notes, findings, skipped)),
+        scored=_scored_pairs(evaluator, rows).write_csv,
+        plot=plot,
+    )
+    if target is None:
+        return
+    for table in (_scores(rows), _by_length(rows)):
+        if table.rows:
+            table.print(target)
+            target.print()
+    same = [f"{row.name} gives the same vectors as {row.same_as}" for row in rows if row.same_as is not None]
+    print_lines(target, [*notes, *(f"against TF-IDF, {line}" for line in findings), *same, *map(str, skipped)])
+    list_left_out(target, report)
+    OUTPUTS.report(options, target)
 
 
-def _read(options: argparse.Namespace, sections: LeftOutSections, report: ReadingReport) -> Iterator[Document]:
-    """The documents, one at a time, without the sections that are to be left out."""
-    documents = read_many(options.data, options, report)
-    return sections.without(documents) if sections.headings else documents
-
-
-def _measure(comparison: PairEvaluator, candidates: list[Candidate]) -> list[Row]:
-    """Measure TF-IDF and all encoders; those that give the same vectors once."""
+def _measure(evaluator: PairEvaluator, candidates: list[Candidate], processes: Processes) -> list[Row]:
+    """Encode every candidate, and measure in the first process, with TF-IDF; those that give the same vectors once."""
     from ..evaluation.baselines import TFIDF
     from ..segmentation.coverage import Coverage
 
-    words = comparison.tfidf()
-    rows = [Row(TFIDF, "words", words, comparison.score(words))]
-    first = len(rows)
-    for candidate, measuring in with_shared_passages(comparison, candidates):
-        if measuring is None:
-            assert candidate.same_as is not None
-            twin = rows[first + candidate.same_as]
-            model = candidate.encoder.describe()
-            rows.append(replace(twin, name=candidate.name, role=candidate.role, model=model, same_as=twin.name))
-            continue
-        totals = Coverage()
-        found = measuring.similarities(candidate.encoder, totals=totals)
-        scores = comparison.score(found)
-        model = candidate.encoder.describe()
-        rows.append(Row(candidate.name, candidate.role, found, scores, totals.to_dict(), model))
+    rows: list[Row] = []
+    if processes.is_first:
+        words = evaluator.tfidf()
+        rows.append(Row(TFIDF, "words", words, evaluator.score(words)))
+    for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
+        name, role, model = candidate.name, candidate.role, candidate.encoder.describe()
+        coverage = Coverage()
+        found = sharing.similarities(candidate.encoder, processes, totals=coverage)
+        twin = next((row for row in rows[1:] if found.same_as(row.similarities)), None)
+        if twin is not None:
+            rows.append(replace(twin, name=name, role=role, model=model, same_as=twin.name))
+        elif processes.is_first:
+            rows.append(Row(name, role, found, evaluator.score(found), coverage, model))
     return rows
+
+
+def _scores(rows: list[Row]) -> Table:
+    # A terminal has no room for all intervals.
+    short = {"precision": shown, "recall": shown}
+    metrics = [Column(head, short.get(name, half_interval), whole_interval) for name, head in HEADINGS.items()]
+    result = Table(
+        [names("similarity of", LONGEST_NAME), Column("text", percent), *metrics, Column("threshold", None)]
+    )
+    for row in rows:
+        scores = row.scores.test
+        share = 1.0 if row.coverage is None else row.coverage.share
+        result.add(row.name, share, *(scores.estimate(name) for name in HEADINGS), scores.threshold)
+    return result
+
+
+def _by_length(rows: list[Row]) -> Table:
+    buckets = rows[0].scores.lengths
+    if not buckets:
+        return Table([])
+    # The corner has the unit.
+    heads = [Column(bucket.name.replace(" words", ""), shown, whole_interval) for bucket in buckets]
+    result = Table([names("AUC by words", LONGEST_NAME), *heads])
+    result.add("pairs", *(bucket.scores.pairs for bucket in buckets))
+    for row in rows:
+        result.add(row.name, *(bucket.scores.estimate("auc") for bucket in row.scores.lengths))
+    return result
+
+
+def _all_scores(rows: list[Row]) -> Table:
+    """A line for every row, with all pairs and by length."""
+    ends = [name for metric in HEADINGS for name in (metric, f"{metric}_low", f"{metric}_high")]
+    result = Table(["model", "role", "words", "pairs", "similar", "threshold", *ends])
+    for row in rows:
+        for words, scores in [("all", row.scores.test), *((part.name, part.scores) for part in row.scores.lengths)]:
+            cells = [row.name, row.role, words, scores.pairs, scores.similar, scores.threshold]
+            for metric in HEADINGS:
+                cells += [scores.values[metric], *(scores.interval(metric) or (None, None))]
+            result.add(*cells)
+    return result
+
+
+def _scored_pairs(evaluator: PairEvaluator, rows: list[Row]) -> Table:
+    """A line for every pair: its documents, label, length, and what every row gives it."""
+    columns = [head for row in rows for head in (row.name, f"{row.name}: similar")]
+    result = Table(["part", "id_a", "id_b", "label", "words", *columns])
+    for part, pairs, words in (
+        ("test", evaluator.pairs, evaluator.words.tolist()),
+        ("validation", evaluator.validation, evaluator.validation_words.tolist()),
+    ):
+        for number, pair in enumerate(pairs):
+            cells = [part, pair.a, pair.b, pair.label, words[number]]
+            for row in rows:
+                similarity = float(getattr(row.similarities, part)[number])
+                cells += [round(similarity, 6), int(similarity >= row.scores.test.threshold)]
+            result.add(*cells)
+    return result
+
+
+def _markdown(rows: list[Row], notes: list[str], findings: list[str], skipped: list[Skipped]) -> str:
+    """The tables with their intervals, and what has to be known to read them."""
+
+    def listed(lines: list[str]) -> str:
+        return "".join(f"- {markdown(line)}\n" for line in lines)
+
+    text = f"# Comparison of documents\n\n{_scores(rows).markdown()}\n{listed([*notes, *map(str, skipped)])}"
+    if findings:
+        text += f"\nAgainst TF-IDF, on the same resamples:\n\n{listed(findings)}"
+    if (table := _by_length(rows)).rows:
+        text += f"\nAUC by the length of the longer document:\n\n{table.markdown()}"
+    return text
+
+
+def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
+    """What has to be known to read the tables, one line each."""
+    pairs, similar = counted(len(evaluator.pairs), "test pair"), sum(evaluator.labels)
+    best = {"f1": "F1", "accuracy": "accuracy"}[evaluator.by]
+    chosen = f"{counted(len(evaluator.validation), 'validation pair')}"
+    if not len(evaluator.validation):
+        chosen = "the test pairs themselves: P, R, F1 and accuracy are upper bounds; give --validation-pairs"
+    lines = [
+        f"{pairs}, {similar:,} similar, of {counted(len(evaluator.documents), 'document')}",
+        f"thresholds have the best {best} on {chosen}",
+        f"intervals: 95 % of {counted(evaluator.resamples, 'bootstrap resample')} of the test pairs",
+    ]
+    reasons = {"unknown": "of documents that are not there", "with_themselves": "of a document with itself"}
+    if left_out := [f"{count:,} {reasons[key]}" for key, count in evaluator.left_out.items() if count]:
+        lines.append(f"pairs left out: {', '.join(left_out)}")
+    if evaluator.shared:
+        lines.append(f"{counted(evaluator.shared, 'test pair')} among the validation pairs as well")
+    if repeated := evaluator.pairs.repeated:
+        lines.append(f"{counted(repeated, 'test pair')} given before, and counted again")
+    for heading, count in sections.items():
+        lines.append(f"{counted(count, 'section')} left out for the heading {heading!r}")
+    return lines
+
+
+def _findings(rows: list[Row], ahead: list[dict[str, Estimate]]) -> list[str]:
+    """By how much every other row is better than TF-IDF."""
+    return [
+        f"{row.name}: "
+        + ", ".join(f"{HEADINGS[name]} {signed_interval(found[name])}" for name in ("auc", "f1", "accuracy"))
+        for row, found in zip(rows[1:], ahead[1:], strict=True)
+        if row.same_as is None
+    ]

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..errors import EvaluationError
-from .arguments import read_many
+from .sources import encodable, read_many
 
 if TYPE_CHECKING:
     from ..documents.document import Document
     from ..documents.readers import ReadingReport
+    from ..encoder import DocumentEncoder
 
 SPLIT_COLUMN = "split"
 TEST_SPLIT = "test"
@@ -30,6 +31,10 @@ class Parts:
     def shared_ids(self) -> int:
         """Number of ids that occur in train and in test."""
         return len({document.id for document in self.train} & {document.id for document in self.test})
+
+    def encodable(self, encoder: DocumentEncoder, report: ReadingReport) -> Parts:
+        """The documents that give passages; others are listed in the report."""
+        return Parts(*(list(encodable(part, encoder, report)) for part in (self.train, self.test, self.others)))
 
 
 def add_part_arguments(parser: argparse.ArgumentParser, *, train: str, test: str) -> None:
@@ -76,7 +81,7 @@ def check_parts(options: argparse.Namespace, *, needs_train: bool = True) -> lis
 def read_parts(
     options: argparse.Namespace, report: ReadingReport, *, needs_train: bool = True, keep_others: bool = False
 ) -> Parts:
-    """Read the documents and tell train from test.
+    """Read the documents, and separate train from test.
 
     Args:
         options: the arguments.
@@ -105,9 +110,9 @@ def read_parts(
             target.append(document)
     place, column = " ".join(options.data), options.split_column
     if not found.keys() - {""}:
-        instead = "--train and --test" if needs_train else "--test"
+        instead = "give --train and --test" if needs_train else f"measure all documents with --test {place}"
         raise EvaluationError(
-            f"no document of {place} has a column {column!r}; name it with --split-column, or give {instead}"
+            f"no document of {place} has a column {column!r}; name it with --split-column, or {instead}"
         )
     for split, documents in (("train", parts.train), (options.test_split, parts.test)):
         if not documents and (needs_train or documents is parts.test):

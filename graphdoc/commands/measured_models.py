@@ -1,9 +1,10 @@
-"""The encoders that an evaluation measures: models, and what they are held against."""
+"""The encoders that an evaluation measures: models, and what they are compared with."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,27 +12,37 @@ from ..errors import EvaluationError, ModelError
 from .arguments import load_encoder
 
 if TYPE_CHECKING:
-    from ..documents.document import Document
-    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusteringEvaluator, PairEvaluator
+    from ..runtime.processes import Processes
 
 Measuring = TypeVar("Measuring", "ClusteringEvaluator", "PairEvaluator")
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An encoder that will be measured; ``same_as`` is the place of another one that gives the same vectors."""
+    """An encoder that will be measured, and what it is there for."""
 
     encoder: DocumentEncoder
     name: str
     role: str
-    same_as: int | None = None
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """An encoder that cannot be loaded, and why."""
+
+    name: str
+    role: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"not measured: {self.name} ({self.role}): {self.reason}"
 
 
 def add_baseline_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the choice of what models are held against."""
-    group = parser.add_argument_group("what models are held against")
+    """Add the choice of what models are compared with."""
+    group = parser.add_argument_group("what models are compared with")
     group.add_argument(
         "--baseline", metavar="BACKBONE", help="where the models' backbone is, if not under the name they know"
     )
@@ -55,84 +66,73 @@ def check_baselines(options: argparse.Namespace) -> None:
         raise EvaluationError("--baseline and --no-baseline contradict each other; give one of them")
 
 
-def load_candidates(options: argparse.Namespace, skipped: list[dict[str, str]]) -> list[Candidate]:
+@contextmanager
+def processes_of(options: argparse.Namespace) -> Iterator[Processes]:
+    """The processes that torchrun or accelerate launch started, or this one; each encodes its share."""
+    from ..runtime.devices import usable_device
+    from ..runtime.processes import Processes
+
+    with Processes(usable_device(options.device)) as processes:
+        yield processes
+
+
+def load_candidates(options: argparse.Namespace) -> tuple[list[Candidate], list[Skipped]]:
     """Load all encoders before the long work starts: other encoders, untrained backbones, then the models.
 
     Args:
         options: the arguments.
-        skipped: gets an entry of ``name``, ``role`` and ``reason`` for everything that cannot be loaded.
+
+    Returns:
+        The encoders, and those that cannot be loaded.
 
     Raises:
         ModelError: a model, or a backbone that was named, cannot be loaded.
     """
-    from ..evaluation.baselines import first_chunk_encoder, is_same_model, untrained_mean
+    from ..evaluation.baselines import first_chunk_encoder, has_same_passage_vectors, untrained_mean
 
+    how = {"device": options.device, "dtype": options.dtype}
     names = list(dict.fromkeys(options.model or ["mini"]))
     models = [load_encoder(options, name) for name in names]
     result: list[Candidate] = []
+    skipped: list[Skipped] = []
     for name in dict.fromkeys(options.cls_baseline):
         try:
-            encoder = first_chunk_encoder(name, device=options.device, dtype=options.dtype)
+            encoder = first_chunk_encoder(name, **how)
             result.append(Candidate(encoder, encoder.name, "[CLS]"))
         except ModelError as error:
-            skipped.append({"name": name, "role": "[CLS]", "reason": str(error)})
+            skipped.append(Skipped(name, "[CLS]", str(error)))
     untrained: list[Candidate] = []
-    for name, model in zip(names, models, strict=True):
-        if options.no_baseline:
-            break
+    for name, model in zip(names, models, strict=True) if not options.no_baseline else ():
         try:
-            encoder = untrained_mean(model, options.baseline, device=options.device, dtype=options.dtype)
+            encoder = untrained_mean(model, options.baseline, **how)
         except ModelError as error:
             if options.baseline is not None:
                 raise
-            skipped.append({"name": f"backbone of {name}", "role": "untrained", "reason": str(error)})
+            skipped.append(Skipped(f"backbone of {name}", "untrained", str(error)))
             continue
-        if not any(is_same_model(encoder, other.encoder) for other in untrained):
+        if not any(has_same_passage_vectors(encoder, other.encoder) for other in untrained):
             taken = any(other.name == encoder.name for other in untrained)
             untrained.append(Candidate(encoder, f"{encoder.name} as {name}" if taken else encoder.name, "untrained"))
-    result += untrained
-    for name, model in zip(names, models, strict=True):
-        same = next((place for place, other in enumerate(result) if is_same_model(model, other.encoder)), None)
-        result.append(Candidate(model, name, "model", same))
-    return result
+    return [*result, *untrained, *(Candidate(*both, "model") for both in zip(models, names, strict=True))], skipped
 
 
 def with_shared_passages(
-    evaluation: Measuring, candidates: Sequence[Candidate]
-) -> Iterator[tuple[Candidate, Measuring | None]]:
+    evaluator: Measuring, candidates: Sequence[Candidate], processes: Processes
+) -> Iterator[tuple[Candidate, Measuring]]:
     """Every candidate with what measures it; passages that several of them encode alike are encoded once.
 
     Args:
-        evaluation: what measures encoders.
+        evaluator: what measures encoders.
         candidates: the encoders.
-
-    Yields:
-        The candidates in their order; None for one that gives the same vectors as another.
+        processes: the processes that share the work.
     """
     from ..evaluation.baselines import has_same_passage_vectors
 
     ready: list[tuple[DocumentEncoder, Measuring]] = []
     for number, candidate in enumerate(candidates):
         encoder = candidate.encoder
-        if candidate.same_as is not None:
-            yield candidate, None
-            continue
         found = next((made for leader, made in ready if has_same_passage_vectors(leader, encoder)), None)
-        later = (one for one in candidates[number + 1 :] if one.same_as is None)
-        if found is None and any(has_same_passage_vectors(encoder, one.encoder) for one in later):
-            found = evaluation.prepared(encoder, encode_passages=True, show_progress=None)
+        if found is None and any(has_same_passage_vectors(encoder, one.encoder) for one in candidates[number + 1 :]):
+            found = evaluator.prepared(encoder, processes, encode_passages=True, show_progress=None)
             ready.append((encoder, found))
-        yield candidate, found or evaluation
-
-
-def with_passages(documents: list[Document], encoder: DocumentEncoder, report: ReadingReport) -> list[Document]:
-    """Leave out and list documents of nothing but invisible characters, which give no passages."""
-    from ..documents.readers import Skipped
-
-    kept = []
-    for document, segmented in zip(documents, encoder.segmenter.segment_many(documents), strict=True):
-        if segmented.passages:
-            kept.append(document)
-        else:
-            report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
-    return kept
+        yield candidate, found or evaluator

@@ -9,36 +9,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from ..errors import OutputError
 from ..runtime.wording import counted
-from .arguments import (
-    add_model_arguments,
-    add_reading_arguments,
-    check_apart,
-    check_outputs,
-    encodable,
-    load_encoder,
-    no_documents,
-    probability,
-    read_many,
-    whole,
-    write_json,
-)
-from .summaries import (
-    MOST_ROWS,
-    console,
-    coverage_line,
-    list_left_out,
-    list_without_id,
-    more_rows,
-    plain,
-    table,
-    written,
-)
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, probability, whole
+from .outputs import Outputs, write_json
+from .sources import encodable, no_documents, read_many
+from .summaries import coverage_line, list_left_out, list_without_id, print_lines, print_passage
+from .tables import MOST_ROWS, Column, Table, more_rows, names, percent, plain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..encoder import DocumentEncoder
     from ..prediction import Prediction
 
@@ -50,7 +31,7 @@ The model is one that was fine-tuned on labels. A passage's contribution is what
 document vectors are weighted sums of passages, contributions and a bias add up to the logit exactly.
 
 With --output the predictions are written as they come, in constant memory: one row per document with its label, the
-probabilities of all classes, and the passages. What of the documents was not encoded is counted and told."""
+probabilities of all classes, and the passages. What of the documents was not encoded is counted and reported."""
 EPILOG = """examples:
   graphdoc predict letters/ --model runs/topics/model
   graphdoc predict one.md --model runs/topics/model --passages 5
@@ -60,6 +41,11 @@ EPILOG = """examples:
 
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 _SHOWN_CLASSES = 5
+OUTPUTS = Outputs(
+    folder=False,
+    output=(None, "write one row per document (.jsonl, .csv, .parquet)"),
+    json=(None, "write everything as JSON (- for standard output)"),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,25 +64,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="P",
         help="probability from which on a document gets a class, for models with several labels (default: 0.5)",
     )
-    output = parser.add_argument_group("output")
-    output.add_argument("--output", metavar="FILE", help="write one row per document (.jsonl, .csv, .parquet)")
-    output.add_argument("--json", metavar="FILE", help="write everything as JSON (- for standard output)")
+    OUTPUTS.add_to(parser)
     add_model_arguments(parser, classifier=True)
     add_reading_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Predict, write and print."""
-    check_outputs(options, "output", "json")
+    OUTPUTS.prepare(options, options.sources)
     if options.output is not None and not options.output.lower().endswith(_SUFFIXES):
         raise OutputError(f"{options.output} has no suffix of a table; use one of {', '.join(_SUFFIXES)}")
-    check_apart(options.sources, options.output, options.json)
 
     from ..documents.readers import ReadingReport
 
     report = ReadingReport()
     documents = read_many(options.sources, options, report)
-    # What cannot be read at all is told before a model is loaded.
+    # What cannot be read at all is reported before a model is loaded.
     first = next(documents, None)
     if first is None:
         raise no_documents(options.sources, report)
@@ -121,28 +104,33 @@ def run(options: argparse.Namespace) -> None:
     if head is None:
         raise no_documents(options.sources, report)
     noted = summary.watch(chain([head], stream))
-    if options.output:
-        write_predictions(options.output, noted, classes, multi_label=multi_label, passages=options.passages)
-    else:
+    if not options.output:
         deque(noted, maxlen=0)
-    totals.warn()
-    if options.json:
+
+    def content() -> dict[str, Any]:
         from ..modeling.logit_attribution import splits_exactly
 
         exact = splits_exactly(encoder.model)
-        kept = tuple(summary.kept)
-        predictions = Predictions(kept, classes, multi_label, threshold, encoder.describe(), exact, totals)
-        write_json(options.json, predictions.to_dict(options.passages))
-    if options.json == "-":
+        found = Predictions(tuple(summary.kept), classes, multi_label, threshold, encoder.describe(), exact, totals)
+        return found.to_dict(options.passages)
+
+    target = OUTPUTS.write(
+        options,
+        output=lambda path: write_predictions(
+            path, noted, classes, multi_label=multi_label, passages=options.passages
+        ),
+        json=lambda path: write_json(path, content()),
+    )
+    totals.warn()
+    if target is None:
         return
-    target = console()
     if summary.documents == 1:
         _print_one(target, summary.kept[0], options.passages)
     else:
         _print_many(target, summary, encoder)
     list_left_out(target, report)
     list_without_id(target, report)
-    written(target, (options.output, options.json))
+    OUTPUTS.report(options, target)
 
 
 @dataclass
@@ -171,25 +159,23 @@ class _Summary:
 
 def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
     document = prediction.document
-    target.print(plain(document.title or document.id))
-    rows = table(("label", "left"), ("probability", "right"), ("", "left"))
+    print_lines(target, [document.title or document.id])
     ranked = prediction.probabilities.argsort(kind="stable")[::-1].tolist()
-    shown = max(_SHOWN_CLASSES, len(prediction.labels))
-    for place in ranked[:shown]:
+    most = max(_SHOWN_CLASSES, len(prediction.labels))
+    rows = Table([names("label", 60), "probability", names("")])
+    for place in ranked[:most]:
         label = prediction.classes[place]
-        mark = "*" if label in prediction.labels else ""
-        rows.add_row(plain(label, 60), f"{prediction.probabilities[place]:.3f}", mark)
+        rows.add(label, float(prediction.probabilities[place]), "*" if label in prediction.labels else "")
     target.print()
-    target.print(rows)
-    more_rows(target, shown, len(ranked), "label")
+    rows.print(target)
+    more_rows(target, len(ranked), "label", most)
     for decision in prediction.decisions:
         target.print()
         target.print(plain(f"passages that speak for {decision.label} (logit {decision.logit:.3f})"), style="bold")
         for row in decision.strongest(passages):
             span = prediction.segmented.passages[row]
             name, text = document.section_name(span.section), prediction.segmented.text(span)
-            line = f"{decision.contributions[row]:+.3f} {name}: {text}"
-            target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+            print_passage(target, f"{decision.contributions[row]:+.3f} {name}: {text}")
         # Adding zero takes the sign from a zero.
         target.print(f"{round(decision.rest, 3) + 0.0:+.3f} from no passage")
     target.print()
@@ -197,33 +183,28 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
 
 
 def _print_many(target: Console, summary: _Summary, encoder: DocumentEncoder) -> None:
-    columns = [("document", "left"), ("label", "left"), ("probability", "right"), ("coverage", "right")]
     shown = summary.kept[:MOST_ROWS]
-    names = [plain(prediction.id, 36) for prediction in shown]
-    labels = [plain(", ".join(prediction.labels) or "(none)", 30) for prediction in shown]
-    explained = any(prediction.decisions for prediction in shown)
-    columns += [("passage that speaks most for it", "left")] if explained else []
+    ids = [plain(prediction.id, 36).plain for prediction in shown]
+    labels = [plain(", ".join(prediction.labels) or "(none)", 30).plain for prediction in shown]
+    columns: list[Column | str] = [names("document"), names("label"), "probability", Column("coverage", percent)]
     # Rich would take room from the names as well.
-    taken = max(len("document"), *map(len, names)) + max(len("label"), *map(len, labels))
+    taken = max(len("document"), *map(len, ids)) + max(len("label"), *map(len, labels))
     taken += len("probability") + len("coverage") + 5
-    rows = table(*columns)
-    for prediction, id, given in zip(shown, names, labels, strict=True):
-        coverage = f"{prediction.segmented.coverage.share:.0%}"
-        cells: list[Any] = [id, given, f"{prediction.probability:.3f}", coverage]
+    explained = any(prediction.decisions for prediction in shown)
+    columns += [names("passage that speaks most for it", max(20, target.width - taken))] if explained else []
+    rows = Table(columns)
+    for prediction, id, given in zip(shown, ids, labels, strict=True):
+        cells: list[Any] = [id, given, prediction.probability, prediction.segmented.coverage.share]
         if prediction.decisions:
             span = prediction.segmented.passages[prediction.decisions[0].strongest(1)[0]]
             section = prediction.document.section_name(span.section)
-            cells.append(plain(f"{section}: {prediction.segmented.text(span)}", max(20, target.width - taken)))
-        rows.add_row(*cells)
-    target.print(rows)
-    more_rows(target, MOST_ROWS, summary.documents, "document")
+            cells.append(f"{section}: {prediction.segmented.text(span)}")
+        rows.add(*cells, *[""] * (len(columns) - len(cells)))
+    rows.print(target)
+    more_rows(target, summary.documents, "document")
     target.print()
-    counts = table(("label", "left"), ("documents", "right"))
-    for label, count in summary.counts.most_common(MOST_ROWS):
-        counts.add_row(plain(label, 60), f"{count:,}")
-    if summary.without_label:
-        counts.add_row("(none)", f"{summary.without_label:,}")
-    target.print(counts)
-    more_rows(target, MOST_ROWS, len(summary.counts), "label")
+    counts = summary.counts.most_common(MOST_ROWS) + [("(none)", summary.without_label)] * bool(summary.without_label)
+    Table([names("label", 60), "documents"], counts).print(target)
+    more_rows(target, len(summary.counts), "label")
     target.print()
-    target.print(plain(f"{counted(summary.documents, 'document')}, model {encoder.name}"))
+    print_lines(target, [f"{counted(summary.documents, 'document')}, model {encoder.name}"])

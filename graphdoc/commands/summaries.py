@@ -1,48 +1,23 @@
-"""What commands print for people to read."""
+"""Lines that several commands print about documents and how they were read."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from ..documents.document import Document
-from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import PASSAGE_LIMIT
+from .tables import plain
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
 
-# A table on the terminal is to be read; everything is in the files.
-MOST_ROWS = 60
 MOST_LISTED = 20
-
-
-def console() -> Console:
-    """Where summaries go: a terminal's width, or one that does not fold lines in a file or pipe."""
-    return Console(highlight=False, soft_wrap=False, width=None if sys.stdout.isatty() else 120)
-
-
-def plain(text: str, width: int | None = None) -> Text:
-    """Text of a document, shown as it is and on one line, spaces in front kept: no markup of it is obeyed."""
-    indent = " " * (len(text) - len(text.lstrip(" ")))
-    return Text(indent + one_line(text, width and max(1, width - len(indent))))
-
-
-def table(*columns: tuple[str, str]) -> Table:
-    """An empty table from names and justifications (``left`` or ``right``)."""
-    result = Table(box=None, pad_edge=False, header_style="bold", collapse_padding=True)
-    for name, justify in columns:
-        right = justify == "right"
-        result.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="ellipsis")
-    return result
 
 
 def indented(document: Document, number: int) -> str:
@@ -65,12 +40,6 @@ def headings_above(document: Document, shown: Sequence[int], row: int) -> list[s
     return [indented(document, one) for one in above]
 
 
-def more_rows(target: Console, shown: int, total: int, thing: str) -> None:
-    """Say how many rows a table leaves out."""
-    if total > shown:
-        target.print(plain(f"... and {counted(total - shown, f'more {thing}')}; --json writes all"))
-
-
 def coverage_line(name: str, coverage: Coverage) -> Text:
     """One line that says how much of a document was encoded, and why not all."""
     line = f"{name}: {counted(coverage.encoded_passages, 'passage')}, {counted(coverage.encoded_tokens, 'token')}"
@@ -85,24 +54,27 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
     return plain(line)
 
 
+def print_lines(target: Console, lines: Sequence[str]) -> None:
+    """Print lines: folded between words on a terminal, whole in a file or pipe."""
+    for line in lines:
+        target.print(plain(line), soft_wrap=not target.is_terminal)
+
+
+def print_passage(target: Console, line: str) -> None:
+    """Print a line that quotes a text, as far as there is room."""
+    target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+
+
 def list_left_out(target: Console, report: ReadingReport) -> None:
     """Say what was not read."""
     for word, entries in (("skipped", report.skipped), ("ignored", report.ignored)):
-        for entry in entries[:MOST_LISTED]:
-            target.print(plain(f"{word} {entry.source}: {entry.reason}"), soft_wrap=True)
+        print_lines(target, [f"{word} {entry.source}: {entry.reason}" for entry in entries[:MOST_LISTED]])
         if len(entries) > MOST_LISTED:
-            target.print(plain(f"... and {len(entries) - MOST_LISTED:,} more {word}"))
+            print_lines(target, [f"... and {len(entries) - MOST_LISTED:,} more {word}"])
 
 
 def list_without_id(target: Console, report: ReadingReport) -> None:
     """Say how many documents got an id that says nothing."""
     if report.without_id:
         line = f"{counted(report.without_id, 'document')} had no id and got a hash of the content"
-        target.print(plain(f"{line}; name a column with --id-column"), soft_wrap=True)
-
-
-def written(target: Console, paths: Iterable[str | Path | None]) -> None:
-    """Say which files were written."""
-    for path in paths:
-        if path is not None and str(path) != "-":
-            target.print(plain(f"wrote {path}"), soft_wrap=True)
+        print_lines(target, [f"{line}; name a column with --id-column"])

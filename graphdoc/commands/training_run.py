@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from ..runtime.plain_text import one_line
-from .summaries import console, plain
+from .tables import Column, Table, console, names, plain
 
 if TYPE_CHECKING:
     from ..settings.run import RunSettings
@@ -83,19 +83,22 @@ def train(run: Callable[..., Path], settings: RunSettings, options: argparse.Nam
     return 0
 
 
+def _four_decimals(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
 def _tell_results(folder: Path) -> None:
     """A table of what was measured before and after."""
     from ..training.run_folder import read_results
-    from .summaries import table
 
     results = read_results(folder)
     before, after = results.get("before", {}), results.get("after", {})
     if not after:
         return
-    parts = [before, after] if before else [after]
-    rows = table(("measured", "left"), *((name, "right") for name in ("before", "after")[-len(parts) :]))
+    parts = {name: part for name, part in (("before", before), ("after", after)) if part}
+    rows = Table([names("measured"), *(Column(name, _four_decimals) for name in parts)])
     for name in after:
-        rows.add_row(plain(name), *(f"{part[name]:.4f}" if name in part else "" for part in parts))
-    console().print(rows)
+        rows.add(name, *(part.get(name) for part in parts.values()))
+    rows.print(console())
     if (best := results.get("best")) and results.get("steps"):
         console().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))

@@ -78,32 +78,6 @@ def untrained_mean(
     return found
 
 
-def is_same_model(a: DocumentEncoder, b: DocumentEncoder) -> bool:
-    """Whether two encoders give the same vectors: the same settings and the same weights."""
-    described, other = a.describe(), b.describe()
-    if described.keys() != other.keys():
-        return False
-    ignored = {"name", "trained", "backbone"}
-    # A graph plays no part where there are no layers, or where vectors are read off before them.
-    if _is_mean(a) and _is_mean(b):
-        ignored |= {"readout", "graph_kind", "window", "graph_layers", "graph_heads"}
-    elif not a.model.config.graph_layers:
-        ignored |= {"graph_kind", "window", "graph_heads"}
-    if type(a.segmenter) is not type(b.segmenter) or any(
-        described[key] != other[key] for key in described if key not in ignored
-    ):
-        return False
-    left, right = (
-        {
-            key: weight
-            for key, weight in one.model.state_dict().items()
-            if not (_is_mean(one) and key.startswith("graph."))
-        }
-        for one in (a, b)
-    )
-    return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
-
-
 def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
     """Whether the passage encoders of two encoders give the same vectors for the same passages of a document."""
     if any(one.model.structural_embeddings is not None for one in (a, b)):
@@ -114,12 +88,6 @@ def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
         return False
     left, right = (one.model.passage_encoder.state_dict() for one in (a, b))
     return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
-
-
-def _is_mean(encoder: DocumentEncoder) -> bool:
-    """Whether document vectors are the mean of passages that no graph has seen."""
-    config = encoder.model.config
-    return encoder.model.reads_initial_nodes or (config.readout == "mean" and not config.graph_layers)
 
 
 def first_chunk_encoder(

@@ -42,6 +42,10 @@ class LabelledVectors:
     test_labels: tuple[str, ...]
     pairs: npt.NDArray[np.float64]
 
+    def same_as(self, other: LabelledVectors) -> bool:
+        """Whether two encoders gave the same vectors."""
+        return all(_agree(getattr(self, part), getattr(other, part)) for part in ("train", "test", "pairs"))
+
 
 @dataclass(frozen=True, slots=True)
 class VectorScores:
@@ -78,6 +82,10 @@ class VectorScores:
         if self.pair_auc is not None:
             result["pair_auc"] = self.pair_auc
         return result
+
+
+def _agree(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
+    return left.shape == right.shape and np.allclose(left, right, rtol=0, atol=1e-6)
 
 
 class ClusteringEvaluator(Evaluator):

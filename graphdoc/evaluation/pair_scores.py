@@ -49,6 +49,11 @@ class PairScores:
         """The middle 95 % of a metric's resamples; None without resamples, or for a metric that has no value."""
         return None if self.values[metric] is None else interval(self.samples.get(metric))
 
+    def estimate(self, metric: str) -> Estimate | None:
+        """A metric with its interval; None for a metric that has no value."""
+        value = self.values[metric]
+        return None if value is None else Estimate(value, interval(self.samples.get(metric)))
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the resamples as plain values for JSON."""
         intervals = {name: self.interval(name) for name in METRICS}

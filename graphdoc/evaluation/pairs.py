@@ -43,6 +43,12 @@ class PairSimilarities:
     test: Floats
     validation: Floats
 
+    def same_as(self, other: PairSimilarities) -> bool:
+        """Whether two encoders gave the same similarities."""
+        return np.allclose(self.test, other.test, rtol=0, atol=1e-6) and np.allclose(
+            self.validation, other.validation, rtol=0, atol=1e-6
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class LengthScores:

@@ -235,7 +235,7 @@ def test_help(graphdoc: Command) -> None:
         (("--test", "corpus.jsonl", "--split-column", "x"), "--split-column x is for --data; with --test all"),
         (
             ("--data", "corpus.jsonl", "--split-column", "x"),
-            "has a column 'x'; name it with --split-column, or give --t",
+            "has a column 'x'; name it with --split-column, or measure all documents with --test corpus.jsonl",
         ),
         (("--data", "corpus.jsonl", "--test-split", "x"), "has 'x' in column 'split', only 'dev', 'test', 'train'"),
         (("--data", "corpus.jsonl", "--label-separator", ";"), "--label-separator=';' is for models with several"),

@@ -107,6 +107,7 @@ def test_everything(graphdoc: Command, corpus: Path, backbone: Path, pairs: Path
         "ids_in_train_and_test": 0,
         "labels": ["rice", "sea"],
         "pairs": 4,
+        "pairs_left_out": 0,
     }
     assert content["skipped"] == []
     assert [(row["name"], row["role"]) for row in content["rows"]] == [

@@ -137,8 +137,8 @@ def test_everything(
                                                            "pairs.png")]  # fmt: skip
     text = (tmp_path / "out" / "scores.md").read_text(encoding="utf-8")
     assert f"{expected.test.values['auc']:.3f} [{low:.3f}, {high:.3f}]" in text
-    assert "| up to 39 words (1 pair) | 40-69 words" in text
-    assert r"| TF\-IDF cosine | 1.000 [1.000, 1.000] |" in text
+    assert "| AUC by words | up to 39 | 40-69 | 70 and more |" in text
+    assert r"| TF\-IDF cosine | 100% | 1.000 [1.000, 1.000] |" in text
 
 
 def test_without_validation_pairs_scores_are_upper_bounds(

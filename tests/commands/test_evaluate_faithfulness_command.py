@@ -146,7 +146,7 @@ def test_bad_input_is_refused(
     assert "has no classification head, and there are no pairs" in refused(*data)
     assert "--similar-only chooses among pairs" in refused(*data, "--similar-only")
     assert "no image suffix" in refused(*data, "--pairs", pairs, "--plot", "curves.gif")
-    assert "seed=-1 must be at least 0" in refused(*data, "--pairs", pairs, "--seed", "-1")
+    assert "--seed: '-1'" in refused(*data, "--pairs", pairs, "--seed", "-1")
     assert "'0' is not a whole number of at least 1" in refused(*data, "--pairs", pairs, "--steps", "0")
     assert "no document has two passages" in refused(*data, "--pairs", pairs, "--max-passages", "1")
     other = tmp_path / "other.tsv"

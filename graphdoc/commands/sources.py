@@ -1,0 +1,90 @@
+"""The documents that commands read: from sources that are named, all or one, with what cannot be encoded left out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..documents.document import Document
+from ..documents.parsing.rows import Columns
+from ..errors import DocumentError
+from .arguments import COLUMNS
+
+if TYPE_CHECKING:
+    from ..documents.readers import ReadingReport
+    from ..encoder import DocumentEncoder
+
+
+def read_many(
+    sources: list[str], options: argparse.Namespace, report: ReadingReport | None = None
+) -> Iterator[Document]:
+    """Read documents as the arguments say.
+
+    Raises:
+        DocumentError: a source has no name, or a document cannot be read and the arguments do not say to skip it.
+    """
+    from ..documents.readers import read_documents
+
+    if not all(sources):
+        raise DocumentError("the name of a document is empty; name a file, a folder or a corpus")
+    if sources.count("-") > 1:
+        raise DocumentError("standard input can be read only once; name a file for the other document")
+    on_error = getattr(options, "on_error", None)
+    documents = read_documents(
+        sources,
+        columns=Columns(**{name: getattr(options, f"{name}_column") for name in COLUMNS}),
+        on_error=on_error or "stop",
+        report=report,
+        encoding=options.encoding,
+    )
+    return _naming_the_option(documents, sources) if on_error == "stop" else documents
+
+
+def _naming_the_option(documents: Iterator[Document], sources: list[str]) -> Iterator[Document]:
+    """Add to the error of one document that the others can be read without it."""
+    try:
+        yield from documents
+    except DocumentError as error:
+        # Without the only source there is nothing else to read.
+        if len(sources) == 1 and str(error).startswith(f"{sources[0].partition('#')[0]}: "):
+            raise
+        raise DocumentError(f"{error} (--on-error skip goes on without it)") from error.__cause__
+
+
+def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: ReadingReport) -> Iterator[Document]:
+    """Leave out and list documents of nothing but invisible characters, which give no passages."""
+    from ..documents.readers import Skipped
+
+    for document in documents:
+        # A letter or digit always makes a token, so that few documents are cut twice.
+        if not any(map(str.isalnum, document.text)) and not encoder.segment(document).passages:
+            report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
+        else:
+            yield document
+
+
+def no_documents(sources: Iterable[str], report: ReadingReport) -> DocumentError:
+    """The error that nothing was read, with the first reason if there is one."""
+    reasons = "".join(f"; {skipped.source}: {skipped.reason}" for skipped in report.skipped[:1])
+    return DocumentError(f"there are no documents in {' '.join(sources)}{reasons}")
+
+
+def read_one(source: str, options: argparse.Namespace) -> Document:
+    """Read the one document that a source holds.
+
+    Raises:
+        DocumentError: there is none, or more than one.
+    """
+    from ..documents.readers.folders import FoundFile, find_files
+
+    found = list(islice(read_many([source], options), 2))
+    if len(found) == 1:
+        return found[0]
+    if Path(source).is_dir():
+        first = next(file.path for file in find_files(source) if isinstance(file, FoundFile))
+        raise DocumentError(f"{source} is a folder of several documents; name one file in it, such as {first}")
+    fix = f"name one document of it as {source}#ID" if Path(source).is_file() else "name one of them"
+    raise DocumentError(f"{source} holds {'several documents' if found else 'no document'}; {fix}")
