@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from .errors import GraphdocError
 from .runtime.plain_text import one_line
@@ -34,6 +34,8 @@ Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, -
 
 
 _LONGEST_MESSAGE = 1000
+# Stands before an argument that is no option, whatever it begins with; no system passes such a character.
+_NO_OPTION = "\0"
 # What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
 _SIGNS_OF_NO_MEMORY = (
     "can't allocate memory",
@@ -55,8 +57,8 @@ class Parser(argparse.ArgumentParser):
             near = difflib.get_close_matches(wrong.partition("=")[0], list(self._option_string_actions), n=1)
             message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
             if not wrong.startswith("-") or wrong == "-":
-                message = f"{wrong!r} is one argument too many"
-        self.exit(2, _told(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+                message = f"{wrong.removeprefix(_NO_OPTION)!r} is one argument too many"
+        self.exit(2, _shortened(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
@@ -93,15 +95,34 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line; options may stand before, between and after the documents."""
+    """Parse the command line; options may stand before, between and after the documents, and none after ``--``."""
     parser, commands = build_parsers()
     if not arguments:
         parser.print_help()
     for words in (tuple(arguments[:length]) for length in (2, 1)):
         if words in commands:
             named = argparse.Namespace(command=" ".join(words))
-            return commands[words].parse_intermixed_args(arguments[len(words) :], named)
+            before, after = _at_double_dash(arguments[len(words) :])
+            # argparse loses what follows "--" where options may stand anywhere.
+            marked = [f"{_NO_OPTION}{value}" for value in after]
+            found = commands[words].parse_intermixed_args([*before, *marked], named)
+            for name, value in vars(found).items():
+                if isinstance(value, list):
+                    setattr(found, name, [_unmarked(one) for one in value])
+                else:
+                    setattr(found, name, _unmarked(value))
+            return found
     return parser.parse_args(arguments)
+
+
+def _at_double_dash(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What stands before ``--``, and after it."""
+    place = list(arguments).index("--") if "--" in arguments else len(arguments)
+    return list(arguments[:place]), list(arguments[place + 1 :])
+
+
+def _unmarked(value: Any) -> Any:
+    return value.removeprefix(_NO_OPTION) if isinstance(value, str) else value
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,8 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what follows the program's name; None takes it from the system.
 
     Returns:
-        The exit status: 0, 2 after a mistake that the user can mend, which is told in one line, or another that the
-        command gives.
+        The exit status: 0, 2 after a mistake that the user can mend, which is reported in one line, or another that
+        the command gives.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character of a document shall not end the run.
@@ -126,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = options.run(options)
         sys.stdout.flush()
     except GraphdocError as error:
-        print(_told(f"{name}: {error}"), file=sys.stderr)
+        print(_shortened(f"{name}: {error}"), file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
@@ -156,7 +177,7 @@ def _is_out_of_memory(error: Exception) -> bool:
     return isinstance(error, MemoryError)
 
 
-def _told(message: str) -> str:
+def _shortened(message: str) -> str:
     """A message on one line; of a very long one, which some name or id makes, the middle is left out."""
     line = one_line(message)
     return line if len(line) <= _LONGEST_MESSAGE else f"{line[:600]} ... {line[-300:]}"

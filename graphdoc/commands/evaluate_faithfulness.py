@@ -206,12 +206,12 @@ def _areas(rows: list[Row]) -> Table:
     columns = [column for kind in KINDS for column in (Column(kind), Column("better than random", signed_interval))]
     result = Table([names("model", LONGEST_NAME), names("passages by"), *columns])
     for row in rows:
-        for method in row.scores.methods:
+        for number, method in enumerate(row.scores.methods):
             cells: list[Any] = []
             for kind in KINDS:
                 is_random = method == row.scores.methods[-1]
                 cells += [row.scores.area(method, kind), "" if is_random else row.scores.ahead(method, kind)]
-            result.add(row.name, method, *cells)
+            result.add("" if number else row.name, method, *cells)
     return result
 
 

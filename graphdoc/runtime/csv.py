@@ -56,5 +56,11 @@ def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[A
 def write_rows(target: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Write a table as CSV into an open file (see :func:`write_csv`)."""
     writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(map(safe_cell, header))
-    writer.writerows(map(safe_cell, row) for row in rows)
+    writer.writerow(map(_written, header))
+    writer.writerows(map(_written, row) for row in rows)
+
+
+def _written(value: Any) -> Any:
+    """A safe cell; Python's writer leaves a carriage return unquoted, which readers take for the end of the row."""
+    safe = safe_cell(value)
+    return safe.replace("\r\n", "\n").replace("\r", "\n") if isinstance(safe, str) else safe
