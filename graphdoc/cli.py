@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from types import ModuleType
 from typing import Any, NoReturn
 
 from .errors import GraphdocError
@@ -63,7 +62,8 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, finetune, graph, predict, pretrain
+    from .commands import attention, compare, encode, evaluate, finetune, graph, predict, settings
+    from .commands.training_run import TrainingCommand
 
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
@@ -71,7 +71,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     found: dict[tuple[str, ...], Parser] = {}
 
-    def add(group: argparse._SubParsersAction[Parser], module: ModuleType) -> Parser:
+    def add(group: argparse._SubParsersAction[Parser], module: Any) -> Parser:
         return group.add_parser(
             module.NAME,
             help=module.HELP,
@@ -81,7 +81,8 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             allow_abbrev=False,
         )
 
-    for module in (compare, encode, attention, graph, pretrain, predict):
+    modules: tuple[Any, ...] = (compare, encode, attention, graph, TrainingCommand("pretrain"), predict, settings)
+    for module in modules:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, NamedTuple
 
 # Name in settings and checkpoints -> "module:Class". Nothing is imported before it is asked for, so that settings can
 # be checked without torch.
@@ -19,6 +19,32 @@ READOUTS: dict[str, str] = {
     "initial_mean": "graphdoc.modeling.readouts.initial_mean:InitialMeanReadout",
     "attention": "graphdoc.modeling.readouts.attention:AttentionReadout",
     "sections": "graphdoc.modeling.readouts.sections:SectionReadout",
+}
+
+
+class Recipe(NamedTuple):
+    """How a model can be trained.
+
+    Args:
+        settings: its settings, a class.
+        train: trains by them, a function.
+    """
+
+    settings: str
+    train: str
+
+
+# By the words of its command.
+RECIPES: dict[str, Recipe] = {
+    "pretrain": Recipe(
+        "graphdoc.settings.sub_documents:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"
+    ),
+    "finetune classify": Recipe(
+        "graphdoc.settings.classify:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
+    ),
+    "finetune compare": Recipe(
+        "graphdoc.settings.compare:ComparisonSettings", "graphdoc.recipes.compare:train_comparison"
+    ),
 }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from . import finetune_classify, finetune_compare
+from ..registry import RECIPES
+from .training_run import TrainingCommand
 
 NAME = "finetune"
 HELP = "train a model for a task, on documents with labels, groups or pairs"
@@ -13,4 +14,4 @@ EPILOG = """examples:
   graphdoc finetune TASK --help   says more about the task
 """
 
-TASKS = (finetune_classify, finetune_compare)
+TASKS = tuple(TrainingCommand(words) for words in RECIPES if words.startswith("finetune "))

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
+import yaml
+
+from ..registry import RECIPES, load
 from ..runtime.plain_text import one_line
+from ..settings.loading import load_settings
+from ..settings.run import RunSettings
 from .tables import Column, Table, console, names, plain
-
-if TYPE_CHECKING:
-    from ..settings.run import RunSettings
-
-SettingsT = TypeVar("SettingsT", bound="RunSettings")
 
 
 def add_training_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,36 +33,49 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--print", action="store_true", help="print all settings, defaults too, and do nothing")
 
 
-def settings_of(kind: type[SettingsT], options: argparse.Namespace) -> SettingsT | None:
-    """The settings of a run; None where they were only to be printed, which is then done.
+class TrainingCommand:
+    """The command of a recipe.
 
-    Raises:
-        SettingsError: the file or a setting is not valid.
+    Args:
+        words: the words of the command, as in the registry of recipes.
+
+    Attributes:
+        NAME: the last of the words.
+        HELP: what the command is for.
+        DESCRIPTION: what it does.
+        EPILOG: examples.
     """
-    from ..settings.loading import load_settings
 
-    settings = load_settings(kind, options.config, options.settings)
-    if not options.print:
-        return settings
-    import yaml
+    def __init__(self, words: str) -> None:
+        self._recipe = RECIPES[words]
+        self._kind: type[RunSettings] = load(self._recipe.settings)
+        self.NAME = words.rpartition(" ")[2]
+        self.HELP, self.EPILOG = self._kind.purpose, self._kind.examples
+        self.DESCRIPTION = inspect.getdoc(self._kind)
 
-    values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True)
-    console().print(values, markup=False, highlight=False)
-    return None
+    add_arguments = staticmethod(add_training_arguments)
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Train, say where the model is, and give the exit status; or print the settings."""
+        settings = load_settings(self._kind, options.config, options.settings)
+        if options.print:
+            values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True)
+            console().print(values, markup=False, highlight=False)
+            return 0
+        return train(load(self._recipe.train), settings, options)
 
 
 # What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
 STOPPED = 128 + signal.SIGTERM
 
 
-def train(run: Callable[..., Path], settings: RunSettings, options: argparse.Namespace, next_command: str) -> int:
+def train(run: Callable[..., Path], settings: RunSettings, options: argparse.Namespace) -> int:
     """Train, and say what came of it and where the model is.
 
     Args:
         run: trains by the settings.
         settings: the settings.
         options: the arguments of the command.
-        next_command: what to try the model with; ``MODEL`` stands for its folder.
 
     Returns:
         The exit status.
@@ -78,7 +91,7 @@ def train(run: Callable[..., Path], settings: RunSettings, options: argparse.Nam
     console().print(plain(f"wrote {model}"))
     if not is_finished:
         return STOPPED
-    command = next_command.replace("MODEL", shlex.quote(one_line(str(model))))
+    command = settings.next_command.replace("MODEL", shlex.quote(one_line(str(model))))
     console().print(plain(f"try it:  {command}"))
     return 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -57,7 +57,30 @@ class ClassifierTrainingSettings(TrainingSettings):
 
 
 class ClassificationSettings(LabelledRunSettings):
-    """Everything about training a classifier (Graph-RoBERTa, section 3.2 table 6); the defaults are the paper's."""
+    """Everything about training a classifier (Graph-RoBERTa, section 3.2, table 6); the defaults are the paper's.
+
+    Train a model with a head that names the classes of documents, one class each or any number.
+
+    Documents are a CSV, JSON Lines or Parquet file with a column of labels (label, or corpus.columns.label),
+    or a folder with one folder of files per class (corpus.label_from=folder). Documents whose field split is
+    dev or validation are measured while the model is trained and decide which checkpoint is the best, those
+    with test are left for graphdoc evaluate classify; without such a field a tenth of every class is
+    measured. Documents without a label are left out and counted.
+
+    All settings are in a YAML file; configs/finetune/ holds recipes to start from. What follows the options
+    as key=value replaces what the file says. The run's folder (output) gets checkpoints, the log, the
+    settings and, in its folder model, the trained model. A run that was interrupted goes on from its last
+    checkpoint with --resume.
+    """
+
+    purpose: ClassVar[str] = "train a classifier on documents with labels"
+    examples: ClassVar[str] = """examples:
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv --resume
+  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=classes/ corpus.label_from=folder
+  torchrun --nproc-per-node 8 finetune/classify.py --config configs/finetune/newsgroups20.yaml
+"""
+    next_command: ClassVar[str] = "graphdoc predict DOCUMENTS --model MODEL"
 
     output: FileName = "runs/classification"
     """folder of the run; the trained model is its folder model"""

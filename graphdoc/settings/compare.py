@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -130,7 +130,34 @@ class ComparisonTrainingSettings(TrainingSettings):
 
 
 class ComparisonSettings(LabelledRunSettings):
-    """Everything about training a model to compare documents (CoLDE, sections 3 and 4.1)."""
+    """Everything about training a model to compare documents (CoLDE, sections 3 and 4.1).
+
+    Train a model whose document vectors are close for documents that belong together. Documents are split
+    into sections, and all sections of one group are drawn together and apart from those of others (CoLDE).
+
+    Which documents belong together is said by a column of labels (groups.by=label), by a file of pairs
+    (groups.by=pairs: two ids and 1 or 0 in a line, with tabs between) or by a file of links such as citations
+    (groups.by=links: two ids in a line); groups.file names the file. With loss.kind=cosine the model is
+    trained on the labelled pairs themselves.
+
+    validation.pairs names pairs that the model is measured on while it is trained and that decide which
+    checkpoint is the best. Documents whose field split is in corpus.leave_out_splits are not trained on; list
+    dev and test there.
+
+    All settings are in a YAML file; configs/finetune/ holds recipes to start from. What follows the options
+    as key=value replaces what the file says. The run's folder (output) gets checkpoints, the log, the
+    settings and, in its folder model, the trained model. A run that was interrupted goes on from its last
+    checkpoint with --resume.
+    """
+
+    purpose: ClassVar[str] = "train a model to compare documents, on groups or pairs of them"
+    examples: ClassVar[str] = """examples:
+  graphdoc finetune compare --config configs/finetune/own_pairs.yaml corpus.source=letters/ groups.file=pairs.tsv
+  graphdoc finetune compare --config configs/finetune/graph_compare.yaml corpus.source=papers.jsonl.gz --resume
+  graphdoc finetune compare --config configs/finetune/graph_compare.yaml groups.by=label groups.file=null
+  torchrun --nproc-per-node 8 finetune/compare.py --config configs/finetune/colde.yaml
+"""
+    next_command: ClassVar[str] = "graphdoc compare A B --model MODEL"
 
     output: FileName = "runs/comparison"
     """folder of the run; the trained model is its folder model"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
@@ -17,6 +17,11 @@ from .training import TrainingSettings
 
 class RunSettings(Settings):
     """Everything about a run that every recipe has."""
+
+    # What its command says: in a line, as examples, and what to try the model with (``MODEL`` is its folder).
+    purpose: ClassVar[str]
+    examples: ClassVar[str]
+    next_command: ClassVar[str]
 
     output: FileName
     """folder of the run; the trained model is its folder model"""

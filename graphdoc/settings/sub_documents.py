@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -109,7 +109,28 @@ class ContrastTrainingSettings(TrainingSettings):
 
 
 class PretrainingSettings(RunSettings):
-    """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's."""
+    """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's.
+
+    Train a document model without labels, by separating the halves of a document from those of others.
+
+    All settings are in a YAML file; configs/pretrain/ holds recipes to start from. What follows the options
+    as key=value replaces what the file says. The run's folder (output) gets checkpoints, the log, the
+    settings and, in its folder model, the trained model for --model of all other commands.
+
+    A run that was interrupted goes on from its last checkpoint with --resume; it then ends as if nothing had
+    been. Several processes train together under accelerate launch or torchrun, with the same batches and the
+    same result.
+    """
+
+    purpose: ClassVar[str] = "train a document model without labels"
+    examples: ClassVar[str] = """examples:
+  graphdoc pretrain --config configs/pretrain/quickstart.yaml
+  graphdoc pretrain --config configs/pretrain/own_corpus.yaml corpus.source=papers/ output=runs/papers
+  graphdoc pretrain --config configs/pretrain/own_corpus.yaml corpus.source=papers/ output=runs/papers --resume
+  graphdoc pretrain --config configs/pretrain/own_corpus.yaml --print
+  torchrun --nproc-per-node 8 pretrain/sub_documents.py --config configs/pretrain/graph_roberta.yaml
+"""
+    next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --model MODEL"
 
     output: FileName = "runs/pretraining"
     """folder of the run; the trained model is its folder model"""

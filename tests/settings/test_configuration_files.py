@@ -394,7 +394,8 @@ def test_the_paper_for_classification_is_a_recipe() -> None:
     assert (training.optimizer, training.learning_rate, training.encoder_learning_rate) == ("adam", 5e-5, None)
     assert (training.warmup, training.weight_decay) == (0.1, 0.0)
     assert settings.corpus.max_passages == 50
-    assert settings.corpus.dataset == "Skylion007/openwebtext"
+    assert (settings.corpus.dataset, settings.corpus.revision) == ("Skylion007/openwebtext", "refs/convert/parquet")
+    assert settings.evaluation.numbers
     assert (settings.model.start, settings.model.tune) == ("roberta-base", "full")
     model = settings.model.settings
     assert (model["projection_size"], model["graph_layers"], model["graph_heads"]) == (512, 2, 2)

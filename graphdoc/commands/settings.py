@@ -1,0 +1,42 @@
+"""graphdoc settings: what can be set of a recipe, for editors and programs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ..registry import RECIPES, load
+from .tables import Table, console, names
+
+NAME = "settings"
+HELP = "list the recipes, or print a JSON Schema of their settings"
+DESCRIPTION = """List the recipes, or print a JSON Schema of the settings of one of them, or of any.
+
+An editor checks and completes a configuration file by the schema that its first line names:
+# yaml-language-server: $schema=graphdoc.schema.json"""
+EPILOG = """examples:
+  graphdoc settings
+  graphdoc settings --schema > graphdoc.schema.json
+  graphdoc settings --schema "finetune classify" > classify.schema.json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument(
+        "--schema", nargs="?", const="", choices=["", *RECIPES], metavar="RECIPE", help="print JSON Schema"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """List the recipes or print a schema, and give the exit status."""
+    if options.schema is None:
+        rows = [(words, load(recipe.settings).purpose) for words, recipe in RECIPES.items()]
+        Table([names("recipe"), names("purpose")], rows).print(console())
+        return 0
+    wanted = [options.schema] if options.schema else list(RECIPES)
+    schemas = [load(RECIPES[words].settings).model_json_schema() for words in wanted]
+    definitions = {name: part for schema in schemas for name, part in schema.pop("$defs").items()}
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    print(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": definitions}))
+    return 0
