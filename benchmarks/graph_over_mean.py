@@ -31,7 +31,7 @@ from graphdoc.checkpoints.loading import backbone_config
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.elements import EdgeKind
-from graphdoc.inference.stream import windows_of
+from graphdoc.inference.segmenting import windows_of
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentModel
 from graphdoc.recipes.sub_document_batch import sub_document_batch
@@ -128,7 +128,7 @@ def passage_vectors(
         rows: dict[str, list[object]] = {key: [] for key in ("ids", "labels", "splits", "counts", "sections")}
         vectors = []
         usable = (one for one in documents() if encoder.segment(one).passages)
-        for window in windows_of(usable, encoder.segmenter):
+        for window in windows_of(encoder.segmenter.segment_many(usable)):
             with torch.no_grad():
                 made = encoder.model.encode_passages(GraphBatch.from_documents(window, None))
             vectors.append(made.float().numpy().astype(np.float16))

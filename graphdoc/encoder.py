@@ -3,55 +3,40 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
-from transformers import PreTrainedTokenizerBase
 
+from .analysis.attention import AttentionTable
+from .analysis.comparisons import DrawnComparison, DrawnMutualComparison
 from .checkpoints.hub import upload
 from .checkpoints.loading import backbone_config, load_backbone, load_checkpoint, name_of, save_checkpoint
-from .documents.document import Document
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
-from .inference.precision import PRECISIONS, Precision, computed_in
-from .inference.stream import (
-    LEVELS,
-    AnyDocument,
-    Level,
-    as_document,
-    as_output,
-    encode_at_all_levels,
-    encode_sentences,
-    require_text,
-    rows_of,
-    run_model,
-    stream_windows,
-    vectors_at,
-)
-from .modeling import DocumentModel
-from .runtime.devices import place
-from .segmentation.coverage import Coverage
-from .segmentation.segmenter import SegmentationConfig, Segmenter
+from .inference.all_levels import encode_all_levels, with_sentences
+from .inference.inputs import AnyDocument, is_single
+from .inference.levels import Level
+from .inference.pipeline import EncodingOptions, EncodingPipeline
+from .inference.precision import Precision
+from .prediction import Predictions, predict
+from .prediction.predicting import PredictionOptions
+from .runtime.arguments import require_one_of, require_path
 from .segmentation.spans import SegmentedDocument
-from .similarity import EncodedDocument
+from .similarity.encoded_document import EncodedDocument, Vectors
 
 if TYPE_CHECKING:
-    from .analysis.attention import AttentionTable
-    from .analysis.comparisons import DrawnComparison, DrawnMutualComparison
-    from .prediction import Predictions
-    from .vectors.writer import Manifest
+    from .vectors.writer import FolderOptions, Manifest
 
 logger = logging.getLogger(__name__)
 
+Parts = Literal["section", "passage"]
+Many = Iterable[AnyDocument | SegmentedDocument]
 
-class DocumentEncoder:
+
+class DocumentEncoder(EncodingPipeline):
     """Encodes, compares and explains documents with a document model.
 
     Args:
@@ -61,34 +46,6 @@ class DocumentEncoder:
         device: where it runs; None takes an accelerator when there is one.
         dtype: precision of the transformer's weights; graph and readout stay in fp32.
     """
-
-    def __init__(
-        self,
-        model: DocumentModel,
-        tokenizer: PreTrainedTokenizerBase,
-        *,
-        name: str = "unnamed",
-        device: str | torch.device | None = None,
-        dtype: Precision = "float32",
-    ) -> None:
-        if dtype not in PRECISIONS:
-            raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
-        self.model = model
-        self.model.train(False)
-        self.tokenizer = tokenizer
-        self.name = name
-        config = model.config
-        try:
-            self.segmenter = Segmenter(
-                tokenizer,  # type: ignore[arg-type]
-                SegmentationConfig(
-                    config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit
-                ),
-            )
-        except ValueError as error:
-            raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error
-        self.model.passage_encoder.to(PRECISIONS[dtype])
-        place(self.model, device)
 
     @classmethod
     def from_pretrained(
@@ -113,6 +70,7 @@ class DocumentEncoder:
         Raises:
             ModelError: no such model, an incomplete one, or an unknown setting.
         """
+        require_path("model", name)
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
         return cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
 
@@ -138,6 +96,7 @@ class DocumentEncoder:
         Raises:
             ModelError: no such backbone, or an unknown setting.
         """
+        require_path("backbone", backbone)
         config = backbone_config(str(backbone), **settings)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -147,32 +106,13 @@ class DocumentEncoder:
     def __repr__(self) -> str:
         return f"DocumentEncoder({self.name!r}, vectors of {self.hidden_size})"
 
-    @property
-    def device(self) -> torch.device:
-        """Where the model runs."""
-        return self.model.device
-
-    @property
-    def hidden_size(self) -> int:
-        """Length of a document vector."""
-        return int(self.model.config.hidden_size)
-
-    def vector_size(self, level: Level = "document") -> int:
-        """Length of a vector of a level; that of passages may differ."""
-        config = self.model.config
-        return int(config.node_size if level == "passage" else config.hidden_size)
-
-    def describe(self) -> dict[str, Any]:
-        """What the vectors are made with, as plain values for records and reports."""
-        dtype = str(next(self.model.passage_encoder.parameters()).dtype).removeprefix("torch.")
-        return {"name": self.name, **self.model.config.describe(), "dtype": dtype}
-
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic).
 
         Raises:
             OutputError: the folder cannot be written.
         """
+        require_path("folder", folder)
         return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
 
     def push_to_hub(self, repository: str, *, private: bool = False, message: str = "Upload document encoder") -> str:
@@ -188,130 +128,127 @@ class DocumentEncoder:
         """
         return upload(self.save_pretrained, repository, private, message)
 
-    def segment(self, document: AnyDocument) -> SegmentedDocument:
-        """Cut a document into the passages that would be encoded, with its coverage."""
-        return self.segmenter.segment(as_document(document))
-
     def graph(self, document: AnyDocument) -> DocumentGraph:
         """Build the graph that the model would see.
 
         Raises:
             DocumentError: the document has no text.
         """
-        return build_graph(self._segment_one(document), self.model.config.graph)
+        return build_graph(self.segment_with_text(document), self.model.config.graph)
 
-    def encode(
+    @overload
+    def encode(  # type: ignore[overload-overlap]
         self,
-        documents: AnyDocument | Iterable[AnyDocument],
+        documents: AnyDocument | SegmentedDocument,
         *,
         level: Level = "document",
         normalize: bool = False,
-        dtype: Precision | None = None,
+        output: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodingOptions],
+    ) -> Vectors: ...
+    @overload
+    def encode(  # type: ignore[overload-overlap]
+        self,
+        documents: AnyDocument | SegmentedDocument,
+        *,
+        level: Level = "document",
+        normalize: bool = False,
+        output: Literal["torch"],
+        **options: Unpack[EncodingOptions],
+    ) -> Tensor: ...
+    @overload
+    def encode(
+        self,
+        documents: Many,
+        *,
+        level: Literal["document"] = "document",
+        normalize: bool = False,
+        output: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodingOptions],
+    ) -> Vectors: ...
+    @overload
+    def encode(
+        self,
+        documents: Many,
+        *,
+        level: Literal["document"] = "document",
+        normalize: bool = False,
+        output: Literal["torch"],
+        **options: Unpack[EncodingOptions],
+    ) -> Tensor: ...
+    @overload
+    def encode(
+        self,
+        documents: Many,
+        *,
+        level: Parts,
+        normalize: bool = False,
+        output: Literal["numpy"] = "numpy",
+        **options: Unpack[EncodingOptions],
+    ) -> list[Vectors]: ...
+    @overload
+    def encode(
+        self,
+        documents: Many,
+        *,
+        level: Parts,
+        normalize: bool = False,
+        output: Literal["torch"],
+        **options: Unpack[EncodingOptions],
+    ) -> list[Tensor]: ...
+    def encode(
+        self,
+        documents: AnyDocument | SegmentedDocument | Many,
+        *,
+        level: Level = "document",
+        normalize: bool = False,
         output: Literal["numpy", "torch"] = "numpy",
-        token_budget: int | None = None,
-        show_progress: bool | None = None,
-    ) -> Any:
+        **options: Unpack[EncodingOptions],
+    ) -> Vectors | Tensor | list[Vectors] | list[Tensor]:
         """Encode documents.
 
         Args:
-            documents: one document or many; a string is a document without structure, a mapping a row.
+            documents: one document or many; a string is a document without structure, a mapping a row. A pandas table
+                gives its rows.
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``.
             normalize: bring vectors to unit length.
-            dtype: compute the transformer in this precision; vectors are fp32 all the same.
             output: ``numpy`` or ``torch``.
-            token_budget: most tokens (with padding) that go through the transformer at once.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+            **options: ``dtype``, ``token_budget``, ``show_progress`` and ``workers``; see :meth:`windows`.
 
         Returns:
-            ``(documents, hidden)``; for the other levels a list with ``(sections, hidden)`` or ``(passages, hidden)``
-            per document. For a single document, without the first axis.
+            ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)`` or
+            ``(passages, hidden)`` per document. For a single document, without the first axis.
 
         Raises:
             DocumentError: a document has no text, or something is no document.
             SettingsError: the level or another choice is unknown.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
+        (2, 384)
         """
-        if output not in ("numpy", "torch"):
-            raise SettingsError(f"output {output!r} is unknown; use numpy or torch")
-        single = isinstance(documents, Document | str | Mapping)
-        many: Iterable[AnyDocument] = [documents] if single else documents  # type: ignore[list-item, assignment]
-        stream = self.stream(many, level=level, dtype=dtype, token_budget=token_budget, show_progress=show_progress)
-        parts = [vectors for _, vectors in stream]
+        require_one_of("output", output, ("numpy", "torch"))
+        parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
         if normalize:
             parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
-        if level == "document" and not single:
-            return as_output(torch.cat(parts) if parts else torch.zeros(0, self.hidden_size), output)
-        if single:
-            return as_output(parts[0][0] if level == "document" else parts[0], output)
-        return [as_output(part, output) for part in parts]
+        if is_single(documents):
+            found = parts[0][0] if level == "document" else parts[0]
+        elif level == "document":
+            found = torch.cat(parts) if parts else torch.zeros(0, self.hidden_size)
+        elif output == "torch":
+            return parts
+        else:
+            return [part.numpy() for part in parts]
+        return found if output == "torch" else found.numpy()
 
-    def stream(
-        self,
-        documents: Iterable[AnyDocument | SegmentedDocument],
-        *,
-        level: Level = "document",
-        dtype: Precision | None = None,
-        token_budget: int | None = None,
-        show_progress: bool | None = None,
-        totals: Coverage | None = None,
-        bar: tqdm[Any] | None = None,
-    ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
-        """Encode documents one window after another, in constant memory.
-
-        Args:
-            documents: any number of documents, also such as :meth:`segment` gave.
-            level: ``document``, ``section`` or ``passage``.
-            dtype: compute the transformer in this precision.
-            token_budget: most tokens (with padding) that go through the transformer at once.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
-            totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
-            bar: a bar to advance by documents instead of one of this call's own.
-
-        Yields:
-            Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)`` or
-            ``(passages, hidden)``, in the order given.
-
-        Raises:
-            DocumentError: a document has no text, or something is no document.
-            SettingsError: the level or another choice is unknown.
-        """
-        if level not in LEVELS:
-            raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
-        windows = stream_windows(
-            self.model,
-            self.segmenter,
-            documents,
-            partial(self._precision, dtype),
-            split=level == "section" and self.model.config.readout == "sections",
-            token_budget=token_budget,
-            show_progress=show_progress,
-            totals=totals,
-            bar=bar,
-        )
-        for window, _, output in windows:
-            for position, (segmented, rows) in enumerate(zip(window, rows_of(window), strict=True)):
-                yield segmented, vectors_at(level, segmented, output, position, rows)
-
-    def with_passage_vectors(
-        self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Any
-    ) -> Iterator[SegmentedDocument]:
-        """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
-
-        See :func:`graphdoc.inference.encoded_passages.with_passage_vectors` for the options.
-        """
-        from .inference.encoded_passages import with_passage_vectors
-
-        return with_passage_vectors(self, documents, **options)
-
-    def predict(self, documents: Any, **options: Any) -> Predictions:
-        """Tell which classes documents belong to, how likely each is, and which passages speak for them.
+    def predict(self, documents: Many | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
+        """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
         See :func:`graphdoc.prediction.predict` for the options.
 
         Raises:
             ModelError: the model has no classification head.
         """
-        from .prediction import predict
-
         return predict(self, documents, **options)
 
     def compare(
@@ -337,8 +274,6 @@ class DocumentEncoder:
             DocumentError: a document has no text.
             ModelError: a document was encoded by another model.
         """
-        from .analysis.comparisons import DrawnComparison
-
         self._warn_if_untrained("scores")
         first = self._encoded(a, sentences, dtype)
         second = first if b is None else self._encoded(b, sentences, dtype)
@@ -357,14 +292,12 @@ class DocumentEncoder:
             DocumentError: a document has no text.
             ModelError: a document was encoded by another model.
         """
-        from .analysis.comparisons import DrawnMutualComparison
-
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, False, dtype) for document in documents]
         return DrawnMutualComparison(encoded, self.describe(), self.model.config.similarity)
 
     def attention(self, document: AnyDocument) -> AttentionTable:
-        """Tell which node attends to which, for every layer and head.
+        """Show which node attends to which, for every layer and head.
 
         Args:
             document: the document.
@@ -377,36 +310,33 @@ class DocumentEncoder:
             DocumentError: the document has no text.
             SettingsError: the model has no attention.
         """
-        from .analysis.attention import AttentionTable
-
         config = self.model.config
         split = config.readout == "sections"
         if split and not config.graph_layers and not config.chunk_attention_heads:
             raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
         self._warn_if_untrained("weights")
-        segmented = self._segment_one(document)
-        batch, _, output = run_model(self.model, [segmented], self._precision(None), attention=True, split=split)
-        return AttentionTable.of(segmented, batch, output, self.describe())
+        segmented = self.segment_with_text(document)
+        window = self.run([segmented], attention=True, split=split)
+        return AttentionTable.of(segmented, window.batch, window.output, self.describe())
 
     def encode_levels(
         self, document: AnyDocument, *, sentences: bool = False, dtype: Precision | None = None
     ) -> EncodedDocument:
         """Encode one document at all levels, with everything that comparisons need.
 
-        A document that is compared with many others is encoded once: ``compare`` takes what this returns.
+        A document that is compared with many others is encoded once: :meth:`compare` takes what this returns.
 
         Raises:
             DocumentError: the document has no text.
         """
-        segmented = self._segment_one(document)
-        encoded = encode_at_all_levels(self.model, segmented, partial(self._precision, dtype))
-        encoded = replace(encoded, model=self.describe())
-        totals = Coverage()
-        totals += segmented.coverage
-        totals.warn(segmented.document.id)
-        return self._with_sentences(encoded, dtype) if sentences else encoded
+        segmented = self.segment_with_text(document)
+        encoded = encode_all_levels(self, segmented, dtype)
+        segmented.coverage.warn(segmented.document.id)
+        return with_sentences(self, encoded, dtype) if sentences else encoded
 
-    def encode_to_disk(self, documents: Any, folder: str | Path, **options: Any) -> Manifest:
+    def encode_to_disk(
+        self, documents: Iterable[AnyDocument] | AnyDocument, folder: str | Path, **options: Unpack[FolderOptions]
+    ) -> Manifest:
         """Encode a corpus into a folder of Parquet shards, resumable and in constant memory.
 
         See :func:`graphdoc.vectors.writer.encode_to_disk` for the options.
@@ -428,21 +358,9 @@ class DocumentEncoder:
                 f"differs from {self.name!r} in {', '.join(differences[:3])}; encode it again"
             )
         needs_sentences = sentences and document.sentence_vectors is None
-        return self._with_sentences(document, dtype) if needs_sentences else document
-
-    def _with_sentences(self, encoded: EncodedDocument, dtype: Precision | None) -> EncodedDocument:
-        spans, vectors = encode_sentences(self.model, self.segmenter, encoded.segmented, self._precision(dtype))
-        return replace(encoded, sentences=spans, sentence_vectors=vectors)
+        return with_sentences(self, document, dtype) if needs_sentences else document
 
     def _warn_if_untrained(self, numbers: str) -> None:
         if not self.model.config.trained:
             message = "%s was not trained to compare documents: its %s mean little; use mini, or train it"
             logger.warning(message, self.name, numbers)
-
-    def _segment_one(self, document: AnyDocument) -> SegmentedDocument:
-        segmented = self.segment(as_document(document))
-        require_text(segmented)
-        return segmented
-
-    def _precision(self, dtype: Precision | None) -> AbstractContextManager[Any]:
-        return computed_in(dtype, self.model.passage_encoder, self.name)

@@ -4,45 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
+from typing import Unpack
 
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
-from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
-from ..inference.precision import Precision, computed_in, inference
-from ..inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
+from ..inference.inputs import AnyDocument
+from ..inference.levels import Window, as_numpy
+from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions
+from ..inference.precision import Precision, inference
 from ..modeling.logit_attribution import logit_contributions, splits_exactly
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
 
 
+class PredictionOptions(EncodingOptions, total=False):
+    """How documents are predicted, as :func:`predict` describes it."""
+
+    threshold: float | None
+    explain: bool
+
+
 def predict(
-    encoder: DocumentEncoder,
-    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
+    encoder: EncodingPipeline,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
     *,
     threshold: float | None = None,
     explain: bool = True,
-    dtype: Precision | None = None,
-    token_budget: int | None = None,
-    show_progress: bool | None = None,
+    **options: Unpack[EncodingOptions],
 ) -> Predictions:
-    """Tell which classes documents belong to.
+    """Predict which classes documents belong to.
 
     Args:
         encoder: the encoder; its model has a head.
         documents: one document or many; the predictions hold all of them.
         threshold: probability from which on a document gets a class, for models with several labels; None for 0.5.
         explain: whether to say what every passage adds to the logits of the classes that a document gets.
-        dtype: compute the transformer in this precision.
-        token_budget: most tokens (with padding) that go through the transformer at once.
-        show_progress: show a bar; None shows it on a terminal when the work is long.
+        **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
     Returns:
         One prediction per document, in their order.
@@ -53,17 +55,9 @@ def predict(
         SettingsError: the threshold cannot be.
     """
     totals = Coverage()
-    stream = stream_predictions(
-        encoder,
-        documents,
-        threshold=threshold,
-        explain=explain,
-        dtype=dtype,
-        token_budget=token_budget,
-        show_progress=show_progress,
-        totals=totals,
+    items = tuple(
+        stream_predictions(encoder, documents, threshold=threshold, explain=explain, totals=totals, **options)
     )
-    items = tuple(stream)
     totals.warn()
     return Predictions(
         items,
@@ -77,56 +71,40 @@ def predict(
 
 
 def stream_predictions(
-    encoder: DocumentEncoder,
-    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
+    encoder: EncodingPipeline,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
     *,
     threshold: float | None = None,
     explain: bool = True,
-    dtype: Precision | None = None,
-    token_budget: int | None = None,
-    show_progress: bool | None = None,
-    totals: Coverage | None = None,
-    bar: tqdm[Any] | None = None,
+    **options: Unpack[StreamOptions],
 ) -> Iterator[Prediction]:
-    """Tell which classes documents belong to, one window of documents after another, in constant memory.
+    """Predict which classes documents belong to, one window of documents after another, in constant memory.
 
-    Arguments and errors are those of :func:`predict`. The model and the threshold are looked at before the first
-    document is asked for.
+    The model and the threshold are checked before the first document is asked for.
 
     Args:
         encoder: the encoder; its model has a head.
         documents: any number of documents, also such as ``encoder.segment`` gave.
         threshold: see :func:`predict`.
         explain: see :func:`predict`.
-        dtype: see :func:`predict`.
-        token_budget: see :func:`predict`.
-        show_progress: see :func:`predict`.
-        totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
-        bar: a bar to advance by documents instead of one of this call's own.
+        **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
     Returns:
         The predictions, in the order of the documents.
+
+    Raises:
+        GraphdocError: as :func:`predict`.
     """
     limit = threshold_of(encoder, threshold)
-    windows = stream_windows(
-        encoder.model,
-        encoder.segmenter,
-        documents,  # type: ignore[arg-type]
-        partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name),
-        token_budget=token_budget,
-        show_progress=show_progress,
-        totals=totals,
-        bar=bar,
-    )
     return (
         prediction
-        for window, vectors, output in windows
-        for prediction in _predictions(encoder, window, vectors, output.logits, limit, explain)
+        for window in encoder.windows(documents, **options)
+        for prediction in _predictions(encoder, window, limit, explain)
     )
 
 
 def explain(
-    encoder: DocumentEncoder,
+    encoder: EncodingPipeline,
     document: AnyDocument | SegmentedDocument,
     labels: Sequence[str],
     *,
@@ -134,7 +112,7 @@ def explain(
     dtype: Precision | None = None,
     totals: Coverage | None = None,
 ) -> Prediction:
-    """Tell what every passage of a document adds to the logits of some classes, whether it gets them or not.
+    """Say what every passage of a document adds to the logits of some classes, whether it gets them or not.
 
     Args:
         encoder: the encoder; its model has a head.
@@ -152,20 +130,16 @@ def explain(
     limit = threshold_of(encoder, threshold)
     for label in labels:
         place_of(label, classes_of(encoder))
-    precision = partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name)
-    windows = stream_windows(
-        encoder.model, encoder.segmenter, [document], precision, totals=totals, show_progress=False
-    )
     (prediction,) = (
         prediction
-        for window, vectors, output in windows
-        for prediction in _predictions(encoder, window, vectors, output.logits, limit, tuple(labels))
+        for window in encoder.windows([document], dtype=dtype, totals=totals, show_progress=False)
+        for prediction in _predictions(encoder, window, limit, tuple(labels))
     )
     return prediction
 
 
-def classes_of(encoder: DocumentEncoder) -> tuple[str, ...]:
-    """Names of the classes that a model tells apart.
+def classes_of(encoder: EncodingPipeline) -> tuple[str, ...]:
+    """Names of the classes that a model distinguishes.
 
     Raises:
         ModelError: the model has no head.
@@ -179,7 +153,7 @@ def classes_of(encoder: DocumentEncoder) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def threshold_of(encoder: DocumentEncoder, threshold: float | None) -> float | None:
+def threshold_of(encoder: EncodingPipeline, threshold: float | None) -> float | None:
     """The probability from which on a document gets a class; None where it gets the most likely one.
 
     Raises:
@@ -220,22 +194,18 @@ def given_labels(probabilities: Floats, classes: Sequence[str], threshold: float
 
 
 def _predictions(
-    encoder: DocumentEncoder,
-    window: Sequence[SegmentedDocument],
-    vectors: Tensor,
-    logits: Tensor | None,
-    threshold: float | None,
-    explained: bool | tuple[str, ...],
+    encoder: EncodingPipeline, window: Window, threshold: float | None, explained: bool | tuple[str, ...]
 ) -> Iterator[Prediction]:
     """Predictions of the documents of a window.
 
     ``explained`` are the classes whose logits are split; True for those that a document gets, or where it gets none
     for the most likely one.
     """
-    assert logits is not None
+    assert window.output.logits is not None
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
+    logits = window.output.logits.cpu()
     probabilities = probabilities_of(logits, multi_label)
-    for row, (segmented, rows) in enumerate(zip(window, rows_of(window), strict=True)):
+    for row, (segmented, rows) in enumerate(zip(window.documents, window.rows, strict=True)):
         labels = given_labels(probabilities[row], classes, threshold)
         own = as_numpy(logits[row])
         decisions: list[Decision] = []
@@ -243,7 +213,7 @@ def _predictions(
             likeliest = (classes[int(own.argmax())],)
             names = explained if isinstance(explained, tuple) else labels or likeliest
             places = [place_of(name, classes) for name in names]
-            parts = _contributions(encoder, segmented, vectors[rows], places)
+            parts = _contributions(encoder, segmented, window.passage_vectors[rows], places)
             decisions = [
                 Decision(classes[place], float(probabilities[row, place]), float(own[place]), part)
                 for place, part in zip(places, parts.T, strict=True)
@@ -253,7 +223,7 @@ def _predictions(
 
 
 def _contributions(
-    encoder: DocumentEncoder, segmented: SegmentedDocument, vectors: Tensor, places: Sequence[int]
+    encoder: EncodingPipeline, segmented: SegmentedDocument, vectors: Tensor, places: Sequence[int]
 ) -> Floats:
     """What every passage of a document adds to logits, ``(passages, classes)``."""
     model = encoder.model

@@ -20,7 +20,7 @@ from .manifest import MANIFEST_FILE, Manifest
 from .shards import Shard, read_account, read_shard, shard_name
 
 if TYPE_CHECKING:
-    from ..encoder import DocumentEncoder
+    from ..inference.pipeline import EncodingPipeline
 
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 
@@ -182,7 +182,7 @@ class VectorFolder:
             raise OutputError(f"{path} was made otherwise ({'; '.join(differences[:3])}); {ANOTHER_FOLDER}")
 
 
-def made_with(encoder: DocumentEncoder, settings: Mapping[str, Any]) -> dict[str, Any]:
+def made_with(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What vectors depend on besides the documents: model, weights, settings and versions, as plain values.
 
     Args:
@@ -198,7 +198,7 @@ def made_with(encoder: DocumentEncoder, settings: Mapping[str, Any]) -> dict[str
     }
 
 
-def _hash_model(encoder: DocumentEncoder) -> str:
+def _hash_model(encoder: EncodingPipeline) -> str:
     """Hash of weights, tokenizer and the encoder's configuration."""
     config = encoder.model.config.encoder_config.to_dict()
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())

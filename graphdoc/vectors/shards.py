@@ -18,7 +18,7 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
-from ..inference.stream import Level
+from ..inference.levels import Level
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 

@@ -16,10 +16,11 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped
 from ..documents.readers.identities import SeenIds
-from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, OutputError, SettingsError
+from ..inference.inputs import AnyDocument, as_document, documents_of
+from ..inference.levels import LEVELS, Level
+from ..inference.pipeline import EncodingOptions, EncodingPipeline
 from ..inference.precision import PRECISIONS, Precision
-from ..inference.stream import LEVELS, AnyDocument, Level, as_document
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from ..segmentation.coverage import Coverage
@@ -34,9 +35,20 @@ logger = logging.getLogger(__name__)
 OnError = Literal["stop", "skip"]
 
 
+class FolderOptions(EncodingOptions, total=False):
+    """How a folder of vectors is written, as :func:`encode_to_disk` describes it."""
+
+    level: Level
+    normalize: bool
+    shard_size: int
+    overwrite: bool
+    report: ReadingReport | None
+    on_error: OnError
+
+
 def encode_to_disk(
-    encoder: DocumentEncoder,
-    documents: Iterable[AnyDocument],
+    encoder: EncodingPipeline,
+    documents: Iterable[AnyDocument] | AnyDocument,
     folder: str | Path,
     *,
     level: Level = "document",
@@ -46,6 +58,7 @@ def encode_to_disk(
     overwrite: bool = False,
     token_budget: int | None = None,
     show_progress: bool | None = None,
+    workers: int | None = None,
     report: ReadingReport | None = None,
     on_error: OnError = "stop",
 ) -> Manifest:
@@ -70,6 +83,7 @@ def encode_to_disk(
         overwrite: replace what another run left in the folder.
         token_budget: most tokens (with padding) that go through the transformer at once.
         show_progress: show a bar; None shows it on a terminal when the work is long.
+        workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.
 
@@ -83,8 +97,7 @@ def encode_to_disk(
         SettingsError: the level or another choice is unknown.
     """
     _check_choices(level, dtype, shard_size, on_error)
-    if isinstance(documents, Document | str | Mapping):
-        documents = [documents]
+    documents = documents_of(documents)
     settings = Settings(level, normalize, dtype, shard_size, token_budget)
     target = VectorFolder(Path(folder), made_with(encoder, asdict(settings)))
     with Processes(encoder.device) as processes:
@@ -95,7 +108,7 @@ def encode_to_disk(
             processes.gather(None)
             source = _Input(documents, report, on_error)
             with _progress_bar(show_progress, documents, processes) as bar:
-                job = _Job(encoder, target, settings, processes, bar, on_error)
+                job = _Job(encoder, target, settings, processes, bar, on_error, workers)
                 own = job.run(source)
             is_new = any(processes.gather(job.has_encoded))
             shards = dict(chain.from_iterable(shares.items() for shares in processes.gather(own)))
@@ -135,10 +148,6 @@ class _Input:
     """The documents, one at a time: made of rows and strings, their ids checked."""
 
     def __init__(self, documents: Iterable[AnyDocument], report: ReadingReport | None, on_error: OnError) -> None:
-        if not isinstance(documents, Iterable):
-            raise DocumentError(
-                f"documents cannot be taken from a {type(documents).__name__}; give graphdoc.read_documents(...)"
-            )
         self._documents = documents
         self._report = report
         self._on_error = on_error
@@ -183,12 +192,13 @@ class _Job:
 
     def __init__(
         self,
-        encoder: DocumentEncoder,
+        encoder: EncodingPipeline,
         target: VectorFolder,
         settings: Settings,
         processes: Processes,
         bar: tqdm[Any],
         on_error: OnError,
+        workers: int | None,
     ) -> None:
         self._encoder = encoder
         self._target = target
@@ -196,6 +206,7 @@ class _Job:
         self._processes = processes
         self._bar = bar
         self._on_error = on_error
+        self._workers = workers
         self.has_encoded = False
 
     def run(self, source: _Input) -> dict[int, Shard]:
@@ -252,6 +263,7 @@ class _Job:
                     level=settings.level,
                     dtype=settings.dtype,
                     token_budget=settings.token_budget,
+                    workers=self._workers,
                     totals=coverage,
                     bar=self._bar,
                 ):

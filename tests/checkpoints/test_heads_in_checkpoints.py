@@ -14,7 +14,6 @@ from graphdoc.checkpoints.updates import UPDATES_FILE
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
-from graphdoc.inference.stream import run_model
 from graphdoc.modeling import DocumentConfig
 from graphdoc.settings.model import LoraSettings
 from graphdoc.training.tuning import prepare_tuning, trained_updates
@@ -34,9 +33,9 @@ def load(folder: Path, **settings: object) -> DocumentEncoder:
 
 def logits_of(encoder: DocumentEncoder, documents: list[Document]) -> torch.Tensor:
     segmented = [encoder.segment(document) for document in documents]
-    _, _, output = run_model(encoder.model, segmented, encoder._precision(None))
-    assert output.logits is not None
-    return output.logits
+    logits = encoder.run(segmented).output.logits
+    assert logits is not None
+    return logits
 
 
 @pytest.mark.parametrize("multi_label", [True, False])

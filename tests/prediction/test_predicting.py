@@ -160,8 +160,8 @@ def test_one_document_in_any_form(classifier: EncoderFactory, structured: list[D
 def test_documents_are_asked_for_as_they_are_needed(
     classifier: EncoderFactory, structured: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphdoc.inference.stream.WINDOW_PASSAGES", 4)
-    monkeypatch.setattr("graphdoc.inference.stream.BLOCK_DOCUMENTS", 1)
+    monkeypatch.setattr("graphdoc.inference.segmenting.WINDOW_PASSAGES", 4)
+    monkeypatch.setattr("graphdoc.inference.segmenting.BLOCK_DOCUMENTS", 1)
     asked: list[int] = []
 
     def documents() -> Iterator[Document]:

@@ -548,7 +548,7 @@ class TestBadInput:
         assert [entry.source for entry in manifest.skipped] == ["document 11"]
 
     def test_no_document_at_all(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
-        with pytest.raises(DocumentError, match="int is no document"):
+        with pytest.raises(DocumentError, match=r"3 \(int\)"):
             encode_to_disk(encoder, [3], tmp_path)  # type: ignore[list-item]
         with pytest.raises(DocumentError, match=r"Path.*read_documents"):
             encode_to_disk(encoder, Path("corpus.jsonl"), tmp_path)  # type: ignore[arg-type]

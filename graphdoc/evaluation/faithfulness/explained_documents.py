@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from ...encoder import DocumentEncoder
-from ...inference.precision import Precision, computed_in, inference
-from ...inference.stream import AnyDocument, as_numpy, rows_of, stream_windows
+from ...inference.inputs import AnyDocument
+from ...inference.levels import as_numpy
+from ...inference.precision import Precision, inference
 from ...modeling import DocumentModel, DocumentOutput
 from ...modeling.attribution import passage_terms
 from ...modeling.logit_attribution import logit_contributions
@@ -85,17 +86,10 @@ def explained_documents(
     Raises:
         DocumentError: a document has no text.
     """
-    windows = stream_windows(
-        encoder.model,
-        encoder.segmenter,
-        documents,
-        partial(computed_in, dtype, encoder.model.passage_encoder, encoder.name),
-        totals=totals,
-        show_progress=show_progress,
-    )
-    for window, vectors, _ in windows:
-        for segmented, rows in zip(window, rows_of(window), strict=True):
-            yield _explained(encoder.model, CachedDocument(segmented, vectors[rows].cpu()), classes=classes)
+    for window in encoder.windows(documents, dtype=dtype, totals=totals, show_progress=show_progress):
+        vectors = window.passage_vectors.cpu()
+        for segmented, rows in zip(window.documents, window.rows, strict=True):
+            yield _explained(encoder.model, CachedDocument(segmented, vectors[rows]), classes=classes)
 
 
 def _explained(model: DocumentModel, cached: CachedDocument, *, classes: bool) -> ExplainedDocument:

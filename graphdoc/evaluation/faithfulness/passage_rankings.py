@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ...graphs.batch import GraphBatch
 from ...graphs.elements import NodeKind
-from ...inference.stream import as_numpy
+from ...inference.levels import as_numpy
 from ...modeling import DocumentModel, DocumentOutput
 from ...segmentation.spans import SegmentedDocument
 from ..baselines import fitted_vectors

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from ...graphs.batch import GraphBatch
+from ...inference.levels import as_numpy
 from ...inference.precision import inference
-from ...inference.stream import as_numpy
 from ...modeling import DocumentModel
 from ...segmentation.spans import SegmentedDocument
 

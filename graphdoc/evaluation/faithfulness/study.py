@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ...documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from ...encoder import DocumentEncoder
 from ...errors import EvaluationError, ModelError, SettingsError
+from ...inference.pipeline import progress_bar
 from ...inference.precision import Precision
-from ...inference.stream import progress_bar
 from ...modeling import DocumentModel
 from ...prediction.predicting import classes_of
 from ...segmentation.coverage import Coverage

@@ -1,0 +1,329 @@
+"""A document model with all that inference needs: documents in, windows of vectors out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import AbstractContextManager, closing, nullcontext
+from dataclasses import replace
+from typing import Any, TypedDict, Unpack
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import PreTrainedTokenizerBase
+
+from ..errors import ModelError
+from ..graphs.batch import GraphBatch
+from ..graphs.packing import Packing
+from ..modeling import DocumentModel
+from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.devices import place
+from ..runtime.memory import give_back_memory
+from ..runtime.threads import survive_forks
+from ..segmentation.coverage import Coverage
+from ..segmentation.segmenter import SegmentationConfig, Segmenter
+from ..segmentation.spans import SegmentedDocument
+from .inputs import AnyDocument, as_document, documents_of, require_text
+from .levels import LEVELS, Level, Window, as_numpy, vectors_of
+from .precision import PRECISIONS, Precision, computed_in, inference
+from .segmenting import Workers, segment_in_order, windows_of
+
+
+class EncodingOptions(TypedDict, total=False):
+    """How documents are encoded, as :meth:`EncodingPipeline.windows` describes it."""
+
+    dtype: Precision | None
+    token_budget: int | None
+    show_progress: bool | None
+    workers: int | None
+
+
+class StreamOptions(EncodingOptions, total=False):
+    """Where a stream of documents is counted besides, as :meth:`EncodingPipeline.windows` describes it."""
+
+    totals: Coverage | None
+    bar: tqdm[Any] | None
+
+
+class EncodingPipeline:
+    """A document model with its tokenizer, on a device and in a precision.
+
+    Args:
+        model: the model.
+        tokenizer: tokenizer of its passage encoder.
+        name: what to call it in records.
+        device: where it runs; None takes an accelerator when there is one.
+        dtype: precision of the transformer's weights; graph and readout stay in fp32.
+
+    Raises:
+        ModelError: the model does not fit the tokenizer, or cannot run there or in this precision.
+    """
+
+    def __init__(
+        self,
+        model: DocumentModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        name: str = "unnamed",
+        device: str | torch.device | None = None,
+        dtype: Precision = "float32",
+    ) -> None:
+        if dtype not in PRECISIONS:
+            raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+        self.model = model
+        self.model.train(False)
+        self.tokenizer = tokenizer
+        self.name = name
+        config = model.config
+        try:
+            self.segmenter = Segmenter(
+                tokenizer,  # type: ignore[arg-type]
+                SegmentationConfig(
+                    config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit
+                ),
+            )
+        except ValueError as error:
+            raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error
+        self.model.passage_encoder.to(PRECISIONS[dtype])
+        place(self.model, device)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model runs."""
+        return self.model.device
+
+    @property
+    def hidden_size(self) -> int:
+        """Length of a document vector."""
+        return int(self.model.config.hidden_size)
+
+    def vector_size(self, level: Level = "document") -> int:
+        """Length of a vector of a level; that of passages may differ."""
+        config = self.model.config
+        return int(config.node_size if level == "passage" else config.hidden_size)
+
+    def describe(self) -> dict[str, Any]:
+        """The model and its settings as plain values, for records and reports."""
+        dtype = str(next(self.model.passage_encoder.parameters()).dtype).removeprefix("torch.")
+        return {"name": self.name, **self.model.config.describe(), "dtype": dtype}
+
+    def segment(self, document: AnyDocument) -> SegmentedDocument:
+        """Cut a document into the passages that would be encoded, with its coverage."""
+        return self.segmenter.segment(as_document(document))
+
+    def segment_with_text(self, document: AnyDocument) -> SegmentedDocument:
+        """Cut a document into passages, of which there is at least one.
+
+        Raises:
+            DocumentError: the document has no text.
+        """
+        segmented = self.segment(document)
+        require_text(segmented)
+        return segmented
+
+    def windows(
+        self,
+        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+        *,
+        split: bool = False,
+        dtype: Precision | None = None,
+        token_budget: int | None = None,
+        show_progress: bool | None = None,
+        workers: int | None = None,
+        totals: Coverage | None = None,
+        bar: tqdm[Any] | None = None,
+    ) -> Iterator[Window]:
+        """Run the model over any number of documents, one window after another, in constant memory.
+
+        Args:
+            documents: one document or many, also such as :meth:`segment` gave.
+            split: whether documents are split into their sections, for readouts that read them so.
+            dtype: compute the transformer in this precision; None for that of its weights.
+            token_budget: most tokens (with padding) that go through the transformer at once.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+            workers: processes that cut and tokenise ahead; None for as many as suit the machine once there are many
+                documents, 0 for none. The vectors are the same.
+            totals: where coverage is added up; the caller then says what was left out, otherwise it is logged here.
+            bar: a bar to advance by documents instead of one of this call's own.
+
+        Yields:
+            The windows, in the order of the documents.
+
+        Raises:
+            DocumentError: a document has no text, or something is no document.
+            SettingsError: an option is out of range.
+        """
+        require_whole("token_budget", token_budget)
+        cut_by = Workers.on(self.device, workers)
+        given = documents_of(documents)
+        total = len(given) if isinstance(given, Sized) else None
+        counted = Coverage() if totals is None else totals
+        with (
+            progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown,
+            # Workers end with an error, not when its traceback is forgotten.
+            closing(segment_in_order(given, self.segmenter, cut_by)) as segmented_documents,
+        ):
+            for window in windows_of(segmented_documents):
+                for segmented in window:
+                    counted += segmented.coverage
+                yield self.run(window, split=split, dtype=dtype, token_budget=token_budget, bar=shown)
+                give_back_memory()
+        if totals is None:
+            counted.warn()
+
+    def stream(
+        self,
+        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+        *,
+        level: Level = "document",
+        **options: Unpack[StreamOptions],
+    ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
+        """Encode documents one window after another, in constant memory.
+
+        Args:
+            documents: one document or many, also such as :meth:`segment` gave.
+            level: ``document``, ``section`` or ``passage``.
+            **options: see :meth:`windows`.
+
+        Yields:
+            Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)`` or
+            ``(passages, hidden)``, in the order given.
+
+        Raises:
+            DocumentError: a document has no text, or something is no document.
+            SettingsError: the level or another choice is unknown.
+        """
+        require_one_of("level", level, LEVELS)
+        split = level == "section" and self.model.config.readout == "sections"
+        for window in self.windows(documents, split=split, **options):
+            yield from zip(window.documents, vectors_of(level, window), strict=True)
+
+    def with_passage_vectors(
+        self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Unpack[StreamOptions]
+    ) -> Iterator[SegmentedDocument]:
+        """Run the passage encoder alone, once for all models above it, such as those trained on a frozen one.
+
+        What this gives can be encoded, predicted and measured like any document, by this encoder and by others whose
+        passage encoder is the same, and the transformer does not run again.
+
+        Args:
+            documents: any number of documents.
+            **options: see :meth:`windows`.
+
+        Returns:
+            Every document, cut, tokenised and with the vectors of its passages, in the order given.
+
+        Raises:
+            DocumentError: a document has no text, or something is no document.
+            ModelError: the model has structural embeddings, with which these vectors depend on the split.
+        """
+        if self.model.structural_embeddings is not None:
+            raise ModelError(
+                f"{self.name} has structural embeddings, with which the vectors of passages depend on how documents "
+                "are split; encode the documents themselves"
+            )
+        return (
+            replace(segmented, passage_vectors=vectors)
+            for window in self.windows(documents, **options)
+            for segmented, vectors in zip(window.documents, _passages_of(window), strict=True)
+        )
+
+    def run(
+        self,
+        documents: Sequence[SegmentedDocument],
+        *,
+        split: bool = False,
+        attention: bool = False,
+        dtype: Precision | None = None,
+        token_budget: int | None = None,
+        bar: tqdm[Any] | None = None,
+    ) -> Window:
+        """Run the model over documents together, in eval mode and without gradients.
+
+        Args:
+            documents: the documents.
+            split: whether documents are split into their sections.
+            attention: whether the output holds attention weights.
+            dtype: compute the transformer in this precision.
+            token_budget: most tokens (with padding) that go through the transformer at once.
+            bar: a bar to advance by documents while their passages are encoded.
+
+        Raises:
+            ModelError: a number in the output is infinite or none, or passage vectors are those of another encoder.
+        """
+        config = self.model.config
+        graph = config.graph if attention and config.graph_layers else config.vector_graph
+        batch = GraphBatch.from_documents(documents, graph, split=split)
+        if batch.passage_vectors is not None:
+            self._require_own_vectors(batch.passage_vectors)
+            if bar is not None:
+                bar.update(len(documents))
+        return self.run_batch(documents, batch, attention=attention, dtype=dtype, token_budget=token_budget, bar=bar)
+
+    def run_batch(
+        self,
+        documents: Sequence[SegmentedDocument],
+        batch: GraphBatch,
+        *,
+        attention: bool = False,
+        dtype: Precision | None = None,
+        token_budget: int | None = None,
+        bar: tqdm[Any] | None = None,
+    ) -> Window:
+        """Run the model over documents whose graphs are made (see :meth:`run`)."""
+        batch = batch.to(self.device)
+        total, done, shown = len(batch.token_ids), 0, 0
+
+        def advance(passages: int) -> None:
+            nonlocal done, shown
+            done += passages
+            if bar is not None:
+                bar.update(len(documents) * done // total - shown)
+                shown = len(documents) * done // total
+
+        survive_forks()
+        with inference(self.model):
+            with self.computing_in(dtype):
+                vectors = self.model.encode_passages(batch, Packing.on(self.device, token_budget), advance)
+            output = self.model.encode_graphs(vectors, batch, attention)
+        results = [part for part in (output.documents, output.passages, output.logits) if part is not None]
+        if not torch.stack([torch.isfinite(part).all() for part in results]).all():
+            raise ModelError(
+                "the model gives vectors that are no numbers: its weights hold such (fetch or train it again), or "
+                "float16 is too narrow (use bfloat16 or float32)"
+            )
+        return Window(documents, batch, vectors, output)
+
+    def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
+        """A context in which the transformer computes in a precision; None for that of its weights.
+
+        Raises:
+            ModelError: the precision is unknown, or the weights have less.
+        """
+        return computed_in(dtype, self.model.passage_encoder, self.name)
+
+    def _require_own_vectors(self, vectors: Tensor) -> None:
+        """Refuse passage vectors that this model's passage encoder cannot have made."""
+        width = self.model.config.encoder_config.hidden_size
+        reason = None
+        if vectors.shape[1] != width:
+            reason = f"their vectors have {vectors.shape[1]} numbers, this one's {width}"
+        elif self.model.structural_embeddings is not None:
+            reason = (
+                "this one has structural embeddings, so that vectors of passages depend on how documents are split"
+            )
+        if reason is not None:
+            raise ModelError(f"these passages were encoded for another model ({reason}); segment them anew")
+
+
+def progress_bar(show: bool | None, total: int | None) -> tqdm[Any]:
+    """A bar that counts documents; None shows it on a terminal when the work is long."""
+    hidden = not (sys.stderr.isatty() if show is None else show)
+    return tqdm(total=total, desc="Encoding", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)
+
+
+def _passages_of(window: Window) -> Iterator[Any]:
+    """Pooled passage vectors of every document, brought to the CPU together."""
+    vectors = as_numpy(window.passage_vectors)
+    return (vectors[rows].copy() for rows in window.rows)

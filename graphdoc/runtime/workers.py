@@ -1,0 +1,115 @@
+"""Work that runs ahead in processes of its own, in order and in bounded memory."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+from ..errors import GraphdocError
+
+Block = TypeVar("Block", bound=Sequence[Any])
+Result = TypeVar("Result")
+
+# Blocks that are under way for every process, so that none waits for the reader.
+_BLOCKS_AHEAD = 3
+
+_shared: Any = None
+_work: Callable[[Any, Any], Any] | None = None
+
+
+def work_ahead(
+    work: Callable[[Any, Block], Result], shared: Any, blocks: Iterable[Block], workers: int
+) -> Generator[Result]:
+    """Do the same work on blocks, ahead of who asks for the results; these do not depend on the number of processes.
+
+    Args:
+        work: a function of a module, given ``shared`` and a block.
+        shared: what all of the work needs; every process gets it once.
+        blocks: lists, read as they are needed, a few ahead.
+        workers: how many processes do the work, started with the first block that is not empty; 0 does it here, as
+            does a process that may have no children, such as one that loads for a data loader.
+
+    Yields:
+        What the work gave for every block, in order; an error is raised where its block's turn is.
+
+    Raises:
+        GraphdocError: one of the processes was ended from outside.
+    """
+    if workers < 1 or multiprocessing.current_process().daemon:
+        for block in blocks:
+            yield work(shared, block)
+        return
+    waiting: deque[Future[Result]] = deque()
+    with ExitStack() as stack:
+        executor: ProcessPoolExecutor | None = None
+        try:
+            for block in blocks:
+                if executor is None and block:
+                    executor = stack.enter_context(_executor(work, shared, workers))
+                waiting.append(executor.submit(_run, block) if executor and block else _done(work(shared, block)))
+                if len(waiting) >= workers * _BLOCKS_AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        except BrokenProcessPool as error:
+            raise GraphdocError(
+                "a worker process was ended from outside, perhaps for want of memory; "
+                f"use fewer than workers={workers}, or workers=0"
+            ) from error
+
+
+def _done(result: Result) -> Future[Result]:
+    future: Future[Result] = Future()
+    future.set_result(result)
+    return future
+
+
+@contextmanager
+def _executor(work: Callable[[Any, Any], Any], shared: Any, workers: int) -> Iterator[ProcessPoolExecutor]:
+    """Processes that have what they need, started in the way that the program has set or the system prefers."""
+    before = os.environ.get("TOKENIZERS_PARALLELISM")
+    # Threads of a tokenizer would only wait for each other, and it warns of forks unless this is set.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    executor = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work, shared))
+    try:
+        try:
+            # The first task starts the processes.
+            executor.submit(int).result()
+        finally:
+            if before is None:
+                del os.environ["TOKENIZERS_PARALLELISM"]
+            else:
+                os.environ["TOKENIZERS_PARALLELISM"] = before
+        yield executor
+    finally:
+        executor.shutdown(cancel_futures=True)
+
+
+def _begin(work: Callable[[Any, Any], Any], shared: Any) -> None:
+    global _work, _shared
+    _work, _shared = work, shared
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    # Ctrl-C reaches all processes of a terminal; the one that asked for the work ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _run(block: Any) -> Any:
+    assert _work is not None
+    return _work(_shared, block)
+
+
+def _end_with_parent() -> None:
+    """A process whose parent was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

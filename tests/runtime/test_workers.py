@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from graphdoc.errors import GraphdocError
+from graphdoc.runtime.workers import work_ahead
+
+ROOT = Path(__file__).parents[2]
+
+
+def total(shared: int, block: list[int]) -> int:
+    if -1 in block:
+        raise ValueError("block with -1")
+    return shared + sum(block)
+
+
+def end(shared: int, block: list[int]) -> int:
+    os._exit(9)
+
+
+@pytest.mark.parametrize("workers", [0, 1, 3])
+def test_results_come_in_order(workers: int) -> None:
+    blocks = [[number, number] if number % 3 else [] for number in range(20)]
+    assert list(work_ahead(total, 100, blocks, workers)) == [100 + sum(block) for block in blocks]
+    assert multiprocessing.active_children() == []
+
+
+def test_blocks_are_read_only_a_little_ahead() -> None:
+    read: list[int] = []
+
+    def blocks() -> Iterator[list[int]]:
+        for number in range(100):
+            read.append(number)
+            yield [number]
+
+    results = work_ahead(total, 0, blocks(), 2)
+    assert next(results) == 0
+    assert len(read) <= 6
+    results.close()
+    assert multiprocessing.active_children() == []
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_error_is_raised_in_its_turn(workers: int) -> None:
+    results = work_ahead(total, 0, [[1], [2], [-1], [4]], workers)
+    assert [next(results), next(results)] == [1, 2]
+    with pytest.raises(ValueError, match="block with -1"):
+        next(results)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_worker_that_is_ended_from_outside() -> None:
+    with pytest.raises(GraphdocError) as error:
+        list(work_ahead(end, 0, [[1], [2]], 2))
+    assert "workers=2" in str(error.value)
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
+def test_ctrl_c_ends_the_workers_in_silence(tmp_path: Path) -> None:
+    program = """
+import os, time
+from graphdoc.runtime.workers import work_ahead
+
+def slow(shared, block):
+    time.sleep(0.05)
+    return os.getpid()
+
+try:
+    for number, pid in enumerate(work_ahead(slow, None, ([n] for n in range(10**6)), 2)):
+        print(pid, flush=True)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    (tmp_path / "program.py").write_text(program)
+    process = subprocess.Popen(
+        [sys.executable, tmp_path / "program.py"],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    pids = {int(process.stdout.readline()) for _ in range(8)}
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    assert out.endswith("interrupted\n")
+    assert err == ""
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
