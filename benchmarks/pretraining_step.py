@@ -95,8 +95,10 @@ def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: st
     if way == "plain":
         with context():
             vectors = model.encode_passages(batch.graphs)
-        anchors, candidates = model.encode_graphs(vectors, batch.graphs).documents.chunk(2)
-        loss(anchors, candidates, batch.targets).loss.backward()
+        documents = model.encode_graphs(vectors, batch.graphs).documents
+        loss(
+            documents[batch.roles["anchor"]], documents[batch.roles["candidate"]], batch.targets["group"]
+        ).loss.backward()
     else:
         keep = 2**62 if way == "kept" else 0
         CachedStep(model, ViewContrast(loss), precision=context, keep_activations=keep)(batch)

@@ -185,13 +185,22 @@ class DocumentModel(PreTrainedModel):
 
     def encode_mini_batch(self, mini_batch: MiniBatch) -> Tensor:
         """Run the transformer over one mini-batch, wherever it is; pooled vectors, ``(passages, encoder hidden)``."""
+        return self.encode_tokens(mini_batch)[0]
+
+    def encode_tokens(self, mini_batch: MiniBatch) -> tuple[Tensor, Tensor]:
+        """Run the transformer over one mini-batch, wherever it is.
+
+        Returns:
+            Pooled vectors in fp32, ``(passages, encoder hidden)``; the vectors of all tokens, ``(passages, tokens,
+            encoder hidden)``.
+        """
         moved = mini_batch.to(self.device)
         added = None
         if self.structural_embeddings is not None:
             assert moved.structure is not None
             added = self.structural_embeddings(moved.structure)
-        vectors: Tensor = self.passage_encoder(moved.input_ids, moved.attention_mask, added)
-        return vectors
+        tokens = self.passage_encoder.tokens(moved.input_ids, moved.attention_mask, added)
+        return self.passage_encoder.pool(tokens, moved.attention_mask), tokens
 
     @property
     def trains_passage_vectors(self) -> bool:

@@ -42,12 +42,20 @@ class PassageEncoder(nn.Module):
         Returns:
             Passage vectors in fp32, ``(passages, encoder hidden)``.
         """
+        return self.pool(self.tokens(input_ids, attention_mask, added), attention_mask)
+
+    def tokens(self, input_ids: Tensor, attention_mask: Tensor, added: Tensor | None = None) -> Tensor:
+        """Vectors of all tokens, before pooling, ``(passages, tokens, encoder hidden)``; see :meth:`forward`."""
         inputs = {"input_ids": input_ids}
         if added is not None:
             embeddings = self.transformer.get_input_embeddings()(input_ids)
             inputs = {"inputs_embeds": embeddings + added.unsqueeze(1).to(embeddings.dtype)}
         with quick_dropout(self.transformer, input_ids.device):
             hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
+        return hidden
+
+    def pool(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
+        """Passage vectors in fp32, ``(passages, encoder hidden)``, of the vectors of their tokens."""
         with torch.autocast(hidden.device.type, enabled=False):
             if self.pooling == "cls":
                 return hidden[:, 0].float()

@@ -108,7 +108,7 @@ def _evaluation(
         for batch in data.validation_batches():
             moved = batch.to(model.device)
             logits.append(model(moved.graphs, packing).logits.cpu())
-            targets.append(batch.targets)
+            targets.append(batch.targets["class"])
         rows, known = torch.cat(logits), torch.from_numpy(data.is_known)
         if not torch.isfinite(rows).all():
             raise ModelError(

@@ -274,4 +274,4 @@ class LabelledData(CorpusData):
         return result
 
     def _collator(self) -> LabelledCollator:
-        return LabelledCollator(self._targets, self._config.vector_graph, self._vectors)
+        return LabelledCollator("class", self._targets, self._config.vector_graph, self._vectors)

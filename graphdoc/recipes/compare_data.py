@@ -42,10 +42,10 @@ class _SectionData(CorpusData):
 
     _beyond = 0
 
-    def _collator(self, settings: ComparisonSettings, targets: Rows) -> LabelledCollator:
+    def _collator(self, settings: ComparisonSettings, groups: Rows) -> LabelledCollator:
         config, most = self._config, settings.sections.most_tokens
         sections = _document_sections(settings) if config.readout == "sections" else None
-        return LabelledCollator(targets, config.vector_graph, self._vectors, sections, most)
+        return LabelledCollator("group", groups, config.vector_graph, self._vectors, sections, most)
 
     def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
         """Passages of documents that are not trained on, since their sections are longer than the limit."""
@@ -298,12 +298,15 @@ class PairCollator:
     labels: Rows
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
-        """Make a batch of the first documents of pairs, then the second ones; its targets are those of the pairs."""
-        batch = self.documents(
-            [(example, epoch, int(self.rows[number // 2, number % 2])) for example, epoch, number in places]
-        )
-        pairs = [number // 2 for _, _, number in places[: len(places) // 2]]
-        return replace(batch, targets=torch.from_numpy(self.labels[pairs]))
+        """Make a batch of pairs; a document that is in several of them is in the batch once."""
+        ordered = [*places[0::2], *places[1::2]]
+        rows = [int(self.rows[number // 2, number % 2]) for _, _, number in ordered]
+        place = {row: number for number, row in enumerate(dict.fromkeys(rows))}
+        once = dict(zip(rows, ordered, strict=True))
+        batch = self.documents([(once[row][0], once[row][1], row) for row in place])
+        first, second = torch.tensor([place[row] for row in rows]).view(2, -1)
+        labels = torch.from_numpy(self.labels[[number // 2 for _, _, number in places[0::2]]])
+        return replace(batch, targets={"label": labels}, roles={"first": first, "second": second})
 
 
 def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool) -> GroupLabels:

@@ -4,46 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
-
 from ..documents.readers import read_documents
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..evaluation import ClusteringEvaluator, read_pair_file
-from ..graphs.packing import Packing
 from ..inference.precision import Precision
-from ..losses import ONE_PROCESS
-from ..modeling import DocumentModel
 from ..settings.sub_documents import EvaluationSettings
 from ..training.batch import TrainingBatch
-from ..training.objectives import Objective
+from ..training.step import CachedStep
 
 
 class HeldOutEvaluation:
     """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
 
     Args:
-        model: the model in training.
-        objective: what it is trained for.
+        step: measures a batch; its loss sees the rows of this process alone, since the others wait for it.
         batches: the documents.
-        packing: how passages are packed into mini-batches; None for the rule of the device.
     """
 
-    def __init__(
-        self, model: DocumentModel, objective: Objective, batches: Sequence[TrainingBatch], packing: Packing | None
-    ) -> None:
-        self._model, self._objective, self._batches, self._packing = model, objective, batches, packing
+    def __init__(self, step: CachedStep, batches: Sequence[TrainingBatch]) -> None:
+        self._step, self._batches = step, batches
 
-    @torch.no_grad()
     def __call__(self) -> dict[str, float]:
         """Measure the model, which is in eval mode."""
         sums: dict[str, float] = {}
         documents = 0
         for batch in self._batches:
-            moved = batch.to(self._model.device)
-            rows = self._objective.rows(self._model(moved.graphs, self._packing))
-            # One process measures, and the others wait for it: they are not there to exchange vectors with.
-            result = self._objective.loss(rows, moved, ONE_PROCESS)
+            result = self._step.measure(batch)
             measured = {"loss": result.loss, **result.metrics}
             # How many pairs are no negatives says something of the documents, not of the model.
             measured.pop("left_out_share", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,14 +26,16 @@ class LabelledCollator:
     """Makes batches of labelled documents, in the processes that load ahead.
 
     Args:
-        targets: ``(rows, ...)``, what is to be learned of every document of the corpus, by its row.
+        target: name of what is to be learned, ``class`` or ``group``.
+        values: ``(rows, ...)``, what is to be learned of every document of the corpus, by its row.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
         sections: how documents are split into sections; None leaves them whole.
         most_tokens: most tokens of a section; None for no limit.
     """
 
-    targets: npt.NDArray[Any]
+    target: str
+    values: npt.NDArray[Any]
     graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
     sections: DocumentSections | None = None
@@ -49,7 +51,7 @@ class LabelledCollator:
             [example for example, _, _ in places],
             self.sections,
             places[0][1],
-            torch.from_numpy(self.targets[rows]),
+            {self.target: torch.from_numpy(self.values[rows])},
             graph=self.graph,
             passage_vectors=vectors,
             most_tokens=self.most_tokens,
@@ -65,7 +67,7 @@ def section_batch(
     examples: Sequence[TrainingExample],
     sections: DocumentSections | None,
     epoch: int,
-    targets: Tensor,
+    targets: Mapping[str, Tensor],
     *,
     graph: GraphKind | str | None = "full",
     passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
@@ -80,7 +82,7 @@ def section_batch(
         examples: the documents.
         sections: how they are split; None leaves them whole.
         epoch: number of the epoch, for the draw.
-        targets: ``(documents, ...)``, what the objective compares with, such as the group of a document.
+        targets: what the objective compares with, ``(documents, ...)`` by name.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
             go along instead of token ids.

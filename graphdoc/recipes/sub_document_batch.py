@@ -37,7 +37,8 @@ def sub_document_batch(
             go along instead of token ids.
 
     Returns:
-        The batch; every passage of every document is in it exactly once, and its targets are the groups.
+        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``; every passage of every
+        document is in it exactly once.
     """
     draws = [sub_documents.draw(example.id, epoch, len(example.sections)) for example in examples]
     graphs: list[DocumentGraph] = []
@@ -60,5 +61,6 @@ def sub_document_batch(
     return TrainingBatch(
         graphs=batch,
         ids=tuple(example.id for example in examples),
-        targets=torch.tensor([example.group for example in examples], dtype=torch.int64),
+        targets={"group": torch.tensor([example.group for example in examples], dtype=torch.int64)},
+        roles={"anchor": slice(len(examples)), "candidate": slice(len(examples), None)},
     )

@@ -11,13 +11,15 @@ from tqdm.auto import tqdm
 from ..encoder import DocumentEncoder
 from ..evaluation import ClusteringEvaluator
 from ..graphs.packing import Packing
-from ..losses import SubDocumentContrast
+from ..inference.precision import computed_in
+from ..losses import ONE_PROCESS, SubDocumentContrast
 from ..runtime.devices import usable_device
 from ..runtime.processes import Processes
 from ..settings.sub_documents import PretrainingSettings
 from ..training.objectives import ViewContrast
 from ..training.run import RunEvaluation, TrainingRun
 from ..training.starting_model import begin_training, load_start
+from ..training.step import CachedStep
 from ..training.task import Task
 from ..training.training_card import training_card
 from .held_out import HeldOutEvaluation, cluster_evaluation, score_of
@@ -107,8 +109,15 @@ def _evaluation(
     processes.run_first(read)
     held_out = None
     if data.held_out:
-        packing = Packing.on(encoder.model.device, settings.training.token_budget)
-        held_out = HeldOutEvaluation(encoder.model, objective, data.held_out, packing)
+        model = encoder.model
+        step = CachedStep(
+            model,
+            objective,
+            precision=lambda: computed_in(precision, model.passage_encoder, "the model"),
+            packing=Packing.on(model.device, settings.training.token_budget),
+            gather=ONE_PROCESS,
+        )
+        held_out = HeldOutEvaluation(step, data.held_out)
 
     def measure() -> Mapping[str, float]:
         nonlocal clustering, is_ready

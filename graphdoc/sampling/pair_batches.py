@@ -14,8 +14,8 @@ from .epoch_batches import EpochBatches, Place
 class PairBatches(EpochBatches):
     """Batches of pairs in an order of its own for every epoch; whole pairs are dealt to processes.
 
-    A batch holds the first documents of its pairs, then the second ones in the same order. Documents are counted
-    through all pairs: number ``2 p`` is the first document of pair ``p``, and ``2 p + 1`` the second.
+    A batch holds the two documents of every pair side by side. Documents are counted through all pairs: number ``2 p``
+    is the first document of pair ``p``, and ``2 p + 1`` the second.
 
     Args:
         passage_counts: ``(pairs, 2)``, passages of both documents of every pair.
@@ -38,4 +38,4 @@ class PairBatches(EpochBatches):
     def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
         """The batches of any epoch, as places of documents."""
         for pairs in super().of_epoch(epoch):
-            yield [(epoch, 2 * pair + side) for side in (0, 1) for epoch, pair in pairs]
+            yield [(epoch, 2 * pair + side) for epoch, pair in pairs for side in (0, 1)]

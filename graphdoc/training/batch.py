@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -38,21 +38,27 @@ class TrainingExample(Protocol):
         ...
 
 
+# Which documents of a batch play a role: a range of them, or their rows.
+Role = slice | Tensor
+
+
 @dataclass(frozen=True, slots=True)
 class TrainingBatch:
     """One process's share of a batch.
 
     Args:
-        graphs: the graphs of the documents; where documents have two views, the anchors of all, then their candidates
-            in the same order.
-        ids: ids of the documents.
-        targets: ``(documents, ...)``, what the objective compares with: the group of a document, its class, ...; where
-            documents are in pairs, ``(pairs,)``, their labels.
+        graphs: the graphs of all documents in all roles, so that no passage is encoded twice.
+        ids: ids of the documents that the batch was drawn from; one can give several graphs, such as two views.
+        targets: what the objective compares with, by name: the ``group`` or ``class`` of every document, the ``label``
+            of every pair, ...
+        roles: which graphs play which role, by name: ``anchor``, ``candidate``, ``first``, ``second``, ...; none where
+            all play the same.
     """
 
     graphs: GraphBatch
     ids: tuple[str, ...]
-    targets: Tensor
+    targets: Mapping[str, Tensor]
+    roles: Mapping[str, Role] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -65,4 +71,9 @@ class TrainingBatch:
 
     def to(self, device: torch.device | str) -> TrainingBatch:
         """The same batch with its tensors on another device."""
-        return replace(self, graphs=self.graphs.to(device), targets=self.targets.to(device))
+        return replace(
+            self,
+            graphs=self.graphs.to(device),
+            targets={name: target.to(device) for name, target in self.targets.items()},
+            roles={name: role.to(device) if isinstance(role, Tensor) else role for name, role in self.roles.items()},
+        )

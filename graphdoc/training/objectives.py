@@ -2,31 +2,52 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from torch import Tensor
 from torch.nn import functional
 
+from ..graphs.packing import MiniBatch
 from ..losses import Gather, Loss, LossOutput, SupervisedContrastive
 from ..modeling import DocumentOutput
 from .batch import TrainingBatch
 
+MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
 
-class Objective(Protocol):
+
+class Objective(ABC):
     """A loss on something that the model gives for every document alone, so that documents can be taken in slices."""
 
+    @abstractmethod
     def rows(self, output: DocumentOutput) -> Tensor:
         """What the loss looks at, ``(rows, ...)``, document after document."""
-        ...
 
+    @abstractmethod
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss over the rows of all documents of a batch."""
-        ...
+        """The loss over the rows of all documents of a batch; ``gather`` is how it sees those of other processes."""
+
+    def mini_batch_term(self, batch: TrainingBatch, gather: Gather) -> MiniBatchTerm | None:
+        """A term of the loss that every mini-batch of passages has by itself, such as masked language modelling.
+
+        It is made once a step, before the first mini-batch, and this is the place to agree with other processes: they
+        have other numbers of mini-batches.
+
+        Args:
+            batch: the batch.
+            gather: how rows of other processes are seen.
+
+        Returns:
+            A function of a mini-batch and the vectors of its tokens, ``(passages, tokens, encoder hidden)``. Losses
+            and metrics of the mini-batches are added up, so that a mean has to be taken over the whole batch. None
+            for an objective without such a term.
+        """
+        return None
 
 
 @dataclass(frozen=True)
-class ViewContrast:
+class ViewContrast(Objective):
     """Tells the two views of a document from those of other documents.
 
     Args:
@@ -41,14 +62,14 @@ class ViewContrast:
         return output.documents
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss between the first half of the rows, the anchors, and the second, their candidates."""
-        anchors, candidates = rows.chunk(2)
-        output = self.contrast(anchors, candidates, batch.targets, gather=gather)
+        """The loss between the vectors of role ``anchor`` and those of role ``candidate``."""
+        anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
+        output = self.contrast(anchors, candidates, batch.targets["group"], gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
 @dataclass(frozen=True)
-class Classification:
+class Classification(Objective):
     """Tells the classes of documents, by the logits of a model with a head.
 
     Args:
@@ -63,15 +84,15 @@ class Classification:
         return output.logits
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss of the logits against the classes in the batch's targets."""
-        return self.classes(rows, batch.targets, gather=gather)
+        """The loss of the logits against the target ``class``."""
+        return self.classes(rows, batch.targets["class"], gather=gather)
 
 
 @dataclass(frozen=True)
-class SectionContrast:
+class SectionContrast(Objective):
     """Draws sections of documents of one group together, and apart from those of others (CoLDE, section 3.3).
 
-    The targets of a batch are the groups of its documents; the label of a section is the group of its document.
+    The label of a section is the group of its document.
 
     Args:
         contrast: the loss over rows with labels.
@@ -86,8 +107,8 @@ class SectionContrast:
         return rows
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss over the sections of all documents."""
-        labels = batch.targets
+        """The loss over the sections of all documents, against the target ``group``."""
+        labels = batch.targets["group"]
         if len(rows) != len(batch):
             labels = labels[batch.graphs.document_of_section]
         output = self.contrast(rows, labels, gather=gather)
@@ -95,8 +116,8 @@ class SectionContrast:
 
 
 @dataclass(frozen=True)
-class PairSimilarity:
-    """Makes documents of a pair alike or not; a batch holds the first of all pairs, then the second in the same order.
+class PairSimilarity(Objective):
+    """Makes the two documents of a pair alike or not.
 
     Args:
         similarity: the loss of two vectors and their label.
@@ -110,9 +131,9 @@ class PairSimilarity:
         return output.documents
 
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss of all pairs, whose labels are the batch's targets."""
-        first, second = rows.chunk(2)
-        return self.similarity(first, second, batch.targets, gather=gather)
+        """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
+        first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
+        return self.similarity(first, second, batch.targets["label"], gather=gather)
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:

@@ -32,7 +32,7 @@ def model(tiny_model: ModelFactory) -> DocumentModel:
 
 def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
     sections = DocumentSections(3, section_positions="shuffled", seed=4)
-    targets = torch.arange(6)
+    targets = {"group": torch.arange(6)}
     batch = section_batch(examples, sections, 2, targets, graph="section")
     assert batch.ids == tuple(example.id for example in examples)
     assert batch.targets is targets
@@ -55,7 +55,7 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
 
 def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
     sections, most = DocumentSections(2), 15
-    batch = section_batch(examples, sections, 0, torch.arange(6), graph="section", most_tokens=most)
+    batch = section_batch(examples, sections, 0, {}, graph="section", most_tokens=most)
     expected = []
     for example in examples:
         split = sections.split(example.sections).limited(token_counts(example), most)
@@ -63,18 +63,18 @@ def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
     assert list(batch.graphs.token_ids) == expected
     assert 0 < len(expected) < sum(len(example.token_ids) for example in examples)
     vectors = [np.arange(len(example.sections) * 2, dtype=np.float32).reshape(-1, 2) for example in examples]
-    frozen = section_batch(examples, sections, 0, torch.arange(6), passage_vectors=vectors, most_tokens=most).graphs
+    frozen = section_batch(examples, sections, 0, {}, passage_vectors=vectors, most_tokens=most).graphs
     assert frozen.passage_vectors is not None
     assert len(frozen.passage_vectors) == int(frozen.is_passage.sum()) == len(expected)
 
 
 @torch.no_grad()
 def test_one_section_is_the_document_unsplit(examples: Any, model: DocumentModel) -> None:
-    batch = section_batch(examples, DocumentSections(1), 0, torch.arange(6)).graphs
+    batch = section_batch(examples, DocumentSections(1), 0, {}).graphs
     whole = replace(batch, section_ids=None, chunk_ids=None)
     assert torch.equal(model(batch).documents, model(whole).documents)
     assert len(model(batch).sections) == 6
-    split = section_batch(examples, DocumentSections(2), 0, torch.arange(6)).graphs
+    split = section_batch(examples, DocumentSections(2), 0, {}).graphs
     assert float((model(split).documents - model(whole).documents).abs().max()) > 1e-2
 
 
@@ -83,7 +83,7 @@ def test_what_shuffled_sections_change(examples: Any, model: DocumentModel) -> N
     """CoLDE, section 4.4.3: natural positions change nothing, whether the document is split or not."""
 
     def encoded(sections: DocumentSections, *, shuffled: bool, whole: bool) -> torch.Tensor:
-        batch = section_batch(examples, Given(sections, shuffled, whole), 0, torch.arange(6)).graphs  # type: ignore[arg-type]
+        batch = section_batch(examples, Given(sections, shuffled, whole), 0, {}).graphs  # type: ignore[arg-type]
         return model(batch).documents
 
     natural, counted = DocumentSections(3, "length"), DocumentSections(3, "length", "shuffled")
@@ -115,11 +115,11 @@ class Given:
 def test_vectors_made_before_go_along(examples: Any, tiny_model: ModelFactory) -> None:
     model = tiny_model("bert", readout="sections", section_lstm_size=10, section_projection_size=8)
     sections = DocumentSections(3, section_positions="shuffled")
-    expected = section_batch(examples, sections, 1, torch.arange(6), graph="section")
+    expected = section_batch(examples, sections, 1, {}, graph="section")
     vectors = []
     for example in examples:
-        alone = section_batch([example], DocumentSections(1), 0, torch.arange(1))
+        alone = section_batch([example], DocumentSections(1), 0, {})
         vectors.append(model.encode_passages(alone.graphs).numpy())
-    found = section_batch(examples, sections, 1, torch.arange(6), graph="section", passage_vectors=vectors)
+    found = section_batch(examples, sections, 1, {}, graph="section", passage_vectors=vectors)
     assert found.tokens == 0
     assert float((model(found.graphs).sections - model(expected.graphs).sections).abs().max()) < 1e-5

@@ -49,7 +49,7 @@ def test_sections_have_the_groups_of_their_documents(tiny_model: ModelFactory, t
     targets = torch.tensor([7, 3, 7, 3, 3, 9])
     for count in (1, 3):
         sections = DocumentSections(count, "length")
-        batch = section_batch(examples, sections, 0, targets)
+        batch = section_batch(examples, sections, 0, {"group": targets})
         model = tiny_model("bert", readout="sections", **SIZES)
         objective = SectionContrast(SupervisedContrastive(0.5))
         output = model(batch.graphs)
@@ -74,12 +74,13 @@ def test_it_learns_to_tell_groups_apart(tiny_model: ModelFactory, settings: dict
     losses = []
     for epoch in range(40):
         optimizer.zero_grad()
-        losses.append(float(step(section_batch(examples, DocumentSections(2), epoch, torch.tensor(groups))).loss))
+        batch = section_batch(examples, DocumentSections(2), epoch, {"group": torch.tensor(groups)})
+        losses.append(float(step(batch).loss))
         optimizer.step()
     assert losses[-1] < losses[0] - 0.5
 
     # Other documents, not split.
-    batch = section_batch(examples_of_groups(groups, 2), DocumentSections(1), 0, torch.tensor(groups))
+    batch = section_batch(examples_of_groups(groups, 2), DocumentSections(1), 0, {})
     with torch.no_grad():
         vectors = model.eval()(batch.graphs).documents
     scores = vectors @ vectors.T

@@ -17,7 +17,7 @@ def test_processes_share_the_pairs_of_a_batch(processes: int) -> None:
         pairs = []
         for part in parts:
             numbers = [place for _, place in part]
-            firsts, seconds = numbers[: len(numbers) // 2], numbers[len(numbers) // 2 :]
+            firsts, seconds = numbers[0::2], numbers[1::2]
             assert firsts
             assert [first + 1 for first in firsts] == seconds
             assert all(first % 2 == 0 for first in firsts)

@@ -64,7 +64,7 @@ def gradient(
     model = encoder.model.train()
     model.zero_grad()
     everything = documents()
-    batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph_kind="section")  # type: ignore[arg-type]
+    batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph="section")  # type: ignore[arg-type]
     output = CachedStep(model, ViewContrast(loss), packing=Packing(300))(batch)
     reduce_gradients(model.parameters())
     mean = output.loss.clone()

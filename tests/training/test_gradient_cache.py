@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from graphdoc.losses import InfoNCE
-from graphdoc.training.gradient_cache import GradientCache
+from graphdoc.losses import SubDocumentContrast
+from graphdoc.training import gradient_cache
+from graphdoc.training.gradient_cache import GradientCache, RandomStates, nothing_drawn
+
+CPU = torch.device("cpu")
 
 
 @pytest.fixture
@@ -27,10 +33,19 @@ def gradients(network: nn.Module) -> list[Tensor]:
     return result
 
 
+def rows_of(count: int) -> Tensor:
+    return torch.randn(count, 6, dtype=torch.float64)
+
+
+def assert_same(found: list[Tensor], expected: list[Tensor]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-14)
+
+
 @pytest.mark.parametrize("size", [1, 3, 4, 7, 20])
 @pytest.mark.parametrize("keep", [0, 5, 1000])
 def test_gradients_are_those_of_a_plain_pass_with_dropout(network: nn.Module, size: int, keep: int) -> None:
-    rows = torch.randn(20, 6, dtype=torch.float64)
+    rows = rows_of(20)
     mini_batches = list(rows.split(size))
     torch.manual_seed(3)
     loss_of(torch.cat([network(part) for part in mini_batches])).backward()
@@ -43,12 +58,11 @@ def test_gradients_are_those_of_a_plain_pass_with_dropout(network: nn.Module, si
     network.train()
 
     torch.manual_seed(3)
-    cache = GradientCache(network, keep, len)
-    loss_of(cache.forward(mini_batches)).backward()
+    cache = GradientCache(network, mini_batches, CPU, keep_activations=keep, size=len)
+    loss_of(cache.rows).backward()
     cache.backward()
 
-    for found, wanted in zip(gradients(network), expected, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
+    assert_same(gradients(network), expected)
     assert torch.equal(torch.rand(1), after_plain)
 
 
@@ -62,42 +76,91 @@ def counted(network: nn.Module) -> tuple[Callable[[Tensor], Tensor], list[bool]]
     return encode, passes
 
 
-@pytest.mark.parametrize(("keep", "twice"), [(0, 5), (3, 5), (4, 4), (9, 3), (19, 1), (20, 0)])
-def test_mini_batches_that_fit_are_encoded_once(network: nn.Module, keep: int, twice: int) -> None:
+@pytest.mark.parametrize(("keep", "twice"), [(0, 4), (3, 4), (4, 3), (9, 2), (15, 1), (16, 0), (99, 0)])
+def test_the_last_mini_batch_and_those_that_fit_are_encoded_once(network: nn.Module, keep: int, twice: int) -> None:
     encode, passes = counted(network)
-    cache = GradientCache(encode, keep, len)
-
-    loss_of(cache.forward(list(torch.randn(20, 6, dtype=torch.float64).split(4)))).backward()
+    cache = GradientCache(encode, rows_of(20).split(4), CPU, keep_activations=keep, size=len)
+    loss_of(cache.rows).backward()
     cache.backward()
 
     assert passes.count(False) == twice
     assert passes.count(True) == 5
 
 
-def test_no_activations_are_held_between_the_passes(network: nn.Module) -> None:
-    cache = GradientCache(network)
+def test_a_single_mini_batch_costs_what_a_plain_pass_costs(network: nn.Module) -> None:
+    encode, passes = counted(network)
+    cache = GradientCache(encode, [rows_of(8)], CPU)
+    loss_of(cache.rows).backward()
+    cache.backward()
+    assert passes == [True]
+
+
+def test_activations_of_one_mini_batch_are_held_between_the_passes(network: nn.Module) -> None:
     held: list[int] = []
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: held.append(tensor.numel()) or tensor, lambda t: t):
-        vectors = cache.forward(list(torch.randn(20, 6, dtype=torch.float64).split(4)))
-        assert held == []
-        loss_of(vectors).backward()
+        GradientCache(network, rows_of(20).split(4), CPU)
+        of_many = sum(held)
         held.clear()
-        cache.backward()
-    assert held
+        GradientCache(network, [rows_of(4)], CPU)
+        assert of_many == sum(held) > 0
 
 
 def test_a_loss_that_does_not_look_leaves_no_gradients(network: nn.Module) -> None:
-    cache = GradientCache(network)
-    cache.forward([torch.randn(4, 6, dtype=torch.float64)])
-    cache.backward()
-
+    GradientCache(network, rows_of(4).split(2), CPU).backward()
     assert gradients(network) == []
+
+
+def test_two_steps_at_once_do_not_know_each_other(network: nn.Module) -> None:
+    first, second = rows_of(12), rows_of(9)
+    expected = []
+    for number, rows in enumerate((first, second)):
+        torch.manual_seed(number)
+        loss_of(torch.cat([network(part) for part in rows.split(4)])).backward()
+        expected.append(gradients(network))
+    caches = []
+    for number, rows in enumerate((first, second)):
+        torch.manual_seed(number)
+        caches.append(GradientCache(network, rows.split(4), CPU))
+    loss_of(caches[1].rows).backward()
+    loss_of(caches[0].rows).backward()
+    caches[0].backward()
+    assert_same(gradients(network), expected[0])
+    caches[1].backward()
+    assert_same(gradients(network), expected[1])
+
+
+@pytest.mark.parametrize("fails", [1, 6])
+def test_nothing_stays_of_a_step_that_fails(network: nn.Module, fails: int) -> None:
+    """In the first pass, and in the second one: random numbers go on as if nothing had been encoded again."""
+    made: list[weakref.ref[Tensor]] = []
+
+    def encode(rows: Tensor) -> Tensor:
+        if len(made) == fails:
+            torch.rand(3)
+            raise RuntimeError("too little memory")
+        result = network(rows)
+        made.append(weakref.ref(result))
+        return result
+
+    def step() -> None:
+        cache = GradientCache(encode, rows_of(20).split(4), CPU)
+        loss_of(cache.rows).backward()
+        states.append(torch.get_rng_state())
+        cache.backward()
+
+    states: list[Tensor] = []
+    with pytest.raises(RuntimeError, match="too little memory"):
+        step()
+    gc.collect()
+    assert [reference for reference in made if reference() is not None] == []
+    assert all(torch.equal(state, torch.get_rng_state()) for state in states)
+    assert len(states) == (fails > 5)
 
 
 def test_one_cache_can_stand_on_another(network: nn.Module) -> None:
     """As graphs in slices stand on passages in mini-batches."""
     upper = nn.Sequential(nn.Linear(5, 5), nn.Dropout(0.3)).double()
-    rows = torch.randn(12, 6, dtype=torch.float64)
+    rows = rows_of(12)
     slices = list(torch.arange(12).split(5))
     torch.manual_seed(0)
     vectors = torch.cat([network(part) for part in rows.split(4)])
@@ -105,22 +168,55 @@ def test_one_cache_can_stand_on_another(network: nn.Module) -> None:
     expected = [*gradients(network), *gradients(upper)]
 
     torch.manual_seed(0)
-    lower_cache = GradientCache(network)
-    leaf = lower_cache.forward(list(rows.split(4)))
-    upper_cache: GradientCache[Tensor] = GradientCache(lambda part: upper(leaf[part]))
-    loss_of(upper_cache.forward(slices)).backward()
-    upper_cache.backward()
-    lower_cache.backward()
+    lower = GradientCache(network, rows.split(4), CPU)
+    higher = GradientCache(lambda part: upper(lower.rows[part]), slices, CPU)
+    loss_of(higher.rows).backward()
+    higher.backward()
+    lower.backward()
 
-    for found, wanted in zip([*gradients(network), *gradients(upper)], expected, strict=True):
-        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-14)
+    assert_same([*gradients(network), *gradients(upper)], expected)
+
+
+@pytest.mark.parametrize("keep", [0, 8, 1000])
+def test_terms_of_mini_batches_are_added_once_each(network: nn.Module, keep: int) -> None:
+    mini_batches = rows_of(20).split(4)
+    head = nn.Linear(5, 3).double()
+
+    def term_of(rows: Tensor) -> Tensor:
+        return head(rows).square().sum() / 20
+
+    torch.manual_seed(3)
+    parts = [network(part) for part in mini_batches]
+    (loss_of(torch.cat(parts)) + sum(term_of(part) for part in parts)).backward()
+    expected = [*gradients(network), *gradients(head)]
+    calls = []
+
+    def encode_with_term(rows: Tensor) -> tuple[Tensor, Tensor]:
+        calls.append(len(rows))
+        encoded = network(rows)
+        return encoded, term_of(encoded)
+
+    for looks in (True, False):
+        calls.clear()
+        torch.manual_seed(3)
+        cache = GradientCache(
+            network, mini_batches, CPU, keep_activations=keep, size=len, encode_with_term=encode_with_term
+        )
+        if looks:
+            loss_of(cache.rows).backward()
+        cache.backward()
+        found = [*gradients(network), *gradients(head)]
+        assert len(calls) == 5
+        if looks:
+            assert_same(found, expected)
+        else:
+            # Without a loss on the rows, the terms are all that there is.
+            assert torch.equal(found[-1], expected[-1]) and not torch.allclose(found[0], expected[0])
 
 
 def test_it_works_with_the_loss_of_the_package(network: nn.Module) -> None:
-    rows = torch.randn(8, 6, dtype=torch.float64)
-    cache = GradientCache(network)
-    vectors = cache.forward(list(rows.split(3)))
-    InfoNCE("cosine", 0.2)(vectors[:4], vectors[4:]).loss.backward()
+    cache = GradientCache(network, rows_of(8).split(3), CPU)
+    SubDocumentContrast("cosine", 0.2)(cache.rows[:4], cache.rows[4:]).loss.backward()
     cache.backward()
 
     assert all(torch.isfinite(gradient).all() for gradient in gradients(network))
@@ -145,11 +241,70 @@ def test_under_autocast_the_backward_pass_computes_as_the_forward_pass_did(keep:
         vectors = torch.cat([encode(part) for part in mini_batches])
     loss_of(vectors).backward()
     expected = gradients(network)
-    cache = GradientCache(encode, keep, len, precision)
-    loss_of(cache.forward(mini_batches)).backward()
+    cache = GradientCache(encode, mini_batches, CPU, keep_activations=keep, size=len, precision=precision)
+    loss_of(cache.rows).backward()
     cache.backward()
     found = gradients(network)
     # Gradients of weights in bfloat16 are rounded for every mini-batch; the product in fp32 is exact to its rounding.
     torch.testing.assert_close(found[2], expected[2], rtol=1e-5, atol=1e-7)
     for one, other in zip(found, expected, strict=True):
         assert float((one - other).norm()) < 0.02 * float(other.norm())
+
+
+class OtherDevices:
+    """Stands for ``torch.cuda`` with generators of two devices, of which the first one is current."""
+
+    def __init__(self) -> None:
+        self.drawn = {0: 0, 1: 0}
+
+    def get_rng_state(self, device: torch.device) -> Tensor:
+        return torch.tensor([self.drawn[device.index or 0]], dtype=torch.uint8)
+
+    def set_rng_state(self, state: Tensor, device: torch.device) -> None:
+        self.drawn[device.index or 0] = int(state)
+
+
+def test_random_numbers_are_those_of_the_device_that_encodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = OtherDevices()
+    monkeypatch.setattr(gradient_cache.torch, "get_device_module", lambda device: devices)
+    device = torch.device("cuda:1")
+    states = RandomStates(device, 3)
+    noted = []
+    for number in range(3):
+        states.note(number)
+        noted.append((devices.drawn[1], torch.get_rng_state()))
+        devices.drawn[1] += 7
+        torch.rand(4)
+    after = torch.get_rng_state()
+    for number in (2, 0, 1):
+        with states.replayed(number):
+            assert devices.drawn[1] == noted[number][0]
+            assert torch.equal(torch.get_rng_state(), noted[number][1])
+            devices.drawn[1] += 1
+        assert devices.drawn == {0: 0, 1: 21}
+        assert torch.equal(torch.get_rng_state(), after)
+    with nothing_drawn(device):
+        devices.drawn[1] += 5
+        torch.rand(2)
+    assert devices.drawn == {0: 0, 1: 21}
+    assert torch.equal(torch.get_rng_state(), after)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.accelerator.is_available(), reason="needs an accelerator")
+def test_gradients_on_the_last_accelerator(network: nn.Module) -> None:
+    """With several, the one that encodes is not the current one."""
+    kind: Any = torch.accelerator.current_accelerator()
+    device = torch.device(kind.type, torch.accelerator.device_count() - 1)
+    network = network.float().to(device)
+    mini_batches = [part.float().to(device) for part in rows_of(20).split(4)]
+    torch.manual_seed(3)
+    vectors = torch.cat([network(part) for part in mini_batches])
+    vectors.square().sum().backward()
+    expected = gradients(network)
+    torch.manual_seed(3)
+    cache = GradientCache(network, mini_batches, device)
+    cache.rows.square().sum().backward()
+    cache.backward()
+    for one, other in zip(gradients(network), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
