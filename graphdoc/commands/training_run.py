@@ -10,8 +10,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import yaml
-
 from ..registry import RECIPES, load
 from ..runtime.plain_text import one_line
 from ..settings.loading import load_settings
@@ -59,8 +57,7 @@ class TrainingCommand:
         """Train, say where the model is, and give the exit status; or print the settings."""
         settings = load_settings(self._kind, options.config, options.settings)
         if options.print:
-            values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True)
-            console().print(values, markup=False, highlight=False)
+            print(settings.explained())
             return 0
         return train(load(self._recipe.train), settings, options)
 

@@ -114,7 +114,7 @@ def _evaluation(
             model,
             objective,
             precision=lambda: computed_in(precision, model.passage_encoder, "the model"),
-            packing=Packing.on(model.device, settings.training.token_budget),
+            packing=Packing.on(model.device, settings.training.token_budget, settings.training.padding),
             gather=ONE_PROCESS,
         )
         held_out = HeldOutEvaluation(step, data.held_out)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from dataclasses import dataclass
 from functools import reduce
 from typing import Annotated, Any, Self
 
+import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -89,6 +91,19 @@ class Settings(BaseModel):
     def as_values(self) -> dict[str, Any]:
         """All settings as plain values, as a configuration file holds them."""
         return self.model_dump()
+
+    def explained(self) -> str:
+        """All settings as YAML, each below a comment that says what it is."""
+        lines = []
+        for name, field in type(self).model_fields.items():
+            lines += textwrap.wrap(field.description or "", 100, initial_indent="# ", subsequent_indent="# ")
+            value = getattr(self, name)
+            if isinstance(value, Settings):
+                lines += [f"{name}:", textwrap.indent(value.explained(), "  ")]
+            else:
+                plain = {name: to_jsonable_python(value)}
+                lines.append(yaml.safe_dump(plain, sort_keys=False, allow_unicode=True).rstrip())
+        return "\n".join(lines)
 
     @classmethod
     def default_values(cls) -> dict[str, Any]:

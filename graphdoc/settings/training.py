@@ -51,6 +51,8 @@ class TrainingSettings(Settings):
     """what the transformer computes in; graph, loss and weights are in float32"""
     token_budget: Count | None = None
     """most tokens, with padding, of a mini-batch; null takes few on a CPU and many on accelerators"""
+    padding: Annotated[float, Field(ge=0, le=1)] | None = None
+    """largest share of padding in a mini-batch; null decides by device"""
     keep_activations: Annotated[int, Field(ge=0, le=10**12)] = 0
     """tokens whose activations are kept rather than computed twice; as many as fit in memory"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0

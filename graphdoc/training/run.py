@@ -170,7 +170,7 @@ class TrainingRun:
             self.encoder.model,
             task.objective,
             precision=computing_in(training.precision, self.encoder.model),
-            packing=Packing.on(self.encoder.model.device, training.token_budget),
+            packing=Packing.on(self.encoder.model.device, training.token_budget, training.padding),
             keep_activations=training.keep_activations,
         )
         return DocumentTrainer(

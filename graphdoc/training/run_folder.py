@@ -35,6 +35,7 @@ _FREE = {
     ("training", "log_steps"),
     ("training", "loading_processes"),
     ("training", "token_budget"),
+    ("training", "padding"),
     ("training", "keep_activations"),
     ("training", "keep_checkpoints"),
     ("training", "trackers"),
