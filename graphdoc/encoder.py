@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -17,14 +19,17 @@ from .checkpoints.loading import backbone_config, load_backbone, load_checkpoint
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences
-from .inference.inputs import AnyDocument, is_single
+from .inference.inputs import AnyDocument, documents_of, is_single
 from .inference.levels import Level
 from .inference.pipeline import EncodingOptions, EncodingPipeline
 from .inference.precision import Precision
+from .inference.queries import encode_queries
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
 from .runtime.arguments import require_one_of, require_path
+from .runtime.plain_text import described
 from .segmentation.spans import SegmentedDocument
+from .similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from .similarity.encoded_document import EncodedDocument, Vectors
 
 if TYPE_CHECKING:
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Parts = Literal["section", "passage"]
+Matrix = TypeVar("Matrix", Tensor, Floats)
 Many = Iterable[AnyDocument | SegmentedDocument]
 
 
@@ -241,6 +247,89 @@ class DocumentEncoder(EncodingPipeline):
             return [part.numpy() for part in parts]
         return found if output == "torch" else found.numpy()
 
+    @overload
+    def encode_query(
+        self,
+        queries: AnyDocument | Iterable[AnyDocument],
+        *,
+        normalize: bool = False,
+        dtype: Precision | None = None,
+        output: Literal["numpy"] = "numpy",
+    ) -> Vectors: ...
+    @overload
+    def encode_query(
+        self,
+        queries: AnyDocument | Iterable[AnyDocument],
+        *,
+        normalize: bool = False,
+        dtype: Precision | None = None,
+        output: Literal["torch"],
+    ) -> Tensor: ...
+    def encode_query(
+        self,
+        queries: AnyDocument | Iterable[AnyDocument],
+        *,
+        normalize: bool = False,
+        dtype: Precision | None = None,
+        output: Literal["numpy", "torch"] = "numpy",
+    ) -> Vectors | Tensor:
+        """Encode queries, to be compared with documents.
+
+        A query is one passage, and its vector is the one it has before graph attention, as in training (Graph-RoBERTa,
+        section 3.3).
+
+        Args:
+            queries: one query or many.
+            normalize: bring vectors to unit length.
+            dtype: compute the transformer in this precision.
+            output: ``numpy`` or ``torch``.
+
+        Returns:
+            ``(queries, hidden)`` in fp32; for a single query without the first axis.
+
+        Raises:
+            DocumentError: a query has no text.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> query = encoder.encode_query("steamed rice")
+        >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
+        array([0])
+        """
+        require_one_of("output", output, ("numpy", "torch"))
+        found = encode_queries(self, documents_of(queries), dtype=dtype)
+        if normalize:
+            found = torch.nn.functional.normalize(found, dim=-1)
+        found = found[0] if is_single(queries) else found
+        return found if output == "torch" else found.numpy()
+
+    @overload
+    def similarity(self, a: Tensor, b: Tensor) -> Tensor: ...
+    @overload
+    def similarity(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats: ...
+    def similarity(self, a: Tensor | npt.ArrayLike, b: Tensor | npt.ArrayLike) -> Tensor | Floats:
+        """Compare vectors by the similarity that the model was trained for, cosine or dot product.
+
+        Args:
+            a: ``(rows of a, hidden)``, arrays or tensors; a single vector is one row.
+            b: ``(rows of b, hidden)``.
+
+        Returns:
+            ``(rows of a, rows of b)``, a tensor for tensors.
+
+        Raises:
+            SettingsError: they are no vectors of one length.
+        """
+        kind = self.model.config.similarity
+        if isinstance(a, Tensor) and isinstance(b, Tensor):
+            return similarity_of_tensors(*_rows(a, b), kind)
+        try:
+            left, right = (np.asarray(value, np.float64) for value in (a, b))
+        except (TypeError, ValueError) as error:
+            raise SettingsError(
+                f"{described(a)} and {described(b)} are not both vectors; give what encode or encode_query returns"
+            ) from error
+        return similarity_matrix(*_rows(left, right), kind)
+
     def predict(self, documents: Many | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
         """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
@@ -364,3 +453,17 @@ class DocumentEncoder(EncodingPipeline):
         if not self.model.config.trained:
             message = "%s was not trained to compare documents: its %s mean little; use mini, or train it"
             logger.warning(message, self.name, numbers)
+
+
+def _rows(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
+    """Two matrices whose rows can be compared, each made of a single row where it was one.
+
+    Raises:
+        SettingsError: they are no matrices of one width.
+    """
+    left, right = (value[None] if value.ndim == 1 else value for value in (a, b))
+    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
+        raise SettingsError(
+            f"vectors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be compared; give (rows, hidden) twice"
+        )
+    return left, right

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 Floats = npt.NDArray[np.float64]
 
@@ -24,6 +26,16 @@ def similarity_matrix(a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "cosine") 
     if kind == "dot":
         return products
     return np.clip(products / similarity_scale(left, right, kind), -1.0, 1.0)
+
+
+def similarity_of_tensors(a: Tensor, b: Tensor, kind: str = "cosine") -> Tensor:
+    """Compare every row of one tensor with every row of another, where they are (see :func:`similarity_matrix`)."""
+    left, right = a.float(), b.to(a.device).float()
+    products = left @ right.T
+    if kind == "dot":
+        return products
+    scale = torch.outer(left.norm(dim=1), right.norm(dim=1))
+    return (products / torch.where(scale > 0, scale, 1.0)).clamp(-1.0, 1.0)
 
 
 def similarity_scale(a: Floats, b: Floats, kind: str) -> Floats:
