@@ -103,7 +103,7 @@ def _evaluation(
     @torch.no_grad()
     def measure() -> Mapping[str, float]:
         model = encoder.model
-        packing = Packing.on(model.device, settings.training.token_budget)
+        packing = Packing.on(model.device, settings.training.token_budget, settings.training.padding)
         logits, targets = [], []
         for batch in data.validation_batches():
             moved = batch.to(model.device)

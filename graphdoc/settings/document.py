@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from ..registry import GRAPH_KINDS, READOUTS
 from ..runtime.plain_text import class_name
@@ -115,8 +117,17 @@ class DocumentFields:
     classifier_dropout: Dropout = 0.1
 
 
+def _explain(schema: dict[str, Any]) -> None:
+    """Put what the docstring says of every field into a JSON Schema."""
+    explained = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", inspect.getdoc(DocumentFields) or "", re.MULTILINE)
+    for name, words in explained:
+        schema["properties"][name]["description"] = " ".join(words.split())
+
+
 class DocumentSettings(DocumentFields, Settings):
     """Settings of a document model, checked one by one; what has to fit a passage encoder is checked with it."""
+
+    model_config = ConfigDict(json_schema_extra=_explain)
 
     @field_validator("labels", mode="before")
     @classmethod

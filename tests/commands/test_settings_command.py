@@ -39,7 +39,7 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
         if name.endswith("TrainingSettings")
     )
     assert learning_rate["exclusiveMinimum"] == 0
-    for name in ("LoraSettings", "ModelSettings"):
+    for name in ("DocumentSettings", "LoraSettings", "ModelSettings"):
         assert all("description" in value for value in schema["$defs"][name]["properties"].values())
     assert all("description" in value for value in schema["properties"].values())
 
