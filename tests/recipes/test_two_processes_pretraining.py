@@ -96,9 +96,10 @@ def test_gradients_of_two_processes_are_those_of_one_on_the_union(
         assert seen["gradients"].keys() == expected.keys()
         for name, (whole, loss) in expected.items():
             values, found = seen["gradients"][name]
-            assert found == pytest.approx(loss, rel=1e-6), name
-            difference = torch.tensor(values) - whole
-            assert float(difference.norm()) <= 1e-6 * float(whole.norm()), name
+            assert found == pytest.approx(loss, rel=1e-10), name
+            assert whole.dtype == torch.float64
+            difference = torch.tensor(values, dtype=torch.float64) - whole
+            assert float(difference.norm()) <= 1e-10 * float(whole.norm()), name
             assert float(whole.norm()) > 1e-4, name
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import torch
@@ -61,7 +62,7 @@ def gradient(
     encoder: DocumentEncoder, loss: SubDocumentContrast, split: str, rows: Sequence[int]
 ) -> tuple[torch.Tensor, float]:
     """The flat gradient of a step over some documents, reduced over the processes, and the mean loss."""
-    model = encoder.model.train()
+    model = encoder.model.double().train()
     model.zero_grad()
     everything = documents()
     batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph="section")  # type: ignore[arg-type]
@@ -76,7 +77,12 @@ def gradient(
 
 
 def all_gradients(backbone: str, rows: Sequence[int]) -> dict[str, tuple[torch.Tensor, float]]:
-    """Gradients of every loss and split."""
+    """Gradients of every loss and split, in double precision, since sums in another order are rounded otherwise."""
+    with mock.patch.object(torch.Tensor, "float", torch.Tensor.double):
+        return _all_gradients(backbone, rows)
+
+
+def _all_gradients(backbone: str, rows: Sequence[int]) -> dict[str, tuple[torch.Tensor, float]]:
     encoder = DocumentEncoder.from_backbone(
         backbone, device="cpu", projection_size=16, graph_heads=2, passage_words=20
     )
