@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME = "classify"
 HELP = "labels that a model gives: accuracy, F1, confusion, calibration, mistakes"
-DESCRIPTION = """Predict the labels of documents and hold them against those that they have: accuracy, macro F1, a
+DESCRIPTION = """Predict the labels of documents and compare them with those that they have: accuracy, macro F1, a
 table by class, which classes are taken for which, and whether probabilities are as right as they claim. The mistakes
 that the model is most sure of are shown with the passages that spoke for them.
 

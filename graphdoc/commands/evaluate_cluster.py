@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 NAME = "cluster"
 HELP = "k-means on train documents, applied to test: NMI and purity"
-DESCRIPTION = """Fit k-means on the vectors of train documents, apply it to test documents, and hold its clusters
-against their labels: NMI and purity, over several seeds. A linear probe (--probe) and pairs of documents (--pairs)
-are measured on the same vectors.
+DESCRIPTION = """Fit k-means on the vectors of train documents, apply it to test documents, and compare its
+clusters with their labels: NMI and purity, over several seeds. A linear probe (--probe) and pairs of documents
+(--pairs) are measured on the same vectors.
 
 The backbone of every model is measured too as it was before training, with a mean over its passages: what a model
 adds to that is what its training is worth."""

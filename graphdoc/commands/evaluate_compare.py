@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 NAME = "compare"
 HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
-DESCRIPTION = """Compare the documents of labelled pairs by the cosine of their vectors, and measure how well it tells
-pairs that belong together from pairs that do not: AUC and average precision, and precision, recall, F1 and accuracy at
-a threshold. The threshold is the best one on the validation pairs; without them it is the best one on the test pairs
-themselves, so that these four are upper bounds. All with 95 % bootstrap intervals over pairs, and by length.
+DESCRIPTION = """Compare the documents of labelled pairs by the cosine of their vectors, and measure how well it
+separates pairs that belong together from pairs that do not: AUC and average precision, and precision, recall, F1 and
+accuracy at a threshold. The threshold is the best one on the validation pairs; without them it is the best one on the
+test pairs themselves, so that these four are upper bounds. All have 95 % bootstrap intervals over pairs, and are
+shown by length too.
 
 TF-IDF cosine, which goes by words alone, is measured on the same pairs, and so is the backbone of every model as it
 was before training. A file of pairs has two ids and 1 (similar) or 0 in a line, with tabs between."""

@@ -31,7 +31,7 @@ _KEPT = ("pooling", "unit", "passage_words", "passage_tokens", "max_passages", "
 
 # Words that the linear SVM sees.
 _MOST_WORDS = 100_000
-# Words that one document alone has tell nothing of pairs; English words without meaning would drown all others. Where
+# Words that one document alone has say nothing of pairs; English words without meaning would drown all others. Where
 # that leaves nothing, as of a handful of short texts, all words count.
 _SETTINGS: tuple[dict[str, Any], ...] = (
     {"sublinear_tf": True, "min_df": 2, "stop_words": "english"},
@@ -207,7 +207,7 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
         The classes that every document gets, ``(documents,)``.
 
     Raises:
-        EvaluationError: there is nothing to tell apart, or there are no words.
+        EvaluationError: there are fewer than two labels, or no words.
     """
     if not train.multi_label:
         require_labels([name for (name,) in train.labels], "train")

@@ -122,6 +122,10 @@ class LabelledDocuments:
         """Names of the classes that occur, in the order of :func:`ordered_classes`."""
         return list(self.counts)
 
+    def rare(self, least: int = 2) -> list[str]:
+        """Names of the classes that have fewer documents than this; nothing can be held out of a class with one."""
+        return [name for name, count in self.counts.items() if count < least]
+
     def known(self, classes: Sequence[str]) -> npt.NDArray[np.int64]:
         """Rows of the documents all of whose labels are among some classes."""
         known = set(classes)

@@ -1,4 +1,4 @@
-"""How well a similarity tells pairs that belong together from pairs that do not, with bootstrap intervals."""
+"""How well a similarity separates pairs that belong together from pairs that do not, with bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RANKING = ("auc", "average_precision")
 
 @dataclass(frozen=True, slots=True)
 class PairScores:
-    """How well a similarity tells pairs apart.
+    """How well a similarity separates pairs of the two labels.
 
     Args:
         pairs: number of pairs.
@@ -84,7 +84,7 @@ def differences(scores: PairScores, others: PairScores) -> dict[str, Estimate]:
 
 
 def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
-    """The threshold that tells some pairs apart best, halfway between two similarities.
+    """The threshold that separates some pairs best, halfway between two similarities.
 
     Args:
         labels: ``(pairs,)``, 1 for pairs that belong together, else 0.
@@ -160,7 +160,7 @@ def score_pairs(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> PairScores:
-    """Measure how well a similarity tells pairs apart.
+    """Measure how well a similarity separates pairs of the two labels.
 
     Resamples are drawn by pairs, with replacement; the threshold stays. The same seed draws the same pairs for every
     similarity of as many pairs, so that differences between two of them can be taken resample by resample. Pairs that

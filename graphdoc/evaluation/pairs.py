@@ -296,7 +296,7 @@ def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[
 
 
 def require_own_ids(documents: Iterable[ReadyDocument]) -> None:
-    """Refuse documents that cannot be told apart by their ids.
+    """Refuse documents that share an id.
 
     Raises:
         DocumentError: two of them have one id.
@@ -316,7 +316,7 @@ def _same_id(id: str, consequence: str) -> DocumentError:
 
 
 def require_both_labels(pairs: Pairs, given: int | None = None) -> None:
-    """Refuse pairs among which there is nothing to tell apart.
+    """Refuse pairs that all have the same label.
 
     Args:
         pairs: the pairs that are used.

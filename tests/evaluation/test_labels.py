@@ -74,6 +74,10 @@ class TestSingle:
         with pytest.raises(EvaluationError, match=r"2 classes.*new, other, y"):
             found.targets(["a", "b"])
 
+    def test_a_class_with_one_document(self) -> None:
+        found = LabelledDocuments.of(labelled("a", "b", "a", "c", "c", "c"))
+        assert (found.rare(), found.rare(3), found.rare(1)) == (["b"], ["a", "b"], [])
+
 
 class TestSeveral:
     def test_documents_without_labels_are_left_out_and_an_empty_list_is_kept(self) -> None:

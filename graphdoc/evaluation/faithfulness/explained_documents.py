@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ...encoder import DocumentEncoder
+from ...graphs.batch import GraphBatch
 from ...inference.inputs import AnyDocument
 from ...inference.levels import as_numpy
 from ...inference.precision import Precision, inference
@@ -25,7 +26,6 @@ from ...segmentation.spans import SegmentedDocument
 from ...similarity.chunk_attention import ChunkwiseAttention
 from ...similarity.cosine import similarity_matrix
 from .passage_rankings import passage_attention
-from .shortened import CachedDocument, graphs_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,7 +35,7 @@ class ExplainedDocument:
     """A document with what its passages are ranked by.
 
     Args:
-        cached: the document and its passage vectors.
+        segmented: the document, with the vectors of its passages.
         vector: ``(hidden,)``, the document vector.
         attention: ``(passages,)``, see :func:`~graphdoc.evaluation.faithfulness.passage_rankings.passage_attention`.
         terms: ``(passages, hidden)``, the share of every passage in the document vector; None where classes are
@@ -45,7 +45,7 @@ class ExplainedDocument:
         contributions: ``(passages,)``, what every passage adds to that logit; None where similarity is watched.
     """
 
-    cached: CachedDocument
+    segmented: SegmentedDocument
     vector: Floats
     attention: Floats
     terms: Floats | None = None
@@ -53,10 +53,9 @@ class ExplainedDocument:
     likeliest: int | None = None
     contributions: Floats | None = None
 
-    @property
-    def segmented(self) -> SegmentedDocument:
-        """The document and its passages."""
-        return self.cached.segmented
+    def __len__(self) -> int:
+        """Number of passages."""
+        return len(self.segmented.passages)
 
     @property
     def id(self) -> str:
@@ -87,20 +86,23 @@ def explained_documents(
         DocumentError: a document has no text.
     """
     for window in encoder.windows(documents, dtype=dtype, totals=totals, show_progress=show_progress):
-        vectors = window.passage_vectors.cpu()
+        vectors = as_numpy(window.passage_vectors)
         for segmented, rows in zip(window.documents, window.rows, strict=True):
-            yield _explained(encoder.model, CachedDocument(segmented, vectors[rows]), classes=classes)
+            ready = replace(segmented, token_ids=(), passage_vectors=vectors[rows])
+            yield _explained(encoder.model, ready, classes=classes)
 
 
-def _explained(model: DocumentModel, cached: CachedDocument, *, classes: bool) -> ExplainedDocument:
-    batch = graphs_of(model, [cached], shown=True)
-    vectors = cached.vectors.to(model.device)
+def _explained(model: DocumentModel, segmented: SegmentedDocument, *, classes: bool) -> ExplainedDocument:
+    # Attention needs the whole graph also where vectors do not.
+    batch = GraphBatch.from_documents([segmented], model.config.graph).to(model.device)
+    vectors = batch.passage_vectors
+    assert vectors is not None
     with inference(model):
         output = model.encode_graphs(vectors, batch, output_attention=True)
         assert output.documents is not None
         document = partial(
             ExplainedDocument,
-            cached,
+            segmented,
             as_numpy(output.documents[0]).astype(np.float64),
             passage_attention(model, batch, output),
         )

@@ -1,15 +1,18 @@
-"""Documents with passages taken out, encoded again from passage vectors that are there already."""
+"""Documents with passages taken out, encoded again from passage vectors that are there already.
+
+Passages are encoded one by one, so that a document without some of them has the passage vectors of the others. Where
+vectors hold the place of their passage in the document (structural embeddings of CoLDE), they keep the place that it
+has in the whole document: what is taken out leaves a gap, and nothing moves up.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from ...graphs.batch import GraphBatch
 from ...inference.levels import as_numpy
@@ -25,61 +28,28 @@ Kept = npt.NDArray[np.bool_]
 MOST_PAIRS = 2**18
 
 
-@dataclass(frozen=True)
-class CachedDocument:
-    """A document whose passages have gone through the transformer.
-
-    Passages are encoded one by one, so that a document without some of them has the passage vectors of the others.
-    Where vectors hold the place of their passage in the document (structural embeddings of CoLDE), they keep the place
-    that it has in the whole document: what is taken out leaves a gap, and nothing moves up.
+def shortened(document: SegmentedDocument, kept: Kept) -> SegmentedDocument:
+    """A document with some of its passages.
 
     Args:
-        segmented: the document; token ids are not needed.
-        vectors: ``(passages, encoder hidden)``, pooled passage vectors.
+        document: the document, with the vectors of its passages.
+        kept: ``(passages,)``, which ones; at least one.
     """
-
-    segmented: SegmentedDocument
-    vectors: Tensor
-
-    def __len__(self) -> int:
-        """Number of passages."""
-        return len(self.segmented.passages)
-
-    def shortened(self, kept: Kept) -> CachedDocument:
-        """The document with some of its passages.
-
-        Args:
-            kept: ``(passages,)``, which ones; at least one.
-        """
-        passages = tuple(compress(self.segmented.passages, kept.tolist()))
-        if not passages:
-            raise ValueError("a document without passages cannot be encoded")
-        chosen = torch.from_numpy(np.flatnonzero(kept)).to(self.vectors.device)
-        return CachedDocument(replace(self.segmented, passages=passages, token_ids=()), self.vectors[chosen])
-
-
-def graphs_of(model: DocumentModel, documents: Sequence[CachedDocument], *, shown: bool = False) -> GraphBatch:
-    """The graphs of documents as the model sees them, on its device.
-
-    Args:
-        model: the model.
-        documents: the documents.
-        shown: whether attention is to be shown, which needs the whole graph also where vectors do not.
-    """
-    config = model.config
-    graph = config.graph if shown else config.vector_graph
-    segmented = [replace(document.segmented, token_ids=()) for document in documents]
-    return GraphBatch.from_documents(segmented, graph).to(model.device)
+    assert document.passage_vectors is not None
+    if not kept.any():
+        raise ValueError("a document without passages cannot be encoded")
+    passages = tuple(compress(document.passages, kept.tolist()))
+    return replace(document, passages=passages, token_ids=(), passage_vectors=document.passage_vectors[kept])
 
 
 def encode_shortened(
-    model: DocumentModel, document: CachedDocument, kept: Sequence[Kept]
+    model: DocumentModel, document: SegmentedDocument, kept: Sequence[Kept]
 ) -> tuple[Floats, Floats | None]:
     """Encode a document again and again, each time with some of its passages: new graphs, the same passage vectors.
 
     Args:
         model: the model.
-        document: the document.
+        document: the document, with the vectors of its passages.
         kept: ``(passages,)`` each, which passages are left; at least one.
 
     Returns:
@@ -87,10 +57,11 @@ def encode_shortened(
     """
     vectors, logits = [], []
     for some in _together(kept):
-        parts = [document.shortened(one) for one in some]
+        parts = [shortened(document, one) for one in some]
+        batch = GraphBatch.from_documents(parts, model.config.vector_graph).to(model.device)
+        assert batch.passage_vectors is not None
         with inference(model):
-            passages = torch.cat([part.vectors for part in parts]).to(model.device)
-            output = model.encode_graphs(passages, graphs_of(model, parts))
+            output = model.encode_graphs(batch.passage_vectors, batch)
         assert output.documents is not None
         vectors.append(as_numpy(output.documents))
         if output.logits is not None:

@@ -149,8 +149,8 @@ class FaithfulnessEvaluation:
                 show_progress=show_progress,
             )
         )
-        short = sum(len(one.cached) < 2 for one in found)
-        watched = [one for one in self._watched(encoder, found) if len(one.document.cached) > 1]
+        short = sum(len(one) < 2 for one in found)
+        watched = [one for one in self._watched(encoder, found) if len(one.document) > 1]
         if not watched:
             raise EvaluationError(
                 f"no document has two passages for {encoder.name}, so that nothing can be taken out; give longer "
@@ -171,7 +171,7 @@ class FaithfulnessEvaluation:
             methods,
             tuple(
                 # Deletion begins with the whole document, whatever the order.
-                Case(one.document.id, one.name, len(one.document.cached), float(whole))
+                Case(one.document.id, one.name, len(one.document), float(whole))
                 for one, whole in zip(watched, curves[:, 0, KINDS.index("deletion"), 0], strict=True)
             ),
             curves,
@@ -240,7 +240,7 @@ class FaithfulnessEvaluation:
             for kind in KINDS
             for kept in kept_passages(order, kind, self.steps)
         }
-        vectors, logits = encode_shortened(model, document.cached, list(wanted.values()))
+        vectors, logits = encode_shortened(model, document.segmented, list(wanted.values()))
         result = []
         for one, of_case in zip(watched, orders, strict=True):
             measured = dict(zip(wanted, one.values(vectors, logits).tolist(), strict=True))
@@ -255,11 +255,11 @@ class FaithfulnessEvaluation:
     def _random_orders(self, document: ExplainedDocument) -> list[Integers]:
         """Orders that depend on the seed and the document's id, not on what else is measured."""
         draw = np.random.default_rng([self.seed, crc32(document.id.encode("utf-8", "replace"))])
-        return [draw.permutation(len(document.cached)) for _ in range(self.orders)]
+        return [draw.permutation(len(document)) for _ in range(self.orders)]
 
 
 def _methods(model: DocumentModel, scores: Sequence[dict[str, Floats]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The methods that tell passages apart, and what is to be said of them."""
+    """The methods that rank passages, and what has to be known of them."""
     notes = []
     gone = [name for name in ("attention", "words") if all(is_uniform(one[name]) for one in scores)]
     if "attention" in gone:
@@ -267,7 +267,7 @@ def _methods(model: DocumentModel, scores: Sequence[dict[str, Floats]]) -> tuple
     else:
         notes.append(f"attention: {attention_source(model)}")
     if "words" in gone:
-        notes.append("words are not measured: no passage shares any with what it is held against")
+        notes.append("words are not measured: no passage shares any with the other document or the class")
     if model.structural_embeddings is not None:
         notes.append("structural embeddings: passages keep the places that they have in the whole document")
     return tuple(name for name in METHODS if name not in gone), tuple(notes)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from graphdoc.evaluation.faithfulness import shortened
-from graphdoc.evaluation.faithfulness.shortened import CachedDocument, encode_shortened
+from graphdoc.evaluation.faithfulness.shortened import encode_shortened
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -32,10 +32,10 @@ KEPT = [
 ]
 
 
-def cached(model: DocumentModel, document: SegmentedDocument) -> CachedDocument:
+def cached(model: DocumentModel, document: SegmentedDocument) -> SegmentedDocument:
     with torch.no_grad():
         batch = GraphBatch.from_documents([document], model.config.graph)
-        return CachedDocument(document, model.encode_passages(batch))
+        return replace(document, passage_vectors=model.encode_passages(batch).numpy())
 
 
 @pytest.mark.parametrize("most", [2**18, 1])
