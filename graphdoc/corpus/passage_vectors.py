@@ -22,6 +22,7 @@ from ..graphs.packing import Packing
 from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
 from ..modeling.weights_hash import weights_hash
+from ..runtime.checksums import is_unchanged, mark_checked, mark_path
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from .prepare import ABANDONED_AFTER_SECONDS, TrainingCorpus
@@ -144,7 +145,7 @@ def prepare_passage_vectors(
             documents = range(cuts[number], cuts[number + 1])
             token_ids = tuple(ids for document in documents for ids in corpus[document].token_ids)
             vectors = _encode(model, token_ids, token_budget, bar)
-            write_atomically(folder / _part_name(number), partial(_save, vectors))
+            mark_checked(write_atomically(folder / _part_name(number), partial(_save, vectors)))
     if processes is not None:
         processes.gather(None)
     return PassageVectors(folder, corpus.passage_counts, cuts, hidden_size)
@@ -199,7 +200,8 @@ def _save(vectors: Vectors, path: Path) -> None:
 
 
 def _is_whole(path: Path, passages: int, hidden_size: int) -> bool:
-    if not path.exists():
+    # A part without its mark was written by a run that ended before it was done with it.
+    if not path.exists() or not mark_path(path).exists():
         return False
     _open_part(path, passages, hidden_size)
     return True
@@ -207,9 +209,11 @@ def _is_whole(path: Path, passages: int, hidden_size: int) -> bool:
 
 def _open_part(path: Path, passages: int, hidden_size: int) -> Vectors:
     try:
+        if not is_unchanged(path):
+            raise ValueError("another checksum")
         vectors: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise OutputError(f"{path} is missing or damaged; remove it and run again") from error
+        raise OutputError(f"{path} is missing or was changed; remove it and run again") from error
     if vectors.shape != (passages, hidden_size) or vectors.dtype != np.float32:
         raise OutputError(f"{path} does not hold the vectors of its documents; remove it and run again")
     return vectors

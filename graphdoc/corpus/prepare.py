@@ -22,6 +22,7 @@ from tqdm.auto import tqdm
 
 from ..documents.document import Label
 from ..errors import DocumentError, OutputError
+from ..runtime.checksums import is_unchanged
 from ..runtime.files import write_text
 from ..runtime.processes import Processes
 from ..segmentation.segmenter import Segmenter
@@ -66,20 +67,24 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         self.folder = Path(folder)
         manifest = _read_manifest(self.folder)
         try:
-            sizes = {self.folder / shard["file"]: int(shard["bytes"]) for shard in manifest["shards"]}
+            # Corpora of version 0.1 have no checksums.
+            shards = {
+                self.folder / shard["file"]: (int(shard["bytes"]), shard.get("checksum"))
+                for shard in manifest["shards"]
+            }
             self.fingerprint, self.content = str(manifest["fingerprint"]), str(manifest["content"])
             self.report = CorpusReport.from_dict(manifest["report"])
-            if not sizes:
+            if not shards:
                 raise ValueError("no shards")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise OutputError(
                 f"{self.folder / MANIFEST_FILE} is damaged ({type(error).__name__}: {error}); remove {self.folder} "
                 "and run again"
             ) from error
-        for path, size in sizes.items():
-            if not path.is_file() or path.stat().st_size != size:
+        for path, (size, checksum) in shards.items():
+            if not path.is_file() or path.stat().st_size != size or (checksum and not is_unchanged(path, checksum)):
                 raise OutputError(f"{path} is missing or was changed; remove {self.folder} and run again")
-        self._reader = CorpusReader(list(sizes))
+        self._reader = CorpusReader(list(shards))
         self.passage_counts: npt.NDArray[np.int64] = self._reader.passage_counts()
 
     def __len__(self) -> int:
@@ -169,7 +174,7 @@ def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmen
 
 def _fingerprint(settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource) -> str:
     names = (
-        *("dataset_config", "label_from", "encoding", "on_error"),
+        *("label_from", "encoding", "on_error"),
         *("max_passages", "least_passages", "leave_out_splits", "leave_out_sections", "deduplicate"),
     )
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())

@@ -21,6 +21,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Label
 from ..errors import OutputError
+from ..runtime.checksums import mark_checked
 from .document import Integers, TokenisedDocument, TrainingDocument, unpack
 
 BATCH_DOCUMENTS = 1024
@@ -41,7 +42,7 @@ class CorpusWriter:
         largest_token: largest token id there can be; small vocabularies take half the space.
 
     Attributes:
-        shards: name, documents and bytes of every shard.
+        shards: name, documents, bytes and checksum of every shard.
     """
 
     def __init__(self, folder: Path, largest_token: int) -> None:
@@ -133,7 +134,8 @@ class CorpusWriter:
         try:
             self._writer.close()
             self._stream.close()
-            self.shards[-1]["bytes"] = (self._folder / self.shards[-1]["file"]).stat().st_size
+            path = self._folder / self.shards[-1]["file"]
+            self.shards[-1] |= {"bytes": path.stat().st_size, "checksum": mark_checked(path)}
         except OSError as error:
             raise _cannot_be_written(self._folder, error) from error
         finally:

@@ -1,21 +1,22 @@
-"""Where the documents of a training corpus come from: files or a data set, and by what they are known again."""
+"""Where the documents of a training corpus come from: files or a data set."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from ..documents.document import Document
-from ..documents.readers import ReadingReport, Skipped, read_documents
-from ..documents.readers.folders import FoundFile, find_files, is_pattern, labelled_by_folder
+from ..documents.readers import ReadingReport, read_documents
+from ..documents.readers.folders import labelled_by_folder
 from ..documents.readers.identities import SeenIds
 from ..documents.readers.left_out_sections import LeftOutSections
 from ..errors import DocumentError
 from ..runtime.wording import counted
 from ..settings.corpus import CorpusSettings
+from .data_set import BrokenRows, DataSet
 from .document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, split_of, text_hash
 from .report import CorpusReport
+from .source_files import file_identities, source_files
 
 
 class CorpusSource:
@@ -30,20 +31,28 @@ class CorpusSource:
 
     def __init__(self, settings: CorpusSettings) -> None:
         self._settings = settings
-        self._rows = _load_dataset(settings) if settings.dataset else None
+        self._data_set = DataSet(settings) if settings.dataset else None
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether every process may read a share of its own, and none the whole."""
+        return self._data_set is not None
 
     def identity(self) -> dict[str, Any]:
-        """Files with size and time, or the data set's fingerprint: what differs when documents may have changed."""
+        """Hashes of the files, or the version of the data set: what differs when documents may have changed."""
         settings = self._settings
-        if self._rows is not None:
-            return {"dataset": settings.dataset, "split": settings.split, "fingerprint": self._rows._fingerprint}
-        return {"sources": settings.sources, "files": [_stamp(path) for path in _files(settings.sources)]}
+        records = settings.corpora_folder.parent / "sources"
+        if self._data_set is not None:
+            return self._data_set.identity(records)
+        return {"sources": settings.sources, "files": file_identities(source_files(settings.sources), records)}
 
-    def documents(self, report: CorpusReport) -> Iterator[tuple[int, Document]]:
+    def documents(self, report: CorpusReport, rank: int = 0, count: int = 1) -> Iterator[tuple[int, Document]]:
         """Read the documents, and leave out copies where that is wanted.
 
         Args:
             report: counts documents, copies and errors while they are read.
+            rank: which share of a data set is read; among its documents are those that are copies of each other.
+            count: number of shares.
 
         Yields:
             Hash of the text, and document.
@@ -56,7 +65,7 @@ class CorpusSource:
         report.sections_left_out = sections.counts
         unwanted = {plain_split(split): split for split in settings.leave_out_splits}
         found = read_documents(
-            settings.sources if self._rows is None else _watched(self._rows, settings.name),
+            settings.sources if self._data_set is None else self._data_set.rows(rank, count),
             columns=settings.columns,
             encoding=settings.encoding,
             on_error=settings.on_error,
@@ -83,7 +92,7 @@ class CorpusSource:
             for name, split in unwanted.items():
                 if name not in (*VALIDATION_SPLITS, *TEST_SPLITS):
                     report.splits_left_out.setdefault(split, 0)
-        except _BrokenRows as error:
+        except BrokenRows as error:
             if settings.on_error == "stop":
                 raise
             reading.skipped.append(error.skipped)
@@ -112,74 +121,3 @@ def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> Docum
         f"{counted(settings.least_passages, 'passage')} or more{unread}; give longer documents, or make passages "
         f"shorter (passage_words){fewer}"
     )
-
-
-class _BrokenRows(DocumentError):
-    """A data set that cannot be read any further."""
-
-    def __init__(self, name: str, number: int, error: Exception) -> None:
-        reason = f"it cannot be read after row {number} ({_one_line(error)}), and the rest is not read; load it again"
-        super().__init__(f"{name}: {reason}")
-        self.skipped = Skipped(name, reason)
-
-
-def _watched(rows: Iterable[Any], name: str) -> Iterator[Any]:
-    """Pass rows on, and tell in one line where a data set breaks, whatever its format raises."""
-    number = 0
-    iterator = iter(rows)
-    while True:
-        try:
-            row = next(iterator)
-        except StopIteration:
-            return
-        except Exception as error:
-            raise _BrokenRows(name, number, error) from error
-        number += 1
-        yield row
-
-
-def _load_dataset(settings: CorpusSettings) -> Any:
-    import datasets  # type: ignore[import-untyped, unused-ignore]
-
-    try:
-        return datasets.load_dataset(
-            str(settings.dataset), settings.dataset_config, split=settings.split, streaming=settings.streaming
-        )
-    # Builders raise whatever their format raises: a name, split or file that is wrong, or the network.
-    except Exception as error:
-        reason = _one_line(error.__cause__ or error)
-        raise DocumentError(
-            f"data set {settings.dataset!r} cannot be loaded (configuration {settings.dataset_config!r}, "
-            f"split {settings.split!r}): {reason}; check its name, configuration and split"
-        ) from error
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= 300 else f"{text[:300]} ..."
-
-
-def _files(sources: Iterable[str]) -> Iterator[Path]:
-    """The files that paths, folders and patterns mean, in the order in which they are read."""
-    for source in sources:
-        path = Path(source)
-        if path.is_dir() or (not path.exists() and is_pattern(source)):
-            try:
-                yield from [found.path for found in find_files(source) if isinstance(found, FoundFile)]
-            except DocumentError:
-                # Reading tells what is wrong.
-                continue
-        elif path.exists():
-            yield path
-        else:
-            # One document of a corpus is named by the file and its id.
-            places = (position for position, character in enumerate(source) if character == "#")
-            yield from [Path(source[:place]) for place in places if Path(source[:place]).is_file()][:1]
-
-
-def _stamp(path: Path) -> list[Any]:
-    try:
-        status = path.stat()
-    except OSError:
-        return [str(path.absolute()), None, None]
-    return [str(path.absolute()), status.st_size, status.st_mtime_ns]

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TypeVar
 
 import numpy as np
-from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset
 
 from ..errors import DocumentError
 from ..runtime.processes import Processes
@@ -31,10 +31,11 @@ _BATCHES_AHEAD = 8
 class StreamingCorpus(IterableDataset[TrainingDocument]):
     """The share of a corpus that one process trains on, cut and tokenised while it is read.
 
-    Every process reads the whole corpus and takes the documents whose number, copies not counted, gives its rank when
-    divided by the number of processes. They are drawn from a buffer whose choices depend on seed, epoch and rank, and
-    come in the same order whenever these are the same. They are cut in ``preparing_processes`` processes, so that a
-    loader needs no workers; given some, it divides the share among them once more.
+    Of a data set every process reads its own share: some of its files, if their number is a multiple of that of the
+    processes, else every so-many-th row. Of other sources every process reads the whole corpus and takes the documents
+    whose number, copies not counted, gives its rank when divided by the number of processes. They are drawn from a
+    buffer whose choices depend on seed, epoch and rank, and come in the same order whenever these are the same. They
+    are cut in ``preparing_processes`` processes, so a loader needs no workers.
 
     Args:
         settings: where documents come from and how they are made ready; ``streaming`` must be set.
@@ -43,8 +44,8 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         seed: seed of the order.
 
     Attributes:
-        report: the account of the epoch so far: documents, copies and errors of the whole corpus; what was kept and
-            what was too short of this share, as far as it was read.
+        report: counts of the epoch so far: documents, copies and errors of what this process reads; what was kept and
+            what was too short of its share.
 
     Raises:
         ValueError: the settings do not ask for streaming.
@@ -58,7 +59,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         self.report = CorpusReport()
         self._settings = settings
         self._segmenter = training_segmenter(segmenter, settings)
-        self._told_errors = 0
+        self._reported_errors = 0
         self._rank, self._processes = (processes.rank, processes.count) if processes is not None else (0, 1)
         self._seed = seed
         self._epoch = 0
@@ -67,10 +68,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
 
     @property
     def state(self) -> dict[str, int]:
-        """Where this process is: the epoch, and the documents of its share that have been taken, short ones too.
-
-        With the workers of a data loader each worker counts for itself, and this one stays at the start.
-        """
+        """Where this process is: the epoch, and the documents of its share that have been taken, short ones too."""
         return {"epoch": self._epoch, "documents": self._consumed}
 
     def load_state(self, state: Mapping[str, int]) -> None:
@@ -119,36 +117,41 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
 
     def _documents(self) -> Iterator[tuple[int, TrainingDocument]]:
         """Documents to train on, each with the number of documents that have been taken when it has."""
-        worker = get_worker_info()
-        part, parts = (worker.id, worker.num_workers) if worker is not None else (0, 1)
-        share, shares = self._rank * parts + part, self._processes * parts
+        rank, count = self._rank, self._processes
         skip, self._skip = self._skip, 0
         self._consumed = skip
         self.report = report = CorpusReport()
-        draw = np.random.default_rng([self._seed, self._epoch, share])
-        own = islice(CorpusSource(self._settings).documents(report), share, None, shares)
+        draw = np.random.default_rng([self._seed, self._epoch, rank])
+        source = CorpusSource(self._settings)
+        if source.has_shares:
+            own = source.documents(report, rank, count)
+        else:
+            own = islice(source.documents(report), rank, None, count)
         waiting = islice(_shuffled(own, self._settings.shuffle_buffer, draw), skip, None)
         tokenised = tokenise_in_order(waiting, self._segmenter, self._settings.processes)
+        reports_errors = source.has_shares or not rank
         for consumed, document in enumerate(tokenised, start=skip + 1):
-            self._tell_errors(report, share)
+            if reports_errors:
+                self._report_errors(report)
             if len(document.lengths) < self._settings.least_passages:
                 report.too_short += 1
                 continue
             report.keep(document.coverage)
             yield consumed, document.unpacked()
-        self._tell_errors(report, share)
+        if reports_errors:
+            self._report_errors(report)
         # Where there are several shares, one of them may be empty.
-        if not report.kept and not skip and (shares == 1 or not report.documents):
+        if not report.kept and not skip and (count == 1 or not report.documents):
             raise nothing_to_train_on(self._settings, report)
 
-    def _tell_errors(self, report: CorpusReport, share: int) -> None:
-        """Say what could not be read once it is known, by one of those who all read the whole corpus."""
-        if share or report.errors <= self._told_errors:
+    def _report_errors(self, report: CorpusReport) -> None:
+        """Log what could not be read, as soon as it is known."""
+        if report.errors <= self._reported_errors:
             return
-        for error in report.first_errors[self._told_errors :]:
+        for error in report.first_errors[self._reported_errors :]:
             logger.warning("%s: %s; skipped", error.source, error.reason)
         # The next epoch finds the same ones.
-        self._told_errors = report.errors
+        self._reported_errors = report.errors
 
 
 def _shuffled(items: Iterator[T], buffer: int, draw: np.random.Generator) -> Iterator[T]:

@@ -32,7 +32,7 @@ from graphdoc.settings.corpus import CorpusSettings
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".checked"}
 
 
 def ids_of(corpus: TrainingCorpus) -> list[str]:
@@ -324,9 +324,22 @@ class TestCache:
         write_rows(source, rows_of(41))
         os.utime(source, ns=(0, 1))
         longer = prepare_corpus(settings(), segmenter)
-        assert len({before.fingerprint, touched.fingerprint, longer.fingerprint}) == 3
+        assert before.fingerprint == touched.fingerprint != longer.fingerprint
         assert (len(touched), len(longer)) == (36, 36)
         assert longer.report.documents == 41
+
+    def test_changed_texts_of_the_same_size_and_time_make_another_corpus(
+        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+    ) -> None:
+        source = tmp_path / "corpus.jsonl"
+        before = prepare_corpus(settings(), segmenter)
+        status = source.stat()
+        source.write_bytes(source.read_bytes().replace(b" the ", b" and "))
+        os.utime(source, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert (source.stat().st_size, source.stat().st_mtime_ns) == (status.st_size, status.st_mtime_ns)
+        after = prepare_corpus(settings(), segmenter)
+        assert after.fingerprint != before.fingerprint
+        assert after.content != before.content
 
     def test_a_new_file_in_a_folder_makes_another_corpus(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
@@ -418,7 +431,7 @@ class TestCache:
         with pytest.raises(OutputError, match=r"shard-00000\.arrow is missing or was changed; remove"):
             prepare_corpus(settings(), segmenter)
         shard.write_bytes(bytes(len(content)))
-        with pytest.raises(OutputError, match=r"shard-00000\.arrow cannot be read|holds"):
+        with pytest.raises(OutputError, match=r"shard-00000\.arrow is missing or was changed"):
             prepare_corpus(settings(), segmenter)
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         for damage in ({"shards": 5}, {"shards": []}, {"shards": [{}]}, {"report": None}, {"report": {"colour": 1}}):
@@ -430,6 +443,32 @@ class TestCache:
             TrainingCorpus(folder)
         with pytest.raises(OutputError, match="holds no prepared corpus"):
             TrainingCorpus(folder.parent)
+
+    def test_changed_bytes_of_a_shard_are_found_whatever_its_time_says(
+        self, settings: SettingsFactory, segmenter: Segmenter
+    ) -> None:
+        folder = prepare_corpus(settings(), segmenter).folder
+        shard = folder / "shard-00000.arrow"
+        status, content = shard.stat(), bytearray(shard.read_bytes())
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content)
+        os.utime(shard, ns=(status.st_atime_ns, status.st_mtime_ns))
+        with pytest.raises(OutputError) as caught:
+            prepare_corpus(settings(), segmenter)
+        assert str(shard) in str(caught.value) and f"remove {folder}" in str(caught.value)
+        content[len(content) // 2] ^= 1
+        shard.write_bytes(content)
+        assert len(prepare_corpus(settings(), segmenter)) == 36
+
+    def test_a_corpus_of_an_earlier_version_has_no_checksums(
+        self, settings: SettingsFactory, segmenter: Segmenter
+    ) -> None:
+        folder = prepare_corpus(settings(), segmenter).folder
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        for shard in manifest["shards"]:
+            del shard["checksum"]
+        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        assert len(TrainingCorpus(folder)) == 36
 
     def test_a_cache_that_cannot_be_written_is_named(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
@@ -465,8 +504,25 @@ class TestDataSets:
             prepare_corpus(settings(dataset=str(tmp_path / "set"), split="dev"), segmenter)
         assert "\n" not in str(caught.value)
         (tmp_path / "set" / "train.jsonl").write_text("{broken\n", encoding="utf-8")
-        with pytest.raises(DocumentError, match="cannot be loaded"):
+        with pytest.raises(DocumentError, match=r"set.*cannot be read after row 0"):
             prepare_corpus(settings(dataset=str(tmp_path / "set")), segmenter)
+
+    def test_parts_of_a_split_and_changed_files_of_the_same_time(
+        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+    ) -> None:
+        source = write_rows(tmp_path / "set" / "train.jsonl", [{"text": text_of(2, number)} for number in range(6)])
+        os.utime(source, ns=(0, 10**18))
+        for split, count in (("train", 6), ("train[:50%]", 3)):
+            chosen = settings(dataset=str(tmp_path / "set"), split=split)
+            before = prepare_corpus(chosen, segmenter)
+            content = source.read_bytes()
+            source.write_bytes(content.replace(b"the", b"and"))
+            os.utime(source, ns=(0, 10**18))
+            after = prepare_corpus(chosen, segmenter)
+            assert len(before) == len(after) == count
+            assert before.content != after.content
+            source.write_bytes(content)
+            os.utime(source, ns=(0, 10**18))
 
 
 class TestLoading:

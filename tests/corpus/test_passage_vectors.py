@@ -19,6 +19,7 @@ from graphdoc.errors import ModelError, OutputError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.modeling import DocumentModel
+from graphdoc.runtime.checksums import mark_checked
 from graphdoc.segmentation.segmenter import Segmenter
 
 
@@ -93,7 +94,7 @@ class TestContent:
         vectors = prepare_passage_vectors(corpus, model)
         total = [np.load(path, allow_pickle=False).shape[0] for path in parts_of(vectors)]
         assert sum(total) == corpus.report.passages
-        assert all(path.name.startswith("part-") for path in vectors.folder.iterdir())
+        assert all(path.name.startswith("part-") for path in vectors.folder.glob("[!.]*"))
 
     def test_precision_is_used_and_kept_apart(self, corpus: TrainingCorpus, model: DocumentModel) -> None:
         whole = prepare_passage_vectors(corpus, model)
@@ -138,7 +139,7 @@ class TestRuns:
             with pytest.raises(KeyboardInterrupt):
                 prepare_passage_vectors(corpus, model)
         (folder,) = corpus.folder.glob("passage-vectors-*")
-        written = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
+        written = {path.name: path.stat().st_mtime_ns for path in folder.glob("part-*")}
         assert sorted(written) == ["part-00000.npy", "part-00001.npy", "part-00002.npy"]
         encoded = Encoded(monkeypatch)
         vectors = prepare_passage_vectors(corpus, model)
@@ -183,9 +184,13 @@ class TestRuns:
         part = parts_of(vectors)[1]
         content = part.read_bytes()
         part.write_bytes(content[:-8])
-        with pytest.raises(OutputError, match=r"part-00001\.npy is missing or damaged; remove it"):
+        with pytest.raises(OutputError, match=r"part-00001\.npy is missing or was changed; remove it"):
+            prepare_passage_vectors(corpus, model)
+        part.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(OutputError, match=r"part-00001\.npy is missing or was changed; remove it"):
             prepare_passage_vectors(corpus, model)
         np.save(part, np.zeros((3, 24), np.float32))
+        mark_checked(part)
         with pytest.raises(OutputError, match=r"part-00001\.npy does not hold the vectors"):
             prepare_passage_vectors(corpus, model)
         part.unlink()

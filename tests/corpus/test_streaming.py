@@ -8,7 +8,6 @@ from typing import Any
 import datasets
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
-from torch.utils.data import DataLoader
 
 from graphdoc.corpus import parallel_segmentation
 from graphdoc.corpus.prepare import prepare_corpus
@@ -123,12 +122,6 @@ def test_report_counts_copies_and_short_ones(settings: SettingsFactory, segmente
     assert [(report.documents, report.duplicates) for report in reports] == [(22, 2)] * 2
     assert sum(report.too_short for report in reports) == 2
     assert sum(report.kept for report in reports) == 18
-
-
-def test_loader_workers_divide_the_share(settings: SettingsFactory, segmenter: Segmenter) -> None:
-    corpus = StreamingCorpus(settings(streaming=True, preparing_processes=2), segmenter)
-    loader = DataLoader(corpus, batch_size=None, num_workers=2)
-    assert sorted(document.id for document in loader) == sorted(KEPT)
 
 
 class TestBatches:
