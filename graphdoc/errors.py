@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
+# What moves the cursor, changes colours or the direction of writing, or ends the line.
+_CONTROL = re.compile("[\\x00-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069]+")
+
 
 class GraphdocError(Exception):
     """A mistake in input, settings or surroundings that the user can mend.
 
     The message is one line that names the file or document, the value and the fix. The command line prints it and
-    exits with status 2; in Python it is raised as it is.
+    exits with status 2; in Python it is raised as it is. Control characters in names and values become spaces.
     """
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(_CONTROL.sub(" ", str(message)))
 
 
 class DocumentError(GraphdocError):

@@ -11,7 +11,7 @@ from rich.text import Text
 from ..documents.document import Document
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
-from ..segmentation.segmenter import PASSAGE_LIMIT
+from ..segmentation.drafts import PASSAGE_LIMIT
 from .tables import plain
 
 if TYPE_CHECKING:

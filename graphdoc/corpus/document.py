@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document, Label
+from ..runtime.plain_text import one_line
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 
@@ -107,7 +108,7 @@ def unpack(
 def split_of(document: Document) -> str | None:
     """The part of a corpus that a document's field ``split`` names."""
     value = document.metadata.get(SPLIT)
-    return None if value is None else str(value)
+    return None if value is None else one_line(str(value))
 
 
 def plain_split(name: str) -> str:

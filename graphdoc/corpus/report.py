@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..documents.readers import ReadingReport, Skipped
+from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
 
@@ -118,4 +119,4 @@ class CorpusReport:
     def log(self, name: str) -> None:
         """Log the summary, as a warning where anything was left out."""
         left_out = self.too_short or self.duplicates or self.errors or self.ignored or self.passages_cut
-        logger.log(logging.WARNING if left_out else logging.INFO, "%s: %s", name, self.summary())
+        logger.log(logging.WARNING if left_out else logging.INFO, "%s", one_line(f"{name}: {self.summary()}"))

@@ -11,6 +11,7 @@ import numpy as np
 from torch.utils.data import IterableDataset
 
 from ..errors import DocumentError
+from ..runtime.plain_text import one_line
 from ..runtime.processes import Processes
 from ..segmentation.segmenter import Segmenter
 from ..settings.corpus import CorpusSettings
@@ -149,7 +150,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         if report.errors <= self._reported_errors:
             return
         for error in report.first_errors[self._reported_errors :]:
-            logger.warning("%s: %s; skipped", error.source, error.reason)
+            logger.warning("%s", one_line(f"{error.source}: {error.reason}; skipped"))
         # The next epoch finds the same ones.
         self._reported_errors = report.errors
 

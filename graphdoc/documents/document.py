@@ -15,7 +15,7 @@ from ..runtime.wording import section_name
 from .metadata import Metadata
 from .parsing import parse_text
 from .parsing.files import parse_file
-from .parsing.formats import split_suffix
+from .parsing.formats import split_suffix, too_large
 from .parsing.rows import Columns, document_parts, is_missing, row_id
 from .section import Section, clean_line, clean_text
 
@@ -203,13 +203,27 @@ class Document:
             raise DocumentError(f"the path is {described(path)}; name a file")
         path = Path(path)
         try:
-            document = cls._from_parsed(
-                parse_file(path, encoding), id or split_suffix(path)[0], title, label, metadata
-            )
-            if document.is_empty:
-                raise DocumentError("it has no text; leave it out")
+            return cls._read(path, id or split_suffix(path)[0], title, label, metadata, encoding)
         except DocumentError as error:
             raise DocumentError(f"{path}: {error}") from error.__cause__
+
+    @classmethod
+    def _read(
+        cls,
+        path: Path,
+        id: str,
+        title: str = "",
+        label: Label = None,
+        metadata: Mapping[str, Any] | None = None,
+        encoding: str = "utf-8",
+    ) -> Document:
+        """As :meth:`from_file`, with messages that do not name the file."""
+        try:
+            document = cls._from_parsed(parse_file(path, encoding), id, title, label, metadata)
+        except MemoryError:
+            raise too_large() from None
+        if document.is_empty:
+            raise DocumentError("it has no text; leave it out")
         return document
 
     @property

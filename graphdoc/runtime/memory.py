@@ -1,4 +1,4 @@
-"""Giving memory back to the system in long runs."""
+"""How much memory is free, and giving it back to the system in long runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ctypes
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -30,3 +31,27 @@ def give_back_memory() -> None:
     trim = _trim()
     if trim is not None:
         trim(0)
+
+
+def free_memory() -> int | None:
+    """Bytes that this process may still take without the system ending it; None where the system does not say."""
+    free = [*_available(Path("/proc/meminfo")), *_left_in_group(Path("/sys/fs/cgroup"))]
+    return min(free, default=None)
+
+
+def _available(path: Path) -> list[int]:
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+        return [int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")]
+    except (OSError, ValueError, IndexError):
+        return []
+
+
+def _left_in_group(folder: Path) -> list[int]:
+    """What a container may still take: its limit, without what it has taken apart from files kept in memory."""
+    try:
+        limit, taken = (int((folder / f"memory.{name}").read_text()) for name in ("max", "current"))
+        counts = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return [max(0, limit - taken + int(counts["inactive_file"]))]
+    except (OSError, ValueError, KeyError):
+        return []

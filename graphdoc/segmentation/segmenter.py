@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, get_args
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from ..documents.document import Document
+from ..errors import DocumentError, SettingsError
+from ..runtime.plain_text import described
 from ..settings.document import Unit
-from .coverage import Coverage
 from .cutting import (
     balanced_cuts,
     best_place,
@@ -21,17 +23,14 @@ from .cutting import (
     skip_white_space,
     trim,
 )
+from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
 from .sentences import split_sentences
-from .spans import SegmentedDocument, Span
+from .spans import SegmentedDocument
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 UNITS: tuple[str, ...] = get_args(Unit)
-
-NO_TOKENS = "no tokens"
-PASSAGE_LIMIT = "passage limit"
-ONE_CHARACTER_TOO_LONG = "one character over the token limit"
 
 MAX_SENTENCE_CHARACTERS = 2_000
 _TEXTS_PER_CALL = 2_048
@@ -59,7 +58,7 @@ class SegmentationConfig:
             wherever sentences end, and ``passage_words`` has no meaning.
 
     Raises:
-        ValueError: a value is out of range; the message names the fix.
+        SettingsError: a value is out of range.
     """
 
     passage_words: int = 100
@@ -70,48 +69,18 @@ class SegmentationConfig:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise ValueError(f"unit is {self.unit!r}; set it to {' or '.join(UNITS)}")
-        if self.passage_words < 1:
-            raise ValueError(f"passage_words is {self.passage_words}; set it to 1 or more (100 is usual)")
-        if self.max_tokens < 8:
-            raise ValueError(f"max_tokens is {self.max_tokens}; set it to 8 or more (256 is usual)")
-        if self.max_passages is not None and self.max_passages < 1:
-            raise ValueError(f"max_passages is {self.max_passages}; set it to 1 or more, or to None to keep all")
-        if not self.language:
-            raise ValueError('language is empty; set it to a two-letter code such as "en"')
+            raise SettingsError(f"unit is {described(self.unit)}; set it to {' or '.join(UNITS)}")
+        self._require_whole("passage_words", 1, "100 is usual")
+        self._require_whole("max_tokens", 8, "256 is usual")
+        if self.max_passages is not None:
+            self._require_whole("max_passages", 1, "None keeps all")
+        if not isinstance(self.language, str) or not self.language:
+            raise SettingsError(f'language is {described(self.language)}; set it to a two-letter code such as "en"')
 
-
-@dataclass(slots=True)
-class _Draft:
-    """A span on its way to become a passage; ``sentences`` is empty if it may be cut anywhere."""
-
-    plan: _Plan
-    section: int
-    start: int
-    end: int
-    sentences: Sequence[tuple[int, int]]
-    token_ids: tuple[int, ...] = ()
-    reason: str | None = None
-
-    @property
-    def text(self) -> str:
-        return self.plan.texts[self.section][self.start : self.end]
-
-
-@dataclass(slots=True)
-class _Plan:
-    """A document while it is cut.
-
-    ``cut_sentences`` leads from the place (section, character) where a later piece of a cut sentence begins to the
-    character where that sentence begins.
-    """
-
-    document: Document
-    texts: list[str]
-    empty_sections: int = 0
-    drafts: list[_Draft] = field(default_factory=list)
-    finished: list[_Draft] = field(default_factory=list)
-    cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
+    def _require_whole(self, name: str, least: int, hint: str) -> None:
+        value = getattr(self, name)
+        if not isinstance(value, Integral) or value < least:
+            raise SettingsError(f"{name} is {described(value)}; set it to a whole number from {least} on ({hint})")
 
 
 class Segmenter:
@@ -125,10 +94,14 @@ class Segmenter:
         config: sizes and limits.
 
     Raises:
-        ValueError: the token limit does not suit the tokenizer.
+        SettingsError: it is no fast tokenizer, or the token limit does not suit it.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast, config: SegmentationConfig | None = None) -> None:
+        if not getattr(tokenizer, "is_fast", False):
+            raise SettingsError(f"tokenizer is {described(tokenizer)}; give a fast one of transformers")
+        if not isinstance(config, SegmentationConfig | None):
+            raise SettingsError(f"config is {described(config)}; give a SegmentationConfig")
         self.tokenizer = tokenizer
         self.config = config or SegmentationConfig()
         self._special_tokens = tokenizer.num_special_tokens_to_add()
@@ -144,11 +117,18 @@ class Segmenter:
         return next(self.segment_many([document]))
 
     def segment_many(self, documents: Iterable[Document]) -> Iterator[SegmentedDocument]:
-        """Cut documents into passages as they come, tokenising the passages of many documents at once."""
-        waiting: list[_Plan] = []
+        """Cut documents into passages as they come, tokenising the passages of many documents at once.
+
+        Raises:
+            DocumentError: something is no document.
+        """
+        given: Any = documents
+        if not isinstance(given, Iterable):
+            raise DocumentError(f"the documents are {described(given)}; give a list of Document")
+        waiting: list[Plan] = []
         count = 0
         for document in documents:
-            plan = self._plan(document)
+            plan = _plan(document)
             if self.config.unit == "chunk":
                 self._add_chunks(plan, self.config.max_tokens)
             else:
@@ -162,10 +142,10 @@ class Segmenter:
 
     def sentences(self, document: Document) -> SegmentedDocument:
         """Cut a document into its sentences, all of them; one over the token limit becomes several pieces."""
-        plan = self._plan(document)
-        for section in range(len(plan.texts)):
+        plan = _plan(document)
+        for section in range(len(document.sections)):
             for span in self._sentences(plan, section):
-                plan.drafts.append(_Draft(plan, section, *span, (span,)))
+                plan.drafts.append(Draft(plan, section, *span, (span,)))
         return next(self._complete([plan], self.config.max_tokens, None))
 
     def chunks(self, document: Document, max_tokens: int = 512) -> SegmentedDocument:
@@ -179,31 +159,30 @@ class Segmenter:
             max_tokens: limit of one chunk, special tokens included.
 
         Raises:
-            ValueError: the limit does not suit the tokenizer.
+            SettingsError: the limit does not suit the tokenizer.
         """
         self._check_limit(max_tokens)
-        plan = self._plan(document)
+        plan = _plan(document)
         self._add_chunks(plan, max_tokens)
         return next(self._complete([plan], max_tokens, None))
 
     def _check_limit(self, max_tokens: int) -> None:
-        longest = self.tokenizer.model_max_length
+        longest, given = self.tokenizer.model_max_length, cast(Any, max_tokens)
+        if not isinstance(given, Integral):
+            raise SettingsError(f"max_tokens is {described(given)}; give a whole number")
         if max_tokens > longest:
-            raise ValueError(
+            raise SettingsError(
                 f"max_tokens is {max_tokens}, but the tokenizer says its model takes {longest}; "
                 f"set max_tokens to {longest} or less"
             )
         if max_tokens <= self._special_tokens:
-            raise ValueError(
+            raise SettingsError(
                 f"max_tokens is {max_tokens}, but the tokenizer adds {self._special_tokens} special tokens; "
                 f"set max_tokens to {self._special_tokens + 1} or more"
             )
 
-    def _plan(self, document: Document) -> _Plan:
-        return _Plan(document, [section.text for section in document.sections])
-
-    def _sentences(self, plan: _Plan, section: int) -> list[tuple[int, int]]:
-        text = plan.texts[section]
+    def _sentences(self, plan: Plan, section: int) -> list[tuple[int, int]]:
+        text = plan.document.sections[section].text
         sentences = split_sentences(text, self.config.language)
         if not sentences:
             plan.empty_sections += 1
@@ -216,8 +195,8 @@ class Segmenter:
             pieces.extend(parts)
         return pieces
 
-    def _add_passages(self, plan: _Plan) -> None:
-        for section, text in enumerate(plan.texts):
+    def _add_passages(self, plan: Plan) -> None:
+        for section, text in enumerate(one.text for one in plan.document.sections):
             sentences = self._sentences(plan, section)
             if not sentences:
                 continue
@@ -227,34 +206,34 @@ class Segmenter:
             first = 0
             for last in [*balanced_cuts(words, passages), len(sentences)]:
                 group = sentences[first:last]
-                plan.drafts.append(_Draft(plan, section, group[0][0], group[-1][1], group))
+                plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group))
                 first = last
 
-    def _add_chunks(self, plan: _Plan, max_tokens: int) -> None:
-        for section, text in enumerate(plan.texts):
+    def _add_chunks(self, plan: Plan, max_tokens: int) -> None:
+        for section, text in enumerate(one.text for one in plan.document.sections):
             whole = trim(text, 0, len(text))
             if whole is None:
                 plan.empty_sections += 1
                 continue
             spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens)
-            plan.drafts.extend(_Draft(plan, section, *span, ()) for span in spans)
+            plan.drafts.extend(Draft(plan, section, *span, ()) for span in spans)
 
     def _complete(
-        self, plans: Sequence[_Plan], max_tokens: int, max_passages: int | None
+        self, plans: Sequence[Plan], max_tokens: int, max_passages: int | None
     ) -> Iterator[SegmentedDocument]:
         drafts = [draft for plan in plans for draft in plan.drafts]
         while drafts:
-            parts: list[_Draft] = []
+            parts: list[Draft] = []
             for first in range(0, len(drafts), _TEXTS_PER_CALL):
                 parts.extend(self._tokenise(drafts[first : first + _TEXTS_PER_CALL], max_tokens))
             drafts = parts
         for plan in plans:
-            yield self._account(plan, max_passages)
+            yield plan.segmented(max_passages, self._special_tokens)
             # Plan and drafts point at each other, and memory must not wait for the garbage collector.
             plan.drafts.clear()
             plan.finished.clear()
 
-    def _tokenise(self, drafts: Sequence[_Draft], max_tokens: int) -> Iterator[_Draft]:
+    def _tokenise(self, drafts: Sequence[Draft], max_tokens: int) -> Iterator[Draft]:
         """Give the drafts their token ids; those over the limit come back in parts instead."""
         encoded = self._encode([draft.text for draft in drafts])
         for position, (draft, token_ids) in enumerate(zip(drafts, encoded["input_ids"], strict=True)):
@@ -278,7 +257,7 @@ class Segmenter:
         )
         return encoded
 
-    def _cut(self, draft: _Draft, tokens: Sequence[tuple[int, int]], budget: int) -> Iterator[_Draft]:
+    def _cut(self, draft: Draft, tokens: Sequence[tuple[int, int]], budget: int) -> Iterator[Draft]:
         plan, section, sentences = draft.plan, draft.section, draft.sentences
         pieces = max(2, -(-len(tokens) // budget))
         if len(sentences) > 1:
@@ -287,9 +266,9 @@ class Segmenter:
             cuts = [0, *(balanced_cuts(totals, pieces) or [len(sentences) // 2]), len(sentences)]
             for first, last in pairwise(cuts):
                 group = sentences[first:last]
-                yield _Draft(plan, section, group[0][0], group[-1][1], group)
+                yield Draft(plan, section, group[0][0], group[-1][1], group)
             return
-        spans = cut_at_tokens(plan.texts[section], draft.start, draft.end, tokens, pieces)
+        spans = cut_at_tokens(plan.document.sections[section].text, draft.start, draft.end, tokens, pieces)
         if len(spans) == 1:
             draft.reason = ONE_CHARACTER_TOO_LONG
             plan.finished.append(draft)
@@ -298,7 +277,7 @@ class Segmenter:
             sentence = plan.cut_sentences.get((section, draft.start), draft.start)
             plan.cut_sentences.update({(section, start): sentence for start, _ in spans[1:]})
         for span in spans:
-            yield _Draft(plan, section, *span, (span,) if sentences else ())
+            yield Draft(plan, section, *span, (span,) if sentences else ())
 
     def _chunk_spans(self, text: str, start: int, end: int, budget: int) -> Iterator[tuple[int, int]]:
         characters_per_token = 6.0
@@ -320,48 +299,11 @@ class Segmenter:
                 yield span
             start = skip_white_space(text, place, end)
 
-    def _account(self, plan: _Plan, max_passages: int | None) -> SegmentedDocument:
-        passages: list[Span] = []
-        token_ids: list[tuple[int, ...]] = []
-        left_out: dict[str, int] = {}
-        encoded_characters = all_passages = all_tokens = 0
-        cut_sentences = set()
-        previous: _Draft | None = None
-        for draft in sorted(plan.finished, key=lambda draft: (draft.section, draft.start)):
-            if draft.reason is None:
-                tokens = len(draft.token_ids) - self._special_tokens
-                all_passages += 1
-                all_tokens += tokens
-                if max_passages is None or len(passages) < max_passages:
-                    passages.append(Span(draft.section, draft.start, draft.end, tokens))
-                    token_ids.append(draft.token_ids)
-                else:
-                    draft.reason = PASSAGE_LIMIT
-            gap, gap_reason = 0, None
-            if previous is not None and previous.section == draft.section:
-                gap, gap_reason = draft.start - previous.end, previous.reason or draft.reason
-            for characters, reason in ((gap, gap_reason), (draft.end - draft.start, draft.reason)):
-                if reason is None:
-                    encoded_characters += characters
-                elif characters:
-                    left_out[reason] = left_out.get(reason, 0) + characters
-            if (draft.section, draft.start) in plan.cut_sentences:
-                cut_sentences.add((draft.section, plan.cut_sentences[draft.section, draft.start]))
-            previous = draft
-        coverage = Coverage(
-            characters=encoded_characters + sum(left_out.values()),
-            encoded_characters=encoded_characters,
-            tokens=all_tokens,
-            encoded_tokens=sum(passage.tokens for passage in passages),
-            passages=all_passages,
-            encoded_passages=len(passages),
-            left_out=left_out,
-            split_sentences=len(cut_sentences),
-            empty_sections=plan.empty_sections,
-            documents=1,
-            documents_not_whole=int(bool(left_out)),
-        )
-        return SegmentedDocument(plan.document, tuple(passages), tuple(token_ids), coverage)
+
+def _plan(document: Document) -> Plan:
+    if not isinstance(document, Document):
+        raise DocumentError(f"{described(document)} is no document; make one with Document.from_text")
+    return Plan(document)
 
 
 def _token_spans(encoded: BatchEncoding, position: int) -> list[tuple[int, int]]:

@@ -202,3 +202,13 @@ def test_nothing_left(refused: Command, tmp_path: Path, model: str) -> None:
 )
 def test_refusals(refused: Command, corpus: Path, model: str, options: tuple[str, ...], message: str) -> None:
     assert message in refused("encode", corpus, "--model", model, *options)
+
+
+def test_escapes_of_documents_do_not_reach_the_terminal(graphdoc: Command, tmp_path: Path, model: str) -> None:
+    escape = "\x1b[31m\x07\u202e"
+    rows = [{"id": f"{n}{escape}", "title": escape, "split": escape, "label": escape, "text": f"T {n}."} for n in "ab"]
+    (tmp_path / "c.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    clustering = ("evaluate", "cluster", "--data", "c.jsonl", "--model", model)
+    for arguments in (("encode", "c.jsonl", "--model", model), clustering, (*clustering, "--test-split", escape)):
+        _, out, err = graphdoc(*arguments)
+        assert not {"\x1b", "\x07", "\u202e"} & set(out + err), arguments

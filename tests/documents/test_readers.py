@@ -5,8 +5,9 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc.documents.document import Document
+from graphdoc.documents.parsing import formats
 from graphdoc.documents.parsing.rows import Columns
 from graphdoc.documents.readers import ReadingReport, Skipped, read_documents
 from graphdoc.documents.readers.identities import SeenIds
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError
+from graphdoc.runtime import memory
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the shared data are not here")
@@ -474,7 +477,6 @@ def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "nothing in the folder is a file of a known type" in error(tmp_path)
     (tmp_path / "a.rst").write_text("x", encoding="utf-8")
     assert "nothing in the folder is of a known type (there are 1 .rst); known are .txt" in error(tmp_path)
-    assert error(5) == "input: documents cannot be read from a int; give paths, rows or documents"
     assert "from a bytes" in error(b"a.md")
     locked = tmp_path / "locked"
     with monkeypatch.context() as patch:
@@ -494,7 +496,7 @@ def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_settings_are_checked_at_once() -> None:
     with pytest.raises(DocumentError, match="on_error is 'ignore'; choose 'stop' or 'skip'"):
         read_documents([], on_error="ignore")  # type: ignore[arg-type]
-    with pytest.raises(DocumentError, match="'utf8000' is no known text encoding"):
+    with pytest.raises(DocumentError, match="encoding 'utf8000'"):
         read_documents([], encoding="utf8000")
 
 
@@ -534,7 +536,7 @@ def test_utf_16_without_mark_is_no_utf_8(tmp_path: Path, encoding: str) -> None:
 
 @pytest.mark.parametrize("name", ["undefined", "idna", "punycode"])
 def test_encodings_that_cannot_read_text(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DocumentError, match="is no known text encoding"):
+    with pytest.raises(DocumentError, match=rf"encoding '{name}'"):
         read_documents([], encoding=name)
     (tmp_path / "a.html").write_bytes(f"<meta charset='{name}'><p>é".encode("latin-1"))
     assert "it is not utf-8 text (byte 0xe9" in error(tmp_path / "a.html")
@@ -647,3 +649,101 @@ def test_labels_in_a_list_are_read_like_single_ones() -> None:
     assert empty.label is None, "nothing in it is no label, other than an empty list"
     with pytest.raises(DocumentError, match=r"label.*\['b'\] \(list\)"):
         list(read_documents([{"id": "a", "text": "A.", "label": [["b"]]}]))
+
+
+@pytest.mark.parametrize(
+    ("read", "parts"),
+    [
+        (lambda: read_documents(""), ["''", "working folder"]),
+        (lambda: read_documents(["a.txt", " "][1:]), ["' '"]),
+        (lambda: read_documents(5), ["5 (int)", "paths"]),
+        (lambda: read_documents([b"x"]), ["b'x' (bytes)"]),
+        (lambda: read_documents("a.txt", columns="text"), ["columns", "'text' (str)", "Columns"]),
+        (lambda: read_documents("a.txt", report=5), ["report", "5 (int)", "ReadingReport"]),
+        (lambda: read_documents("a.txt", encoding=5), ["encoding", "5 (int)"]),
+        (lambda: read_documents("a.txt", on_error="go on"), ["on_error", "'go on' (str)"]),
+    ],
+)
+def test_values_of_wrong_types_are_named_in_one_line(read: Callable[[], Iterator[Document]], parts: list[str]) -> None:
+    with pytest.raises(DocumentError) as caught:
+        list(read())
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_folders_nested_beyond_the_longest_path_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.txt").write_text("Shallow.", encoding="utf-8")
+    with monkeypatch.context() as patched:
+        patched.chdir(tmp_path / "deep")
+        for _ in range(50):
+            Path("d" * 100).mkdir()
+            os.chdir("d" * 100)
+    for source in (tmp_path / "deep", tmp_path / "deep" / "**" / "*.txt"):
+        report = ReadingReport()
+        (document,) = read_documents(str(source), report=report)
+        assert document.id == "a"
+        if source.name == "deep":
+            (found,) = report.ignored
+            assert "ddd" in found.source and "File name too long" in found.reason
+
+
+def test_a_file_too_large_for_memory_costs_one_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "large.txt").write_text("Words. " * 1000, encoding="utf-8")
+    (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(b"Words. " * 1000))
+    (tmp_path / "small.txt").write_text("Words.", encoding="utf-8")
+    monkeypatch.setattr(formats, "free_memory", lambda: 3000)
+    report = ReadingReport()
+    (document,) = read_documents(tmp_path, on_error="skip", report=report)
+    assert document.id == "small"
+    assert [Path(one.source).name for one in report.skipped] == ["large.txt", "packed.txt.gz"]
+    assert all("memory" in one.reason for one in report.skipped)
+    with pytest.raises(DocumentError, match=r"large\.txt: .*memory"):
+        Document.from_file(tmp_path / "large.txt")
+
+
+@pytest.mark.parametrize("name", ["large.html", "large.jsonl", "large.csv", "large.json"])
+def test_memory_that_runs_out_costs_one_file(tmp_path: Path, name: str) -> None:
+    """In a process that may take no more than it has: what its limit says is not what the system says is free."""
+    with (tmp_path / name).open("wb") as stream:
+        stream.truncate(2**30)
+    (tmp_path / "small.txt").write_text("Words.", encoding="utf-8")
+    code = (
+        "import resource, sys\n"
+        "from graphdoc.documents.readers import ReadingReport, read_documents\n"
+        "import lxml.etree\n"
+        "taken = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (taken + 2**28,) * 2)\n"
+        "report = ReadingReport()\n"
+        "(document,) = read_documents(sys.argv[1], on_error='skip', report=report)\n"
+        "(skipped,) = report.skipped\n"
+        "print(document.id, skipped.source, skipped.reason)"
+    )
+    run = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(f"small {tmp_path / name}") and "memory" in run.stdout
+
+
+def test_free_memory_is_that_of_the_machine_or_the_container(tmp_path: Path) -> None:
+    free = memory.free_memory()
+    assert free is None or free > 2**20
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:  5 kB\n", encoding="ascii")
+    assert memory._available(tmp_path / "meminfo") == [5 * 1024]
+    for name, content in {"max": "1000", "current": "700", "stat": "anon 9\ninactive_file 50\n"}.items():
+        (tmp_path / f"memory.{name}").write_text(content, encoding="ascii")
+    assert memory._left_in_group(tmp_path) == [350]
+    (tmp_path / "memory.max").write_text("max", encoding="ascii")
+    assert memory._left_in_group(tmp_path) == memory._available(tmp_path / "none") == []
+
+
+def test_control_characters_of_names_and_ids_stay_out_of_messages(tmp_path: Path) -> None:
+    rows = [{"id": "a\x1b[31m", "text": "Words."}] * 2
+    with pytest.raises(DocumentError) as caught:
+        list(read_documents(rows))
+    assert "\x1b" not in str(caught.value)
+    (tmp_path / "a\x1b[2J\n.txt").write_text(" ", encoding="utf-8")
+    with pytest.raises(DocumentError) as caught:
+        Document.from_file(tmp_path / "a\x1b[2J\n.txt")
+    assert str(caught.value).isprintable() and "no text" in str(caught.value)

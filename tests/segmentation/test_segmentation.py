@@ -4,6 +4,7 @@ import gzip
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
+from graphdoc.errors import GraphdocError
 from graphdoc.segmentation.cutting import balanced_cuts
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import SegmentedDocument
@@ -318,21 +320,6 @@ def test_sentences_are_taken_one_by_one(mini: PreTrainedTokenizerFast) -> None:
     assert result.coverage.share == 1
 
 
-@pytest.mark.parametrize(
-    ("settings", "fix"),
-    [
-        ({"passage_words": 0}, "set it to 1 or more"),
-        ({"max_tokens": 2}, "set it to 8 or more"),
-        ({"max_passages": 0}, "None to keep all"),
-        ({"language": ""}, "two-letter code"),
-        ({"unit": "section"}, "unit is 'section'; set it to passage or chunk"),
-    ],
-)
-def test_settings_out_of_range_are_refused_with_the_fix(settings: dict[str, object], fix: str) -> None:
-    with pytest.raises(ValueError, match=fix):
-        SegmentationConfig(**settings)
-
-
 def test_a_limit_above_the_models_is_refused(mini: PreTrainedTokenizerFast) -> None:
     with pytest.raises(ValueError, match="set max_tokens to 512 or less"):
         Segmenter(mini, SegmentationConfig(max_tokens=1_024))
@@ -428,3 +415,32 @@ def test_chunks_of_a_long_section_are_full(mini: PreTrainedTokenizerFast) -> Non
     evened = [len(ids) for ids in words.token_ids]
     # Passages under the same limit end with sentences and are evened out; they are no fuller than that.
     assert max(evened) <= 512 and max(evened) - min(evened) < 30 and len(evened) >= len(lengths)
+
+
+@pytest.mark.parametrize(
+    ("make", "parts"),
+    [
+        (lambda s: Segmenter(5), ["tokenizer", "5 (int)"]),
+        (lambda s: Segmenter(s.tokenizer, 5), ["config", "5 (int)"]),
+        (lambda s: s.segment("text"), ["'text' (str)", "Document"]),
+        (lambda s: s.segment(None), ["None (NoneType)"]),
+        (lambda s: list(s.segment_many("text")), ["'t' (str)"]),
+        (lambda s: list(s.segment_many(Document("a", ()))), ["documents", "(Document)"]),
+        (lambda s: s.chunks(Document("a", ()), "x"), ["max_tokens", "'x' (str)"]),
+        (lambda s: SegmentationConfig(passage_words="x"), ["passage_words", "'x' (str)"]),
+        (lambda s: SegmentationConfig(passage_words=0), ["passage_words", "0 (int)"]),
+        (lambda s: SegmentationConfig(max_tokens=None), ["max_tokens", "None (NoneType)"]),
+        (lambda s: SegmentationConfig(max_tokens=2), ["max_tokens", "2 (int)", "8"]),
+        (lambda s: SegmentationConfig(language=""), ["language", "''", "two-letter"]),
+        (lambda s: SegmentationConfig(max_passages=0), ["max_passages", "0 (int)"]),
+        (lambda s: SegmentationConfig(language=5), ["language", "5 (int)"]),
+        (lambda s: SegmentationConfig(unit="page"), ["unit", "'page' (str)", "chunk"]),
+    ],
+)
+def test_values_of_wrong_types_are_named_in_one_line(
+    mini: PreTrainedTokenizerFast, make: Callable[[Segmenter], object], parts: list[str]
+) -> None:
+    with pytest.raises(GraphdocError) as caught:
+        make(Segmenter(mini))
+    assert all(part in str(caught.value) for part in parts), str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 from ...errors import DocumentError
 from ..section import clean_text
 from . import parse_text
-from .formats import KNOWN_SUFFIXES, check_encoding, decode, is_corpus, open_bytes, reading_error, split_suffix
+from .formats import KNOWN_SUFFIXES, check_encoding, decode, is_corpus, read_whole, reading_error, split_suffix
 from .outline import ParsedDocument
 
 
@@ -37,8 +37,7 @@ def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
         raise unknown_type(path) if exists else reading_error(FileNotFoundError())
     if is_corpus(kind):
         raise DocumentError("it is a corpus of documents, not one; read it with read_documents")
-    with open_bytes(path) as stream:
-        content = stream.read()
+    content = read_whole(path)
     if kind in ("pdf", "docx"):
         from .rich_formats import parse_rich_format
 

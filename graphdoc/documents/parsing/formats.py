@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import os
 import re
 import stat
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +15,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from ...errors import DocumentError
+from ...runtime.memory import free_memory
+from ...runtime.plain_text import described
 
 DOCUMENT_KINDS = {
     ".txt": "text",
@@ -45,6 +49,8 @@ _DECLARED = re.compile(
 # These codecs are for single names: they have no place for an error, and do not read on after a part.
 _FOR_HOST_NAMES = frozenset({"idna", "punycode"})
 _SAMPLE, _FEWEST_NULS = 4096, 4
+# A text is in memory as bytes, as characters, and in the sections made of them.
+_COPIES, _BLOCK = 3, 2**20
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -121,15 +127,44 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
         raise reading_error(error) from error
 
 
+def read_whole(path: Path) -> bytes:
+    """Read all bytes of a file, uncompressed if its name ends in ``.gz``.
+
+    Raises:
+        DocumentError: the file cannot be read, or does not fit into the memory that is free.
+    """
+    free = free_memory()
+    most = sys.maxsize if free is None else free // _COPIES
+    with open_bytes(path) as stream:
+        if path.name.lower().endswith(".gz"):
+            # How long it is shows only while it is read.
+            parts, size = [], 0
+            while size <= most and (part := stream.read(_BLOCK)):
+                parts.append(part)
+                size += len(part)
+            content = b"".join(parts) if size <= most else b""
+        else:
+            size = os.fstat(stream.fileno()).st_size
+            content = stream.read() if size <= most else b""
+    if size > most:
+        raise too_large(f"it has {size / 2**30:,.1f} GB or more, and {(free or 0) / 2**30:,.1f} GB of memory are free")
+    return content
+
+
+def too_large(reason: str = "it does not fit into memory") -> DocumentError:
+    """The error for what is too large to be read as one document."""
+    return DocumentError(f"{reason}; divide it into smaller documents")
+
+
 def check_encoding(encoding: str) -> None:
     """Raise a DocumentError if Python does not know the encoding."""
     try:
         "".encode(encoding)
         unfit = codecs.lookup(encoding).name in _FOR_HOST_NAMES
-    except (LookupError, ValueError):
+    except (LookupError, ValueError, TypeError):
         unfit = True
     if unfit:
-        raise DocumentError(f"{encoding!r} is no known text encoding; try utf-8, latin-1 or cp1252")
+        raise DocumentError(f"encoding {described(encoding)} is unknown; try utf-8, latin-1 or cp1252")
 
 
 def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> DocumentError:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import DocumentError
-from ..parsing.formats import decoding_error, open_bytes, split_suffix
+from ..parsing.formats import decoding_error, open_bytes, split_suffix, too_large
 from .record import Record
 
 # The csv module's own limit of 128 KB is below the length of a book. This one stops an unclosed quotation mark from
@@ -38,8 +38,10 @@ def read_corpus(path: Path, encoding: str) -> Iterator[Record]:
         for record in _read_parquet(path) if kind == "parquet" else _read_text_corpus(path, kind, stem, encoding):
             found = True
             yield record
-    except DocumentError as error:
-        yield Record(str(path), error)
+    except (DocumentError, MemoryError) as error:
+        yield Record(
+            str(path), too_large("a row of it does not fit into memory") if isinstance(error, MemoryError) else error
+        )
         return
     if not found:
         yield Record(str(path), DocumentError("it has no rows; leave it out"))

@@ -145,10 +145,15 @@ def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
             path = folder / entry.name
             if entry.name.startswith("."):
                 continue
-            if path.is_dir():
+            try:
+                is_folder, is_file = entry.is_dir(), entry.is_file()
+            except OSError as error:
+                yield NotRead(path, f"it cannot be looked at: {error.strerror or error}")
+                continue
+            if is_folder:
                 if not pattern or _matches(path.relative_to(root).parts, pattern, below=True):
                     (links if entry.is_symlink() else folders).append(path)
-            elif path.is_file():
+            elif is_file:
                 yield path
             else:
                 yield NotRead(path, "a broken link" if entry.is_symlink() else "not a regular file")

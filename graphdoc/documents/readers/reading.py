@@ -12,12 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, cast, get_args
 
 from ...errors import DocumentError
+from ...runtime.plain_text import described
 from ..document import Document
 from ..parsing.files import unknown_type
-from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix
+from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large
 from ..parsing.rows import Columns, row_id
 from ..section import clean_text
 from .corpora import read_corpus, read_json_lines
@@ -105,13 +106,15 @@ def read_documents(
     Raises:
         DocumentError: something cannot be read, has no text, or has the id of an earlier document.
     """
-    if on_error not in ("stop", "skip"):
-        raise DocumentError(f"on_error is {on_error!r}; choose 'stop' or 'skip'")
+    if on_error not in get_args(OnError):
+        raise DocumentError(f"on_error is {described(on_error)}; choose 'stop' or 'skip'")
+    for name, value, kind in (("columns", columns, Columns), ("report", report, ReadingReport)):
+        if not isinstance(value, kind | None):
+            raise DocumentError(f"{name} is {described(value)}; give a {kind.__name__}, or leave it out")
     check_encoding(encoding)
-    reading = _Reading(columns or Columns(), encoding, on_error, report or ReadingReport(), unique_ids)
-    if report is not None:
-        reading.report = report
-    return reading.read(sources)
+    return _Reading(
+        columns or Columns(), encoding, on_error, ReadingReport() if report is None else report, unique_ids
+    ).read(sources)
 
 
 class _Reading:
@@ -148,7 +151,9 @@ class _Reading:
                 self.report.duplicate_ids.append(document.id)
                 place = self._places[bisect.bisect_right(self._starts, first) - 1]
                 raise DocumentError(f"the id {document.id!r} is taken by a document of {place}; give each its own id")
-        except DocumentError as error:
+        except (DocumentError, MemoryError) as error:
+            if isinstance(error, MemoryError):
+                error = too_large()
             if self._on_error == "stop":
                 raise DocumentError(f"{record.place}: {error}") from error.__cause__
             self.report.skipped.append(Skipped(record.place, str(error)))
@@ -197,7 +202,7 @@ class _Reading:
                     for entry in group:
                         yield from self._sources(entry, listed)
         else:
-            reason = f"documents cannot be read from a {type(source).__name__}; give paths, rows or documents"
+            reason = f"{described(source)} holds no documents; give paths, rows or documents"
             yield "input", [Record("input", DocumentError(reason))]
 
     def _row_sources(self, rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:
@@ -206,6 +211,10 @@ class _Reading:
     def _path_source(self, source: str, ambiguous: frozenset[str]) -> Iterator[tuple[str, Iterable[Record]]]:
         if source == "-":
             yield STANDARD_INPUT, self._standard_input()
+            return
+        if not source.strip():
+            reason = f"{source!r} is no name; name a file or a folder, . for the working folder"
+            yield "input", [Record("input", DocumentError(reason))]
             return
         path = Path(source)
         try:
@@ -240,9 +249,9 @@ class _Reading:
             return
         content: Document | DocumentError
         try:
-            content = Document.from_file(path, id=id, encoding=self._encoding)
+            content = Document._read(path, id, encoding=self._encoding)
         except DocumentError as error:
-            content = DocumentError(str(error).removeprefix(f"{path}: "))
+            content = error
         yield Record(str(path), content)
 
     def _standard_input(self) -> Iterator[Record]:
