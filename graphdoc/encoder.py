@@ -219,7 +219,8 @@ class DocumentEncoder(EncodingPipeline):
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``.
             normalize: bring vectors to unit length.
             output: ``numpy`` or ``torch``.
-            **options: ``dtype``, ``token_budget``, ``show_progress`` and ``workers``; see :meth:`windows`.
+            **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
+                :meth:`windows`.
 
         Returns:
             ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)`` or

@@ -94,7 +94,7 @@ class PassageVectors:
 def prepare_passage_vectors(
     corpus: TrainingCorpus,
     model: DocumentModel,
-    token_budget: int | None = None,
+    packing: Packing | None = None,
     precision: Precision | None = None,
     processes: Processes | None = None,
     *,
@@ -108,7 +108,7 @@ def prepare_passage_vectors(
     Args:
         corpus: the documents.
         model: the model; its passage encoder must not change afterwards.
-        token_budget: most tokens (with padding) that go through the transformer at once.
+        packing: how passages are packed into mini-batches; None for the rule of the device.
         precision: compute the transformer in this precision; vectors are fp32 all the same.
         processes: the processes of the job; None for one.
         show_progress: show a bar in passages; None shows it on a terminal when the work is long.
@@ -144,7 +144,7 @@ def prepare_passage_vectors(
         for number in missing:
             documents = range(cuts[number], cuts[number + 1])
             token_ids = tuple(ids for document in documents for ids in corpus[document].token_ids)
-            vectors = _encode(model, token_ids, token_budget, bar)
+            vectors = _encode(model, token_ids, packing, bar)
             mark_checked(write_atomically(folder / _part_name(number), partial(_save, vectors)))
     if processes is not None:
         processes.gather(None)
@@ -165,11 +165,11 @@ def _fingerprint(corpus: TrainingCorpus, model: DocumentModel, precision: Precis
     return weights_hash(encoder.state_dict(), json.dumps(made_of, sort_keys=True, default=str).encode())
 
 
-def _encode(model: DocumentModel, token_ids: tuple[Any, ...], token_budget: int | None, bar: tqdm[Any]) -> Vectors:
+def _encode(model: DocumentModel, token_ids: tuple[Any, ...], packing: Packing | None, bar: tqdm[Any]) -> Vectors:
     nothing = torch.empty(0, dtype=torch.long)
     # The transformer sees token ids alone, so that no graph is built.
     batch = GraphBatch(token_ids, nothing, nothing, nothing, nothing.view(2, 0), nothing, (), ())
-    vectors = model.encode_passages(batch, Packing.on(model.device, token_budget), bar.update)
+    vectors = model.encode_passages(batch, packing, bar.update)
     if not torch.isfinite(vectors).all():
         raise ModelError(
             "the passage encoder gives vectors that are no numbers: its weights hold such; fetch or train it again"

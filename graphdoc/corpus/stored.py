@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..encoder import DocumentEncoder
+from ..graphs.packing import Packing
 from ..runtime.processes import Processes
 from ..settings.run import RunSettings
 from .passage_vectors import PassageVectors, prepare_passage_vectors
@@ -28,6 +29,7 @@ def open_corpus(
     if settings.model.tune != "frozen":
         return corpus, None
     precision = None if training.precision == "float32" else training.precision
+    packing = Packing.on(encoder.model.device, training.token_budget, training.padding)
     return corpus, prepare_passage_vectors(
-        corpus, encoder.model, training.token_budget, precision, processes, show_progress=show_progress
+        corpus, encoder.model, packing, precision, processes, show_progress=show_progress
     )

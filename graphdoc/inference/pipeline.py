@@ -35,6 +35,7 @@ class EncodingOptions(TypedDict, total=False):
 
     dtype: Precision | None
     token_budget: int | None
+    padding: float | None
     show_progress: bool | None
     workers: int | None
 
@@ -129,6 +130,7 @@ class EncodingPipeline:
         split: bool = False,
         dtype: Precision | None = None,
         token_budget: int | None = None,
+        padding: float | None = None,
         show_progress: bool | None = None,
         workers: int | None = None,
         totals: Coverage | None = None,
@@ -141,6 +143,7 @@ class EncodingPipeline:
             split: whether documents are split into their sections, for readouts that read them so.
             dtype: compute the transformer in this precision; None for that of its weights.
             token_budget: most tokens (with padding) that go through the transformer at once.
+            padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
             show_progress: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenise ahead; None for as many as suit the machine once there are many
                 documents, 0 for none. The vectors are the same.
@@ -155,6 +158,7 @@ class EncodingPipeline:
             SettingsError: an option is out of range.
         """
         require_whole("token_budget", token_budget)
+        packing = Packing.on(self.device, token_budget, padding)
         cut_by = Workers.on(self.device, workers)
         given = documents_of(documents)
         total = len(given) if isinstance(given, Sized) else None
@@ -167,7 +171,7 @@ class EncodingPipeline:
             for window in windows_of(segmented_documents):
                 for segmented in window:
                     counted += segmented.coverage
-                yield self.run(window, split=split, dtype=dtype, token_budget=token_budget, bar=shown)
+                yield self.run(window, split=split, dtype=dtype, packing=packing, bar=shown)
                 give_back_memory()
         if totals is None:
             counted.warn()
@@ -236,7 +240,7 @@ class EncodingPipeline:
         split: bool = False,
         attention: bool = False,
         dtype: Precision | None = None,
-        token_budget: int | None = None,
+        packing: Packing | None = None,
         bar: tqdm[Any] | None = None,
     ) -> Window:
         """Run the model over documents together, in eval mode and without gradients.
@@ -246,7 +250,7 @@ class EncodingPipeline:
             split: whether documents are split into their sections.
             attention: whether the output holds attention weights.
             dtype: compute the transformer in this precision.
-            token_budget: most tokens (with padding) that go through the transformer at once.
+            packing: how passages are packed into mini-batches; None for the rule of the device.
             bar: a bar to advance by documents while their passages are encoded.
 
         Raises:
@@ -259,7 +263,7 @@ class EncodingPipeline:
             self._require_own_vectors(batch.passage_vectors)
             if bar is not None:
                 bar.update(len(documents))
-        return self.run_batch(documents, batch, attention=attention, dtype=dtype, token_budget=token_budget, bar=bar)
+        return self.run_batch(documents, batch, attention=attention, dtype=dtype, packing=packing, bar=bar)
 
     def run_batch(
         self,
@@ -268,7 +272,7 @@ class EncodingPipeline:
         *,
         attention: bool = False,
         dtype: Precision | None = None,
-        token_budget: int | None = None,
+        packing: Packing | None = None,
         bar: tqdm[Any] | None = None,
     ) -> Window:
         """Run the model over documents whose graphs are made (see :meth:`run`)."""
@@ -285,7 +289,7 @@ class EncodingPipeline:
         survive_forks()
         with inference(self.model):
             with self.computing_in(dtype):
-                vectors = self.model.encode_passages(batch, Packing.on(self.device, token_budget), advance)
+                vectors = self.model.encode_passages(batch, packing, advance)
             output = self.model.encode_graphs(vectors, batch, attention)
         results = [part for part in (output.documents, output.passages, output.logits) if part is not None]
         if not torch.stack([torch.isfinite(part).all() for part in results]).all():

@@ -57,6 +57,7 @@ def encode_to_disk(
     shard_size: int = 1024,
     overwrite: bool = False,
     token_budget: int | None = None,
+    padding: float | None = None,
     show_progress: bool | None = None,
     workers: int | None = None,
     report: ReadingReport | None = None,
@@ -82,6 +83,7 @@ def encode_to_disk(
         shard_size: documents of one shard.
         overwrite: replace what another run left in the folder.
         token_budget: most tokens (with padding) that go through the transformer at once.
+        padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest.
@@ -98,7 +100,7 @@ def encode_to_disk(
     """
     _check_choices(level, dtype, shard_size, on_error)
     documents = documents_of(documents)
-    settings = Settings(level, normalize, dtype, shard_size, token_budget)
+    settings = Settings(level, normalize, dtype, shard_size, token_budget, padding)
     target = VectorFolder(Path(folder), made_with(encoder, asdict(settings)))
     with Processes(encoder.device) as processes:
         try:
@@ -142,6 +144,7 @@ class Settings:
     dtype: Precision | None
     shard_size: int
     token_budget: int | None
+    padding: float | None
 
 
 class _Input:
@@ -263,6 +266,7 @@ class _Job:
                     level=settings.level,
                     dtype=settings.dtype,
                     token_budget=settings.token_budget,
+                    padding=settings.padding,
                     workers=self._workers,
                     totals=coverage,
                     bar=self._bar,

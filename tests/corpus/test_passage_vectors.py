@@ -18,6 +18,7 @@ from graphdoc.corpus.prepare import TrainingCorpus, prepare_corpus
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentModel
 from graphdoc.runtime.checksums import mark_checked
 from graphdoc.segmentation.segmenter import Segmenter
@@ -72,7 +73,7 @@ class TestContent:
     @pytest.mark.parametrize("pooling", ["cls", "mean"])
     def test_vectors_are_those_of_the_model(self, corpus: TrainingCorpus, tiny_encoder: Any, pooling: str) -> None:
         model = tiny_encoder(pooling=pooling).model.train()
-        vectors = prepare_passage_vectors(corpus, model, token_budget=300)
+        vectors = prepare_passage_vectors(corpus, model, packing=Packing(300))
         assert model.training and model.passage_encoder.training
         assert len(parts_of(vectors)) > 5
         assert (len(vectors), vectors.shape) == (36, (corpus.report.passages, 24))
@@ -128,7 +129,7 @@ class TestRuns:
     ) -> None:
         first = prepare_passage_vectors(corpus, model)
         encoded = Encoded(monkeypatch)
-        assert prepare_passage_vectors(corpus, model, token_budget=100).folder == first.folder
+        assert prepare_passage_vectors(corpus, model, packing=Packing(100)).folder == first.folder
         assert encoded.parts == 0
 
     def test_an_interrupted_run_goes_on_at_the_first_missing_part(

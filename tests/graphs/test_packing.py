@@ -99,3 +99,22 @@ def test_mini_batches_of_real_documents(
     assert fewest <= len(Packing.on("cuda", 65_536).pack(lengths)) <= most
     # Closed by padding at any size, they would be in many more.
     assert len(Packing(65_536).pack(lengths)) > 2.5 * most
+
+
+def test_the_padding_of_an_encoder_can_be_set(mini: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [" ".join(["rice"] * (10 + 3 * number)) for number in range(12)]
+    counts = []
+    pack = Packing.pack
+
+    def counted(packing: Packing, lengths: Any) -> Any:
+        found = pack(packing, lengths)
+        counts.append(len(found))
+        return found
+
+    monkeypatch.setattr(Packing, "pack", counted)
+    tight, loose = (mini.encode(texts, token_budget=1000, padding=padding) for padding in (0.0, 1.0))
+    assert counts[0] > counts[1]
+    np.testing.assert_allclose(tight, loose, atol=1e-5)
+    with pytest.raises(SettingsError) as error:
+        mini.encode(texts, padding=1.5)
+    assert "padding" in str(error.value) and "1.5" in str(error.value)

@@ -195,6 +195,7 @@ class TestOutput:
             "dtype": None,
             "shard_size": 5,
             "token_budget": None,
+            "padding": None,
         }
         assert set(values["versions"]) == {"graphdoc", "torch", "transformers"}
         assert (values["documents"], values["rows"], values["hidden_size"]) == (12, 12, 16)
@@ -301,6 +302,7 @@ class TestContinuing:
             ({"shard_size": 9}, "shard_size was 8, now 9"),
             ({"dtype": "bfloat16"}, "dtype was None, now 'bfloat16'"),
             ({"token_budget": 99}, "token_budget was None, now 99"),
+            ({"padding": 0.5}, "padding was None, now 0.5"),
         ],
     )
     @pytest.mark.parametrize("finished", [True, False])
