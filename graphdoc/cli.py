@@ -1,4 +1,4 @@
-"""The command line: graphdoc encode, compare, attention, graph, pretrain, finetune, predict, evaluate."""
+"""The command line: graphdoc encode, compare, attention, graph, prepare, pretrain, finetune, predict, evaluate."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ EPILOG = """examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc encode papers/ --output vectors/
   graphdoc attention a.md --plot attention.png
+  graphdoc prepare --config configs/pretrain/quickstart.yaml
   graphdoc pretrain --config configs/pretrain/quickstart.yaml
   graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv
   graphdoc predict letters/ --model runs/topics/model
@@ -62,7 +63,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, finetune, graph, predict, settings
+    from .commands import attention, compare, encode, evaluate, finetune, graph, predict, prepare, settings
     from .commands.training_run import TrainingCommand
 
     formatter = argparse.RawDescriptionHelpFormatter
@@ -81,7 +82,8 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             allow_abbrev=False,
         )
 
-    modules: tuple[Any, ...] = (compare, encode, attention, graph, TrainingCommand("pretrain"), predict, settings)
+    train = TrainingCommand("pretrain")
+    modules: tuple[Any, ...] = (compare, encode, attention, graph, prepare, train, predict, settings)
     for module in modules:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)

@@ -109,6 +109,22 @@ def load_checkpoint(
     return model.eval(), load_tokenizer(str(folder), config, f"checkpoint {name}")
 
 
+def load_without_weights(
+    name: str | Path, *, revision: str | None = None, **settings: Any
+) -> tuple[DocumentConfig, PreTrainedTokenizerBase]:
+    """Configuration and tokenizer of a checkpoint; arguments as for :func:`load_checkpoint`.
+
+    Raises:
+        ModelError: there is no such checkpoint, or it is of another kind.
+    """
+    folder = _find_folder(str(name), revision, weights=False)
+    config = _read_config(folder, str(name), settings)
+    if config.backbone is not None and not (folder / "tokenizer_config.json").is_file():
+        # Of a checkpoint of updates the backbone has it.
+        return config, load_tokenizer(backbone_source(config.backbone), config, f"backbone {config.backbone}")
+    return config, load_tokenizer(str(folder), config, f"checkpoint {name}")
+
+
 def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedTokenizerBase]:
     """Build a document model whose passage encoder has the pretrained weights of ``config.backbone``.
 
@@ -241,7 +257,7 @@ def save_checkpoint(
     return target
 
 
-def _find_folder(name: str, revision: str | None) -> Path:
+def _find_folder(name: str, revision: str | None, *, weights: bool = True) -> Path:
     if not name.strip():
         raise ModelError("the name of the model is empty; give 'mini', a folder or a hub id")
     if name in _shipped_names():
@@ -256,7 +272,7 @@ def _find_folder(name: str, revision: str | None) -> Path:
         raise ModelError(f"model {name} is a file; give the folder it lies in")
     if _is_path(name):
         raise ModelError(f"there is no model folder {name}; check the path")
-    patterns = ["*.json", "*.safetensors", "*.txt", "*.model"]
+    patterns = ["*.json", *(["*.safetensors"] if weights else []), "*.txt", "*.model"]
     try:
         with quiet_hub():
             return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))

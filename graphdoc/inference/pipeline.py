@@ -6,23 +6,23 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
+from ..checkpoints.segmenters import segmenter_of
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
-from ..modeling import DocumentModel
+from ..modeling import DocumentConfig, DocumentModel
 from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.devices import place
 from ..runtime.memory import give_back_memory
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
-from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
 from .inputs import AnyDocument, as_document, documents_of, require_text
 from .levels import LEVELS, Level, Window, as_numpy, vectors_of
@@ -76,16 +76,7 @@ class EncodingPipeline:
         self.model.train(False)
         self.tokenizer = tokenizer
         self.name = name
-        config = model.config
-        try:
-            self.segmenter = Segmenter(
-                tokenizer,  # type: ignore[arg-type]
-                SegmentationConfig(
-                    config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit
-                ),
-            )
-        except ValueError as error:
-            raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error
+        self.segmenter = segmenter_of(cast(DocumentConfig, model.config), tokenizer, name)
         self.model.passage_encoder.to(PRECISIONS[dtype])
         place(self.model, device)
 

@@ -8,11 +8,14 @@ from typing import Any
 
 import torch
 
-from ..checkpoints.loading import CONFIG_FILE, SHIPPED
+from ..checkpoints.loading import CONFIG_FILE, SHIPPED, backbone_config, backbone_source, load_without_weights
+from ..checkpoints.segmenters import segmenter_of
+from ..checkpoints.tokenizers import load_tokenizer
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
 from ..modeling.mean_start import start_at_mean
+from ..segmentation.segmenter import Segmenter
 from ..settings.model import ModelSettings
 from .checkpoint import not_finite
 from .tuning import prepare_tuning
@@ -62,6 +65,23 @@ def _load(settings: ModelSettings, device: torch.device, similarity: str) -> Doc
     if settings.begin == "mean":
         start_at_mean(encoder.model)
     return encoder
+
+
+def load_segmenter(settings: ModelSettings) -> Segmenter:
+    """The segmenter of the model that a run starts from, without its weights.
+
+    Args:
+        settings: what is trained and where it starts.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    if _is_checkpoint(settings.start):
+        config, tokenizer = load_without_weights(settings.start, **settings.settings)
+    else:
+        config = backbone_config(settings.start, **settings.settings)
+        tokenizer = load_tokenizer(backbone_source(settings.start), config, f"backbone {settings.start}")
+    return segmenter_of(config, tokenizer, settings.start)
 
 
 def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
