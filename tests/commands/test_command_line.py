@@ -101,7 +101,7 @@ class TestArguments:
             (("graph", "a", "\x1b[31mb\n"), "graphdoc graph: '"),
             (("compare", "a", "--top", "9" * 5000), "graphdoc compare: argument --top: '999"),
             (("encode", "a", "--shard-size", "9" * 30), "graphdoc encode: argument --shard-size: '999"),
-            (("encode", "a", "--encoding", "x" * 5000), "graphdoc encode: 'xxx"),
+            (("encode", "a", "--encoding", "x" * 5000), "graphdoc encode: encoding 'xxx"),
         ],
     )
     def test_mistakes(self, refused: Command, arguments: tuple[str, ...], message: str) -> None:

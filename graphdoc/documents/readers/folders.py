@@ -148,7 +148,9 @@ def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
             try:
                 is_folder, is_file = entry.is_dir(), entry.is_file()
             except OSError as error:
-                yield NotRead(path, f"it cannot be looked at: {error.strerror or error}")
+                # A link that leads back to itself is one of the errors.
+                reason = "a broken link" if entry.is_symlink() else f"not readable: {error.strerror or error}"
+                yield NotRead(path, reason)
                 continue
             if is_folder:
                 if not pattern or _matches(path.relative_to(root).parts, pattern, below=True):
