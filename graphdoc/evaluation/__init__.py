@@ -9,6 +9,7 @@ from .classification_scores import ClassificationScores, classification_scores
 from .clustering import ClusteringEvaluator, LabelledVectors, VectorScores
 from .clustering_scores import ClusteringScores, SeedScores, cluster, purity
 from .evaluator import Evaluator
+from .faithfulness.study import FaithfulnessEvaluation
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
 from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
@@ -21,6 +22,7 @@ __all__ = [
     "ClusteringScores",
     "ComparisonScores",
     "Evaluator",
+    "FaithfulnessEvaluation",
     "LabelledDocuments",
     "LabelledPair",
     "LabelledVectors",
