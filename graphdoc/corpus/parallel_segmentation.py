@@ -15,6 +15,7 @@ from itertools import chain
 
 from ..documents.document import Document
 from ..errors import DocumentError
+from ..runtime.signals import Dismissal
 from ..segmentation.segmenter import Segmenter
 from .document import SPLIT, TokenisedDocument, split_of
 
@@ -99,7 +100,8 @@ def _executor(segmenter: Segmenter, processes: int) -> Iterator[ProcessPoolExecu
     before = os.environ.get("TOKENIZERS_PARALLELISM")
     # Threads of the tokenizer would only wait for each other, and it warns of forks unless this is set.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(segmenter,))
+    dismissal = Dismissal()
+    executor = ProcessPoolExecutor(processes, initializer=_begin, initargs=(segmenter, dismissal))
     try:
         try:
             # The first task starts the processes.
@@ -111,11 +113,13 @@ def _executor(segmenter: Segmenter, processes: int) -> Iterator[ProcessPoolExecu
                 os.environ["TOKENIZERS_PARALLELISM"] = before
         yield executor
     finally:
+        dismissal.give()
         executor.shutdown(cancel_futures=True)
 
 
-def _begin(segmenter: Segmenter) -> None:
+def _begin(segmenter: Segmenter, dismissal: Dismissal) -> None:
     global _segmenter
+    dismissal.await_in_worker()
     _segmenter = segmenter
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     threading.Thread(target=_end_with_parent, daemon=True).start()

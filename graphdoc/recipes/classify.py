@@ -15,11 +15,11 @@ from ..graphs.packing import Packing
 from ..losses import ClassificationLoss, balanced_weights
 from ..prediction.predicting import given_labels, probabilities_of
 from ..prediction.records import THRESHOLD
-from ..runtime.devices import usable_device
-from ..runtime.processes import Processes
 from ..settings.classify import ClassificationSettings
+from ..training.launch import join_run
+from ..training.loop import RunEvaluation
 from ..training.objectives import Classification
-from ..training.run import RunEvaluation, TrainingRun
+from ..training.run import TrainingRun
 from ..training.starting_model import begin_training, load_start
 from ..training.task import Task
 from ..training.training_card import training_card
@@ -47,11 +47,9 @@ def train_classifier(
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    place = usable_device(device)
     labels = settings.labels
-    with Processes(place) as processes:
-        torch.manual_seed(settings.training.seed)
-        encoder = load_start(settings.model, place, "cosine")
+    with join_run(settings.training, device) as processes:
+        encoder = load_start(settings.model, processes.device, "cosine")
         encoder.name = settings.folder.name
         data = LabelledData(settings, encoder, processes, show_progress)
         encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)

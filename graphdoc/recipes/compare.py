@@ -10,9 +10,8 @@ import torch
 from ..errors import SettingsError
 from ..losses import PairCosine, SupervisedContrastive
 from ..modeling import DocumentModel
-from ..runtime.devices import usable_device
-from ..runtime.processes import Processes
 from ..settings.compare import ComparisonSettings
+from ..training.launch import join_run
 from ..training.objectives import Objective, PairSimilarity, SectionContrast
 from ..training.run import TrainingRun
 from ..training.starting_model import begin_training, load_start
@@ -43,10 +42,8 @@ def train_comparison(
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    place = usable_device(device)
-    with Processes(place) as processes:
-        torch.manual_seed(settings.training.seed)
-        encoder = load_start(settings.model, place, "cosine")
+    with join_run(settings.training, device) as processes:
+        encoder = load_start(settings.model, processes.device, "cosine")
         _require_sections(settings, encoder.model)
         encoder.name = settings.folder.name
         # A head would read vectors that are no longer those it was trained on.

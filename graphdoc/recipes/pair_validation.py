@@ -16,7 +16,7 @@ from ..evaluation.pairs import documents_of_pairs
 from ..runtime.processes import Processes
 from ..settings.compare import ComparisonSettings
 from ..settings.corpus import CorpusSettings
-from ..training.run import RunEvaluation
+from ..training.loop import RunEvaluation
 
 
 class PairValidation:

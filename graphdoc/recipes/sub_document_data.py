@@ -14,7 +14,6 @@ from ..corpus.passage_vectors import PassageVectors
 from ..corpus.report import CorpusReport
 from ..corpus.stored import open_corpus
 from ..corpus.stream import StreamingCorpus
-from ..corpus.streamed_views import StreamedViews, StreamLoader
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.kinds.kind import GraphKind
@@ -24,7 +23,7 @@ from ..sampling import EpochBatches, SubDocuments
 from ..sampling.sub_documents import random_generator
 from ..settings.sub_documents import PretrainingSettings
 from ..training.batch import TrainingBatch, TrainingExample
-from ..training.loading import EpochLoader
+from ..training.loading import EpochLoader, StreamLoader
 from ..training.task import TaskData
 from .sub_document_batch import sub_document_batch
 
@@ -195,9 +194,7 @@ class StreamedData(TaskData):
         self.documents = training.batch_size * training.max_steps
         self.held_out: list[TrainingBatch] = []
         self.loader = StreamLoader(
-            StreamedViews(
-                self._corpus, training.batch_size // processes.count, _collator(settings, encoder, None), processes
-            )
+            self._corpus, training.batch_size // processes.count, _collator(settings, encoder, None), processes
         )
 
     @property

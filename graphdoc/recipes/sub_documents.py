@@ -13,11 +13,12 @@ from ..evaluation import ClusteringEvaluator
 from ..graphs.packing import Packing
 from ..inference.precision import computed_in
 from ..losses import ONE_PROCESS, SubDocumentContrast
-from ..runtime.devices import usable_device
 from ..runtime.processes import Processes
 from ..settings.sub_documents import PretrainingSettings
+from ..training.launch import join_run
+from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
-from ..training.run import RunEvaluation, TrainingRun
+from ..training.run import TrainingRun
 from ..training.starting_model import begin_training, load_start
 from ..training.step import CachedStep
 from ..training.task import Task
@@ -47,10 +48,8 @@ def pretrain(
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    place = usable_device(device)
-    with Processes(place) as processes:
-        torch.manual_seed(settings.training.seed)
-        encoder = load_start(settings.model, place, settings.loss.similarity)
+    with join_run(settings.training, device) as processes:
+        encoder = load_start(settings.model, processes.device, settings.loss.similarity)
         begin_training(encoder, settings.model)
         encoder.name = settings.folder.name
         data = open_data(settings, encoder, processes, show_progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -13,11 +14,23 @@ import torch
 from torch import distributed
 
 from ..errors import GraphdocError, OutputError
+from .heartbeat import Heartbeat
+from .plain_text import one_line
 
 T = TypeVar("T")
 
 # Shares take different times, and the first process done has to wait for the last one.
 LONGEST_WAIT = timedelta(days=30)
+
+# What gloo and NCCL say when the other end of a connection is gone.
+_LOST = re.compile(
+    r"connection (?:closed|reset|refused|was closed)|closed by peer|broken pipe|pair closure|socket timeout"
+    r"|remote process exited|timed out waiting|no longer connected|network error|communicator was aborted"
+    r"|collective operation timeout",
+    re.IGNORECASE,
+)
+
+_heartbeat: Heartbeat | None = None
 
 
 def process_count() -> int:
@@ -32,28 +45,33 @@ def exchange() -> Iterator[None]:
     """A context for an exchange between processes, which fails when one of them has stopped.
 
     Raises:
-        OutputError: another process has stopped.
+        OutputError: another process has stopped; its message is given where it left one.
+        RuntimeError: whatever else went wrong in this process, such as too little memory.
     """
     try:
         yield
     except RuntimeError as error:
-        # Of this process's own kind: too little memory, or one of its loading processes that died meanwhile.
-        if isinstance(error, torch.OutOfMemoryError) or str(error).startswith("DataLoader worker"):
+        is_lost = isinstance(error, distributed.DistNetworkError) or _LOST.search(str(error)) is not None
+        if not is_lost or isinstance(error, torch.OutOfMemoryError):
             raise
-        raise OutputError("another process has stopped; mend what its message says and run again") from error
+        known = _heartbeat.stopped() if _heartbeat is not None else None
+        raise OutputError(
+            f"{known or 'another process has stopped'}; mend what its message says and run again"
+        ) from error
 
 
 class Processes:
     """Rank and number of the processes that share a job, and where they wait for each other.
 
     Processes meet in a gloo group of their own, whatever else they use: no wait for a slow share ends early, and
-    leaving the group on an error ends the waiting of all others at once.
+    leaving the group on an error ends the waiting of all others at once. A process that stands still is reported.
 
     Args:
-        device: where the processes compute.
+        device: where this process computes.
     """
 
     def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.rank, self.count = 0, 1
         self._group: Any = None
         if not distributed.is_available():
@@ -61,10 +79,14 @@ class Processes:
         if distributed.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from accelerate import PartialState  # type: ignore[import-untyped, unused-ignore]
 
-            state = PartialState(cpu=device.type == "cpu", timeout=LONGEST_WAIT)
+            # Exchanges between accelerators keep the time-out that torch gives them.
+            waits = {"timeout": LONGEST_WAIT} if device.type == "cpu" else {}
+            state = PartialState(cpu=device.type == "cpu", **waits)
             self.rank, self.count = state.process_index, state.num_processes
         if self.count > 1:
+            global _heartbeat
             self._group = distributed.new_group(backend="gloo", timeout=LONGEST_WAIT)
+            _heartbeat = Heartbeat(self.rank, self.count)
 
     @property
     def is_first(self) -> bool:
@@ -77,6 +99,12 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        global _heartbeat
+        if _heartbeat is not None:
+            if error is not None:
+                _heartbeat.say_stopped(one_line(f"{type(error).__name__}: {error}", 200))
+            _heartbeat.stop()
+            _heartbeat = None
         if self._group is not None:
             with suppress(RuntimeError, ValueError):
                 distributed.destroy_process_group(self._group)

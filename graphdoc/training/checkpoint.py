@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,8 +13,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase, TrainerState
-from transformers.trainer_utils import get_last_checkpoint, sort_checkpoints
+from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints.loading import WEIGHTS_FILE, save_checkpoint
 from ..errors import ModelError, OutputError
@@ -24,7 +22,8 @@ from ..runtime.plain_text import one_line
 from ..runtime.processes import Processes
 from .moving_average import FILE as AVERAGE_FILE
 from .moving_average import MovingAverage
-from .optimizer_state import load_optimizer, save_optimizer, way_out
+from .optimizer import load_optimizer, save_optimizer
+from .state import TrainState
 from .tuning import merged_weights, trained_updates, trained_weights
 
 STATE_FILE = "trainer_state.json"
@@ -76,40 +75,35 @@ class RunCheckpoints:
     @property
     def last(self) -> Path | None:
         """The newest checkpoint of the run, None if there is none."""
-        last = get_last_checkpoint(str(self.folder)) if self.folder.is_dir() else None
-        return Path(last) if last is not None else None
+        return max(self._all(), key=_step_of, default=None)
 
-    def save(
-        self, state: Any, callbacks: Mapping[str, Any], optimizer: Any, scheduler: Any, processes: Processes
-    ) -> None:
+    def _all(self) -> list[Path]:
+        return [path for path in self.folder.glob(f"{PREFIX}*") if path.is_dir() and _step_of(path) >= 0]
+
+    def save(self, state: TrainState, optimizer: Any, schedule: Any, processes: Processes) -> None:
         """Write a checkpoint of the current step; one process writes, the others wait.
 
         Args:
-            state: the trainer's state.
-            callbacks: states of callbacks by name.
+            state: how far the run has come.
             optimizer: the optimiser.
-            scheduler: its schedule.
+            schedule: its schedule.
             processes: the processes of the run.
 
         Raises:
             OutputError: it cannot be written; earlier checkpoints are whole.
         """
         target = self.at_step(state.global_step)
-        if target.exists():
-            # The end of an epoch can fall on a step that was saved already.
-            processes.gather(None)
-            return
-        for name, values in callbacks.items():
-            previous = state.stateful_callbacks.get(name)
-            state.stateful_callbacks[name] = [*previous, values] if isinstance(previous, list) else values
 
         def write() -> None:
+            if target.exists():
+                # The run goes on from an earlier one.
+                return
             partial = self.folder / f".partial-{target.name}"
             try:
                 shutil.rmtree(partial, ignore_errors=True)
                 self.save_result(partial)
-                self._save_training(partial / TRAINING_FOLDER, optimizer, scheduler)
-                state.save_to_json(str(partial / STATE_FILE))
+                self._save_training(partial / TRAINING_FOLDER, optimizer, schedule)
+                state.save(partial / STATE_FILE)
                 partial.rename(target)
             except (OSError, SafetensorError, OutputError) as error:
                 # What writing a model says advises another place, and a run has one.
@@ -131,7 +125,7 @@ class RunCheckpoints:
     def _rotate(self, best_step: int | None) -> None:
         """Delete all but the newest checkpoints and the best one."""
         kept = self.at_step(best_step or 0)
-        for old in map(Path, sort_checkpoints(str(self.folder))[: -self._keep]):
+        for old in sorted(self._all(), key=_step_of)[: -self._keep]:
             if old != kept:
                 shutil.rmtree(old, ignore_errors=True)
 
@@ -163,19 +157,22 @@ class RunCheckpoints:
             yield
 
     @staticmethod
-    def require_state(checkpoint: Path) -> None:
-        """Refuse a checkpoint that does not say where its run was, before anything is made of it.
+    def load_state(checkpoint: Path) -> TrainState:
+        """How far a run had come at a checkpoint.
 
         Raises:
-            ModelError: the trainer's state is missing or damaged.
+            ModelError: the checkpoint does not say.
         """
         path = checkpoint / STATE_FILE
         try:
-            step = TrainerState.load_from_json(str(path)).global_step
+            state = TrainState.load(path)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise ModelError(f"{path} cannot be used ({type(error).__name__}); {way_out(checkpoint)}") from error
-        if f"{PREFIX}{step}" != checkpoint.name:
-            raise ModelError(f"{path} says step {step!r}; {way_out(checkpoint)}")
+            raise ModelError(
+                f"{path} cannot be used ({type(error).__name__}: {one_line(str(error), 80)}); {_way_out(checkpoint)}"
+            ) from error
+        if state.global_step != _step_of(checkpoint):
+            raise ModelError(f"{path} says step {state.global_step!r}; {_way_out(checkpoint)}")
+        return state
 
     def load_weights(self, checkpoint: Path) -> None:
         """Give the model the weights of a checkpoint as they were in training, and the average its own.
@@ -195,17 +192,23 @@ class RunCheckpoints:
                 path = training / AVERAGE_FILE
                 self.moving_average.load(training)
         except (OSError, SafetensorError, KeyError, RuntimeError) as error:
-            raise ModelError(
-                f"{path} cannot be used ({str(error).partition(chr(10))[0][:200]}); {way_out(checkpoint)}"
-            ) from error
+            raise ModelError(f"{path} cannot be used ({one_line(str(error), 200)}); {_way_out(checkpoint)}") from error
 
-    def load_optimizer(self, checkpoint: Path, optimizer: Any, scheduler: Any) -> None:
+    @staticmethod
+    def load_optimizer(checkpoint: Path, optimizer: Any, schedule: Any) -> None:
         """Give the optimiser and its schedule the state of a checkpoint.
 
         Raises:
             ModelError: the checkpoint is damaged or belongs to other weights.
         """
-        load_optimizer(checkpoint / TRAINING_FOLDER, optimizer, scheduler)
+        folder = checkpoint / TRAINING_FOLDER
+        try:
+            load_optimizer(folder, optimizer, schedule)
+        except Exception as error:  # safetensors, json and torch raise kinds of their own
+            raise ModelError(
+                f"the optimiser's state in {folder} cannot be used ({one_line(str(error), 200)}); "
+                f"{_way_out(checkpoint)}"
+            ) from error
 
     @staticmethod
     def read_data_state(checkpoint: Path) -> dict[str, Any]:
@@ -218,38 +221,29 @@ class RunCheckpoints:
         try:
             state: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise ModelError(f"{path} cannot be read; {way_out(checkpoint)}") from error
+            raise ModelError(f"{path} cannot be read; {_way_out(checkpoint)}") from error
         return state
 
-    def _save_training(self, folder: Path, optimizer: Any, scheduler: Any) -> None:
+    def _save_training(self, folder: Path, optimizer: Any, schedule: Any) -> None:
         folder.mkdir()
         own = trained_weights(self._model)
         if self.moving_average is not None:
             self.moving_average.save(folder)
         if self.moving_average is not None or len(own) < len(list(self._model.parameters())):
             save_file({name: weight.detach().contiguous() for name, weight in own.items()}, folder / TRAINED_FILE)
-        save_optimizer(folder, optimizer, scheduler)
+        save_optimizer(folder, optimizer, schedule)
         if (place := self._data_state()) is not None:
             (folder / DATA_FILE).write_text(json.dumps(place), encoding="utf-8")
 
 
-def wins_tie(state: TrainerState, metrics: Mapping[str, float], metric: str) -> bool:
-    """Whether a model that is as good as the best one so far takes its place.
+def _step_of(checkpoint: Path) -> int:
+    """The step of a checkpoint by the name of its folder, -1 for what is none."""
+    number = checkpoint.name.removeprefix(PREFIX)
+    return int(number) if number.isdecimal() else -1
 
-    Few documents to measure give the same accuracy again and again, at first to models that hardly know anything yet.
-    The lower loss tells them apart, or where none is measured, the later one is taken.
 
-    Args:
-        state: the state of the run.
-        metrics: what was measured now.
-        metric: the number by which the best model is told.
-    """
-    metric = f"eval_{metric.removeprefix('eval_')}"
-    if state.best_metric is None or metrics.get(metric) != state.best_metric:
-        return False
-    before = next((entry for entry in state.log_history if entry.get("step") == state.best_global_step
-                   and metric in entry), {})  # fmt: skip
-    return "eval_loss" not in metrics or metrics["eval_loss"] < before.get("eval_loss", math.inf)
+def _way_out(checkpoint: Path) -> str:
+    return f"remove {checkpoint} to resume from the one before, or start anew"
 
 
 def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:

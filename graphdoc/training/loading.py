@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, count, islice
-from multiprocessing.sharedctypes import RawValue
 from multiprocessing.util import Finalize
-from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,10 +13,30 @@ import numpy.typing as npt
 import torch
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from ..corpus.stream import StreamingCorpus
+from ..runtime.processes import Processes
+from ..runtime.signals import Dismissal
 from ..sampling import DocumentBatches, Place
 from .batch import TrainingBatch, TrainingExample
 
 Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], TrainingBatch]
+
+
+class Loader(Protocol):
+    """What gives this process's share of every batch."""
+
+    @property
+    def epoch_steps(self) -> int | None:
+        """Batches of an epoch; None for a stream, which does not know."""
+        ...
+
+    def batches(self, first: int = 0) -> Iterator[Any]:
+        """The batches from a step of the run on, epoch after epoch."""
+        ...
+
+    def close(self) -> None:
+        """End what loads ahead."""
+        ...
 
 
 class Corpus(Protocol):
@@ -52,24 +68,24 @@ class RunBatches(Sampler[list[Place]]):
     Args:
         batches: the batches of an epoch.
         first: number of the first batch, counted over the epochs.
-        steps: batches of the whole run; None for a run without end.
+        end: number of the batch after the last one; None for no end.
     """
 
-    def __init__(self, batches: DocumentBatches, first: int, steps: int | None) -> None:
-        self._batches, self._first, self._steps = batches, first, steps
+    def __init__(self, batches: DocumentBatches, first: int, end: int | None) -> None:
+        self._batches, self._first, self._end = batches, first, end
 
     def __iter__(self) -> Iterator[list[Place]]:
         """The batches, each with the places of this process's documents."""
         epoch, done = divmod(self._first, len(self._batches))
         onwards = islice(chain.from_iterable(self._batches.of_epoch(number) for number in count(epoch)), done, None)
-        return islice(onwards, None if self._steps is None else max(0, self._steps - self._first))
+        return islice(onwards, None if self._end is None else max(0, self._end - self._first))
 
 
-class EpochLoader(DataLoader[Any]):
-    """Loads batches ahead in worker processes, across the ends of epochs.
+class EpochLoader:
+    """Loads batches ahead in worker processes.
 
-    An iteration gives the batches of one epoch. Meanwhile the workers go on into the next epoch, so that its first
-    steps need not wait; no more than ``prefetch_factor`` batches of each worker are under way.
+    The workers go on into the next epoch while one is trained on, so that its first steps need not wait; no more than
+    four batches of each worker are under way.
 
     Args:
         corpus: the documents.
@@ -77,11 +93,21 @@ class EpochLoader(DataLoader[Any]):
         collate: makes a batch of documents.
         workers: processes that load; with 0 batches are made when they are asked for.
         steps: batches of the whole run, after which there are none; None for a run without end.
+        across_epochs: whether an epoch's batches may be made before it begins; not where
+            :meth:`~graphdoc.training.task.TaskData.begin_epoch` has a say in them.
     """
 
     def __init__(
-        self, corpus: Corpus, batches: DocumentBatches, collate: Collate, workers: int = 0, *, steps: int | None = None
+        self,
+        corpus: Corpus,
+        batches: DocumentBatches,
+        collate: Collate,
+        workers: int = 0,
+        *,
+        steps: int | None = None,
+        across_epochs: bool = True,
     ) -> None:
+        self._corpus, self._batches, self._steps, self._across_epochs = corpus, batches, steps, across_epochs
         self._options: dict[str, Any] = {
             "collate_fn": collate,
             "num_workers": workers,
@@ -89,66 +115,91 @@ class EpochLoader(DataLoader[Any]):
             # Seeds of its own, or a loader would draw from the generator that dropout draws from.
             "generator": torch.Generator(),
         }
-        super().__init__(EpochExamples(corpus), batch_sampler=batches, **self._options)
-        self._batches, self._steps = batches, steps
-        # What is loaded ahead, and the number of the batch that comes next. The workers live as long as this iterator.
-        self._ahead: Iterator[TrainingBatch] | None = None
-        self._dismiss: Callable[[], object] | None = None
-        self._next = 0
+        # What is loaded ahead, and how often that was begun or ended; the workers live as long as this iterator.
+        self._ahead: Iterator[TrainingBatch] = iter(())
+        self._number = 0
+        self._dismiss: Callable[[], object] = int
 
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose batches follow."""
-        self._batches.set_epoch(epoch)
+    @property
+    def epoch_steps(self) -> int:
+        """Batches of an epoch."""
+        return len(self._batches)
 
-    def __iter__(self) -> Any:
-        """The batches of the epoch; what is left of an iteration before it is dropped."""
-        first = self._batches.epoch * len(self)
-        if self._ahead is None or self._next != first:
-            self.close()
-            onwards = RunBatches(self._batches, first, self._steps)
-            # Workers are ended by a signal, at the exit of Python too, and heed it only then.
-            is_dismissed = RawValue("b", 0)
-            begin = partial(_begin_worker, is_dismissed) if self.num_workers else None
-            ahead = DataLoader(self.dataset, batch_sampler=onwards, worker_init_fn=begin, **self._options)
-            self._dismiss = Finalize(self, _dismiss, (is_dismissed,), exitpriority=10)
-            self._ahead, self._next = iter(ahead), first
-        return self._epoch(first)
-
-    def close(self) -> None:
-        """End the workers and drop what they have loaded."""
-        if self._dismiss is not None:
-            self._dismiss()
-        # The traceback of an error holds the iterator, and its collection would no longer reach the workers.
-        getattr(self._ahead, "_shutdown_workers", int)()
-        self._ahead = None
-
-    def _epoch(self, first: int) -> Iterator[TrainingBatch]:
-        # The iterator is never held here, so that closing the loader ends its workers even while this is under way.
-        for step in range(first, first + len(self)):
-            if self._ahead is None or self._next != step:
+    def batches(self, first: int = 0) -> Iterator[TrainingBatch]:
+        """The batches from a step of the run on; what an iteration before has loaded ahead is dropped."""
+        step = first
+        while self._steps is None or step < self._steps:
+            if step == first or (step % self.epoch_steps == 0 and not self._across_epochs):
+                number = self._begin(step)
+            elif number != self._number:
                 return
-            # Counted before it comes: after an error the batches on their way are not those of the step.
-            self._next += 1
+            # The iterator is not held here, so that closing the loader ends its workers even while this is under way.
             batch = next(self._ahead, None)
             if batch is None:
                 return
             yield batch
+            step += 1
+
+    def _begin(self, step: int) -> int:
+        """Start to load at a step, and number the start."""
+        self.close()
+        end = self._steps
+        if not self._across_epochs:
+            epoch_end = (step // self.epoch_steps + 1) * self.epoch_steps
+            end = epoch_end if end is None else min(end, epoch_end)
+        dismissal = Dismissal() if self._options["num_workers"] else None
+        loader = DataLoader(
+            EpochExamples(self._corpus),
+            batch_sampler=RunBatches(self._batches, step, end),
+            worker_init_fn=partial(_begin_worker, dismissal) if dismissal is not None else None,
+            **self._options,
+        )
+        if dismissal is not None:
+            # Python, too, ends the workers of a program that nobody closed.
+            self._dismiss = Finalize(self, dismissal.give, exitpriority=10)
+        self._ahead = iter(loader)
+        return self._number
+
+    def close(self) -> None:
+        """End the workers and drop what they have loaded."""
+        self._dismiss()
+        self._dismiss = int
+        # The traceback of an error holds the iterator, and its collection would no longer reach the workers.
+        getattr(self._ahead, "_shutdown_workers", int)()
+        self._ahead = iter(())
+        self._number += 1
 
 
-def _begin_worker(is_dismissed: Any, _: int) -> None:
-    """Keep a worker at work when its job is asked to stop.
+def _begin_worker(dismissal: Dismissal, _: int) -> None:
+    torch.set_num_threads(1)
+    dismissal.await_in_worker()
 
-    Clusters send SIGTERM to all processes of a job, and the steps up to the checkpoint still need their batches. A
-    worker ends with its run in any case, also with one that was killed.
+
+class StreamLoader:
+    """Batches of a streamed corpus, epoch after epoch; the corpus cuts documents ahead in processes of its own.
+
+    Args:
+        corpus: this process's share of the corpus; it starts where its state says.
+        batch_size: documents of a batch in each process.
+        collate: makes a batch of documents.
+        processes: the processes of the run, which agree on the number of batches of an epoch.
     """
 
-    def end(number: int, frame: FrameType | None) -> None:
-        if is_dismissed.value:
-            os._exit(0)
+    epoch_steps = None
 
-    torch.set_num_threads(1)
-    signal.signal(signal.SIGTERM, end)
+    def __init__(self, corpus: StreamingCorpus, batch_size: int, collate: Collate, processes: Processes) -> None:
+        self._corpus, self._batch_size, self._collate, self._processes = corpus, batch_size, collate, processes
+        self._under_way: Iterator[Any] = iter(())
 
+    def batches(self, first: int = 0) -> Iterator[TrainingBatch]:
+        """Batches from the corpus's current place on."""
+        while True:
+            epoch = self._corpus.state["epoch"]
+            self._under_way = self._corpus.batches(self._batch_size, self._processes)
+            for documents in self._under_way:
+                yield self._collate([(document, epoch, -1) for document in documents])
+            self._corpus.set_epoch(epoch + 1)
 
-def _dismiss(is_dismissed: Any) -> None:
-    is_dismissed.value = 1
+    def close(self) -> None:
+        """End the processes that cut documents."""
+        getattr(self._under_way, "close", int)()

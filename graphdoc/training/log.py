@@ -1,23 +1,25 @@
-"""What a run tells while it goes on: a bar on the terminal and a log as JSON Lines."""
+"""What a run says while it goes on: a bar on the terminal, a log as JSON Lines, and trackers."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
-import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from torch import Tensor
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
-from transformers import TrainerCallback
 
-from ..errors import OutputError
+from ..errors import MissingExtraError, OutputError
+from ..runtime.processes import Processes
 from .run_folder import LOG_FILE
+from .state import MEASURED, TrainState
 
 # What the bar shows of an entry of the log, in this order.
 _SHOWN = {
@@ -30,77 +32,71 @@ _SHOWN = {
 }
 
 
-class ProgressBar(TrainerCallback):
-    """A bar over the steps of a run, with the latest numbers of its log.
+class RunLog:
+    """Shows and writes the entries of a run's log; a context, in which the bar is on the terminal.
 
-    Args:
-        show: whether to show it; None on a terminal.
-    """
-
-    def __init__(self, show: bool | None = None) -> None:
-        self._show = sys.stderr.isatty() if show is None else show
-        self._bar: Any = None
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Draw the bar where the run is."""
-        hidden = not (self._show and state.is_world_process_zero)
-        self._bar = tqdm(
-            total=state.max_steps, initial=state.global_step, desc="Training", unit=" steps", disable=hidden
-        )
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Move on by a step."""
-        self._bar.update(state.global_step - self._bar.n)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Show the latest numbers."""
-        shown = ", ".join(form.format(logs[name]) for name, form in _SHOWN.items() if name in logs)
-        if shown and self._bar is not None:
-            self._bar.set_postfix_str(shown)
-        results = {name.removeprefix("eval_"): value for name, value in logs.items() if name.startswith("eval_")}
-        if results and self._bar is not None and not self._bar.disable:
-            numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
-            self._bar.write(f"step {state.global_step}: {numbers}", file=sys.stderr)
-
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Leave the bar as it is."""
-        if self._bar is not None:
-            self._bar.close()
-
-
-class RunLog(TrainerCallback):
-    """Writes every entry of the log as a line of JSON; a run that is resumed drops what it does again.
+    A run that is resumed drops the entries of what it does again.
 
     Args:
         folder: the run's folder.
+        state: where the run begins or goes on.
+        trackers: where numbers are also written, such as ``tensorboard``, whose files go into the run's folder.
+        show: whether to show the bar; None on a terminal.
 
     Raises:
+        MissingExtraError: a tracker is not installed.
         OutputError: the log cannot be written.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / LOG_FILE
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Drop entries of steps after the checkpoint that the run goes on from."""
-        if not state.is_world_process_zero:
-            return
+    def __init__(
+        self, folder: Path, state: TrainState, trackers: Sequence[str] = (), show: bool | None = None
+    ) -> None:
+        self.path, self._state = folder / LOG_FILE, state
+        self._trackers = [_tracker(name, folder) for name in trackers]
+        self._bar = tqdm(
+            total=state.max_steps,
+            initial=state.global_step,
+            desc="Training",
+            unit=" steps",
+            disable=not (sys.stderr.isatty() if show is None else show),
+        )
         with self._writing():
             kept = [line for line, step in _entries(self.path) if step <= state.global_step]
             temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
             temporary.write_text("".join(f"{line}\n" for line in kept if state.global_step), encoding="utf-8")
             temporary.replace(self.path)
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Add an entry."""
-        if state.is_world_process_zero:
-            with self._writing(), self.path.open("a", encoding="utf-8") as stream:
-                # JSON has no word for what is not finite, such as gradients that fp16 overflows in.
-                entry = {
-                    name: value if not isinstance(value, float) or math.isfinite(value) else None
-                    for name, value in logs.items()
-                }
-                stream.write(json.dumps({"step": state.global_step, **entry}, allow_nan=False) + "\n")
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()
+        for tracker in self._trackers:
+            tracker.finish()
+
+    def advance(self) -> None:
+        """Move the bar to the current step."""
+        self._bar.update(self._state.global_step - self._bar.n)
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Add an entry of the current step."""
+        step = self._state.global_step
+        with self._writing(), self.path.open("a", encoding="utf-8") as stream:
+            # JSON has no word for what is not finite, such as a gradient that overflows.
+            values = {
+                name: value if not isinstance(value, float) or math.isfinite(value) else None
+                for name, value in entry.items()
+            }
+            stream.write(json.dumps({"step": step, **values}, allow_nan=False) + "\n")
+        for tracker in self._trackers:
+            tracker.log({_tracked_name(name): value for name, value in entry.items()}, step=step)
+        shown = ", ".join(form.format(entry[name]) for name, form in _SHOWN.items() if name in entry)
+        if shown:
+            self._bar.set_postfix_str(shown)
+        results = {name.removeprefix(MEASURED): value for name, value in entry.items() if name.startswith(MEASURED)}
+        if results and not self._bar.disable:
+            numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
+            self._bar.write(f"step {step}: {numbers}", file=sys.stderr)
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -124,29 +120,62 @@ def _entries(path: Path) -> list[tuple[str, int]]:
     return entries
 
 
-class Stopping(TrainerCallback):
-    """Remembers that the system asked this process to stop (SIGTERM)."""
+def _tracker(name: str, folder: Path) -> Any:
+    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
+
+    if find_spec(name) is None:
+        raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
+    tracker = LOGGER_TYPE_TO_CLASS[name]("runs", folder)
+    tracker.start()
+    return tracker
+
+
+def _tracked_name(name: str) -> str:
+    """The name of a number where trackers group numbers by what comes before a slash."""
+    return f"eval/{name.removeprefix(MEASURED)}" if name.startswith(MEASURED) else f"train/{name}"
+
+
+class StepMeans:
+    """Adds up the numbers of steps between two entries of the log."""
 
     def __init__(self) -> None:
-        self.asked = False
-        self._previous: Any = None
+        self._reset()
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Listen for the signal."""
-        try:
-            self._previous = signal.signal(signal.SIGTERM, self._ask)
-        except ValueError:  # only the main thread can
-            self._previous = None
+    def _reset(self) -> None:
+        self._began: float | None = None
+        self._sums: dict[str, Tensor] = {}
+        self._steps = self._documents = self._tokens = 0
+        self._waited = 0.0
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Give the signal back."""
-        self.restore()
+    def add(self, metrics: Mapping[str, Tensor], documents: int, tokens: int) -> None:
+        """Take in the numbers of a step of this process."""
+        for name, value in metrics.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._steps += 1
+        self._documents += documents
+        self._tokens += tokens
 
-    def restore(self) -> None:
-        """Let the signal do what it did before."""
-        if self._previous is not None:
-            signal.signal(signal.SIGTERM, self._previous)
-            self._previous = None
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A context in which a batch is waited for; time is counted from the first of them on."""
+        began = time.perf_counter()
+        self._began = began if self._began is None else self._began
+        yield
+        self._waited += time.perf_counter() - began
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
+    def take(self, processes: Processes) -> dict[str, float]:
+        """Means over steps and processes, and documents and tokens a second of all; then begin anew."""
+        seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
+        own = [float(value) / max(self._steps, 1) for value in self._sums.values()]
+        own += [self._waited / seconds, self._documents / seconds, self._tokens / seconds]
+        *means, waited, documents, tokens = (
+            math.fsum(values) / processes.count for values in zip(*processes.gather(own), strict=True)
+        )
+        names = list(self._sums)
+        self._reset()
+        return {
+            **dict(zip(names, means, strict=True)),
+            "documents_per_second": documents * processes.count,
+            "tokens_per_second": tokens * processes.count,
+            "waiting_share": waited,
+        }

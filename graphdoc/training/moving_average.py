@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.optim.swa_utils import get_ema_multi_avg_fn
-from transformers import TrainerCallback
 
 from ..modeling import DocumentModel
 from .tuning import trained_weights
@@ -19,7 +17,7 @@ from .tuning import trained_weights
 FILE = "moving_average.safetensors"
 
 
-class MovingAverage(TrainerCallback):
+class MovingAverage:
     """Averages weights over the steps: ``average = decay * average + (1 - decay) * weights``.
 
     Args:
@@ -37,13 +35,9 @@ class MovingAverage(TrainerCallback):
         self._average = {name: weight.detach().clone() for name, weight in self._weights.items()}
         self._update = get_ema_multi_avg_fn(decay)  # type: ignore[no-untyped-call]
 
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Take in the weights after a step."""
-        self.update()
-
     @torch.no_grad()
     def update(self) -> None:
-        """Take in the weights as they are."""
+        """Take in the weights after a step."""
         self._update(list(self._average.values()), [weight.detach() for weight in self._weights.values()], 0)
 
     @contextmanager

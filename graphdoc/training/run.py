@@ -12,13 +12,12 @@ from tqdm.auto import tqdm
 
 from ..analysis.figures.run import plot_run
 from ..encoder import DocumentEncoder
-from ..graphs.packing import Packing
 from ..modeling.weights_hash import weights_hash
 from ..runtime.locks import FolderLock
 from ..runtime.processes import Processes
 from ..settings.run import RunSettings
-from .checkpoint import PREFIX, RunCheckpoints, require_finite
-from .loop import DocumentTrainer, Evaluation, computing_in
+from .checkpoint import RunCheckpoints, require_finite
+from .loop import RunEvaluation, TrainingLoop
 from .moving_average import MovingAverage
 from .run_folder import (
     CURVE_FILE,
@@ -31,30 +30,13 @@ from .run_folder import (
     versions,
     write_results,
 )
-from .step import CachedStep
+from .state import MEASURED, TrainState
 from .task import Task
 from .tuning import fixed_weights, trained_weights
 
 logger = logging.getLogger(__name__)
 
 Results = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class RunEvaluation:
-    """How a model is measured while it is trained.
-
-    Args:
-        measure: measures the model, in the first process; the numbers by name.
-        best: the number by which the best checkpoint is told.
-        greater_is_better: whether more of it is better.
-        at_start: also measure before the first step.
-    """
-
-    measure: Evaluation
-    best: str
-    greater_is_better: bool
-    at_start: bool = True
 
 
 @dataclass(frozen=True)
@@ -116,7 +98,6 @@ class TrainingRun:
 
     def _train(self, folder: Path, record: dict[str, Any], resume: bool) -> Path:
         settings, training, model = self.settings, self.settings.training, self.encoder.model
-        (task,) = self.tasks
         results: dict[str, Any] = {}
         checkpoints = RunCheckpoints(
             folder,
@@ -127,29 +108,29 @@ class TrainingRun:
             moving_average=MovingAverage(model, training.moving_average) if training.moving_average else None,
             describe_training=lambda: self.card(record, results),
             only_updates=settings.model.store == "updates",
-            data_state=task.data.state,
+            data_state=self._data_state,
         )
-        trainer = self._trainer(checkpoints)
-        self._tell(record)
-        last = checkpoints.last if resume else None
-        if resume and last is None and self.processes.is_first:
-            logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
-        if last is not None:
-            checkpoints.require_state(last)
-        if last is not None and self.processes.is_first:
-            tqdm.write(f"going on from {last}")
-        if last is not None and task.data.state() is not None:
-            task.data.go_on(checkpoints.read_data_state(last))
-        results |= self._measured_before(trainer, is_resumed=last is not None)
-        outcome = trainer.train(str(last) if last is not None else None)
-        results |= {**_measured_after(trainer), "steps": outcome.global_step}
-        if last is not None and last.name == f"{PREFIX}{outcome.global_step}" and self.processes.is_first:
-            logger.warning("the run was at its end already, after step %d", outcome.global_step)
-        if trainer.was_stopped:
+        loop = TrainingLoop(
+            model,
+            self.tasks,
+            training,
+            checkpoints,
+            self.processes,
+            evaluation=self.evaluation,
+            show_progress=self.show_progress,
+        )
+        self._announce(record)
+        last = self._last_checkpoint(checkpoints) if resume else None
+        results |= self._measured_before(loop, is_resumed=last is not None)
+        state = loop.run(last)
+        results |= {**_measured_after(state), "steps": state.global_step}
+        if last == checkpoints.at_step(state.global_step) and self.processes.is_first:
+            logger.warning("the run was at its end already, after step %d", state.global_step)
+        if loop.was_stopped:
             if self.processes.is_first:
-                logger.warning("the run was asked to stop after step %d; go on with --resume", outcome.global_step)
+                logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
             return checkpoints.last or folder
-        require_finite(model, outcome.global_step)
+        require_finite(model, state.global_step)
         target = folder / MODEL_FOLDER
 
         def finish() -> None:
@@ -157,62 +138,63 @@ class TrainingRun:
                 model.config.readout = settings.model.result_readout
             checkpoints.save_result(target)
             write_results(folder, results)
-            start = {f"eval_{name}": value for name, value in results.get("before", {}).items()}
-            plot_run([{"step": 0, **start}, *trainer.state.log_history], folder / CURVE_FILE)
+            start = {f"{MEASURED}{name}": value for name, value in results.get("before", {}).items()}
+            plot_run([{"step": 0, **start}, *state.log_history], folder / CURVE_FILE)
 
         self.processes.run_first(finish)
         return target
 
-    def _trainer(self, checkpoints: RunCheckpoints) -> DocumentTrainer:
-        training, evaluation = self.settings.training, self.evaluation
-        (task,) = self.tasks
-        step = CachedStep(
-            self.encoder.model,
-            task.objective,
-            precision=computing_in(training.precision, self.encoder.model),
-            packing=Packing.on(self.encoder.model.device, training.token_budget, training.padding),
-            keep_activations=training.keep_activations,
-        )
-        return DocumentTrainer(
-            self.encoder.model,
-            step,
-            task.data.loader,
-            training,
-            checkpoints,
-            self.processes,
-            documents=task.data.documents,
-            evaluation=evaluation.measure if evaluation else None,
-            best_metric=evaluation.best if evaluation else None,
-            greater_is_better=evaluation.greater_is_better if evaluation else False,
-            show_progress=self.show_progress,
-        )
+    def _last_checkpoint(self, checkpoints: RunCheckpoints) -> Path | None:
+        """The checkpoint to go on from, where the data then is too."""
+        last = checkpoints.last
+        if last is None:
+            if self.processes.is_first:
+                logger.warning(
+                    "%s has no checkpoint to resume from; the run starts from the beginning", self.settings.folder
+                )
+            return None
+        checkpoints.load_state(last)
+        if self.processes.is_first:
+            tqdm.write(f"going on from {last}")
+        if self._data_state() is not None:
+            place = checkpoints.read_data_state(last)
+            for task in self.tasks:
+                if task.data.state() is not None:
+                    task.data.go_on(place[task.name] if len(self.tasks) > 1 else place)
+        return last
 
-    def _measured_before(self, trainer: DocumentTrainer, is_resumed: bool) -> dict[str, Any]:
+    def _data_state(self) -> dict[str, Any] | None:
+        """The place in the data of the task, or of every task by name; None where there is none to keep."""
+        states = {task.name: state for task in self.tasks if (state := task.data.state()) is not None}
+        return (states if len(self.tasks) > 1 else states[self.tasks[0].name]) if states else None
+
+    def _measured_before(self, loop: TrainingLoop, is_resumed: bool) -> dict[str, Any]:
         """Measure the model that the run starts from; a run that goes on takes over what was measured then."""
         if is_resumed:
             before = read_results(self.settings.folder)
             return {name: before[name] for name in ("before",) if name in before}
         if self.evaluation is None or not self.evaluation.at_start:
             return {}
-        results = {"before": _without_prefix(trainer.measure())}
+        results = {"before": _without_prefix(loop.measure())}
         self.processes.run_first(lambda: write_results(self.settings.folder, results))
         return results
 
     def _record(self) -> dict[str, Any]:
         model = self.encoder.model
+        records = {task.name: task.data.record() for task in self.tasks}
         return {
             "versions": versions(),
             "git_revision": git_revision(),
             "seed": self.settings.training.seed,
             "processes": self.processes.count,
             "device": str(model.device),
-            "corpus": self.tasks[0].data.record(),
+            "corpus": records if len(self.tasks) > 1 else records[self.tasks[0].name],
             "fixed_weights": weights_hash(fixed_weights(model)),
             "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
             "weights": sum(weight.numel() for weight in model.parameters()),
         }
 
-    def _tell(self, record: Mapping[str, Any]) -> None:
+    def _announce(self, record: Mapping[str, Any]) -> None:
         """Say what is going to happen."""
         if not self.processes.is_first:
             return
@@ -226,18 +208,18 @@ class TrainingRun:
             tqdm.write(line)
 
 
-def _measured_after(trainer: DocumentTrainer) -> dict[str, Any]:
-    scores = [entry for entry in trainer.state.log_history if any(name.startswith("eval_") for name in entry)]
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+def _measured_after(state: TrainState) -> dict[str, Any]:
+    scores = [entry for entry in state.log_history if any(name.startswith(MEASURED) for name in entry)]
+    losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
     after: dict[str, Any] = {"loss": losses[-1]} if losses else {}
-    best = trainer.state.best_global_step
+    best = state.best_global_step
     if scores:
         # The model that is left is the best one, not always the last one.
         after["after"] = _without_prefix(next((entry for entry in scores if entry["step"] == best), scores[-1]))
-    if trainer.state.best_metric is not None:
-        after["best"] = {"step": best, "score": trainer.state.best_metric}
+    if state.best_metric is not None:
+        after["best"] = {"step": best, "score": state.best_metric}
     return after
 
 
 def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float]:
-    return {name.removeprefix("eval_"): value for name, value in scores.items() if name.startswith("eval_")}
+    return {name.removeprefix(MEASURED): value for name, value in scores.items() if name.startswith(MEASURED)}

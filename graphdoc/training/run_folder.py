@@ -1,4 +1,4 @@
-"""The folder of a run: what was asked for, with what it was made, and what came of it."""
+"""The folder of a run: its settings, what it is made with, and its results."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _FREE = {
 }
 
 
-# Hash of the documents in the account of the data.
+# Hash of the documents in the record of the data.
 CONTENT = "content"
-# What may differ of the account of the data: how it is stored, and what was passed over.
+# What may differ in the record of the data: how it is stored, and what was passed over.
 _NO_DATA = {"fingerprint", "ignored", "errors", "first_errors"}
 
 
@@ -84,7 +84,7 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, 
     Args:
         folder: the folder.
         settings: the settings of the run.
-        record: with what it is made: versions, seed, processes.
+        record: what the run is made with: versions, seed, processes.
         resume: whether a run that was begun in the folder is to go on.
 
     Raises:
@@ -106,11 +106,12 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, 
         check_same_settings(path, settings)
         _check_same_data(folder, record)
     if not resume:
-        for told in folder.glob(f"{WRONG_BATCH}*"):
+        for left in folder.glob(f"{WRONG_BATCH}*"):
             # It is of a run that was given up.
-            told.unlink()
-    write_text(path, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
+            left.unlink()
+    # First what shows that the settings beside it are those of a run.
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
+    write_text(path, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
 
 
 def require_own_folder(folder: Path) -> None:
@@ -119,16 +120,23 @@ def require_own_folder(folder: Path) -> None:
     Raises:
         OutputError: it does, or is no folder.
     """
+    if "\0" in str(folder):
+        raise OutputError(f"output={str(folder)!r}: the name has a NUL character; choose another output")
     try:
-        if (folder / CONFIG_FILE).exists() or not folder.exists():
+        if not folder.exists():
             return
         is_foreign = folder.is_dir() and any(_is_foreign(entry) for entry in folder.iterdir())
     except OSError as error:
         raise OutputError(f"{folder} cannot be used: {error.strerror or error}; choose another output") from error
     if not folder.is_dir():
         raise OutputError(f"{folder} is a file; choose another output")
-    if is_foreign:
+    if is_foreign and not (folder / CONFIG_FILE).exists():
         raise OutputError(f"{folder} is not empty and holds no run; choose another output")
+    if is_foreign and not (folder / RECORD_FILE).exists() and not any(folder.glob(f"{PREFIX}*")):
+        raise OutputError(
+            f"{folder / CONFIG_FILE} is not that of a run, since there is no {RECORD_FILE} beside it; choose another "
+            "output"
+        )
 
 
 def abandon_run(folder: Path) -> None:
@@ -180,19 +188,28 @@ def _settings_in(path: Path) -> dict[str, Any]:
 
 def _is_foreign(entry: Path) -> bool:
     """Whether something in a folder is not what a run leaves that never began."""
+    if entry.name == RECORD_FILE:
+        return "graphdoc" not in (_values_in(entry).get("versions") or ())
     return entry.name not in (LOG_FILE, LOCK_FILE) and not entry.name.startswith(WRONG_BATCH)
+
+
+def _values_in(path: Path) -> dict[str, Any]:
+    """Values that a run wrote as JSON, nothing where they cannot be read."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
     """Refuse documents, labels, pairs or a start that have changed under their names since the run began."""
-    try:
-        begun = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
-        before = begun["corpus"]
-    except (OSError, ValueError, KeyError, TypeError):
+    begun = _values_in(folder / RECORD_FILE)
+    if "corpus" not in begun:
         # A run that was stopped before anything was written down has no checkpoint either.
         if any(folder.glob(f"{PREFIX}*")):
             logger.warning(
-                "%s cannot be read, so nobody can tell whether the run goes on with the documents that it began with",
+                "%s cannot be read: whether the run goes on with the documents that it began with is not checked",
                 folder / RECORD_FILE,
             )
         return
@@ -201,7 +218,7 @@ def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
             f"{folder} holds a run on a model.start with other weights; put it back as it was, or choose another "
             "output"
         )
-    now = json.loads(json.dumps(record.get("corpus")))
+    before, now = begun["corpus"], json.loads(json.dumps(record.get("corpus")))
     if not isinstance(before, dict) or not isinstance(now, dict):
         return
     # A version of the package may count what another one does not.
@@ -231,21 +248,17 @@ def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:
 
 def ids_file(folder: Path, step: int) -> Path:
     """Where the ids of the documents of a batch go that went wrong."""
-    return folder / f"{WRONG_BATCH}{step + 1}.json"
+    return folder / f"{WRONG_BATCH}{step}.json"
 
 
 def write_ids(path: Path, step: int, ids: list[str]) -> Path:
     """Write the ids of the documents of a batch that went wrong."""
-    return write_text(path, json.dumps({"step": step + 1, "documents": ids}, indent=1) + "\n")
+    return write_text(path, json.dumps({"step": step, "documents": ids}, indent=1) + "\n")
 
 
 def read_results(folder: Path) -> dict[str, Any]:
     """What :func:`write_results` wrote, nothing where it has not."""
-    try:
-        results = json.loads((folder / RESULTS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return results if isinstance(results, dict) else {}
+    return _values_in(folder / RESULTS_FILE)
 
 
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:

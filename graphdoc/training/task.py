@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
-from torch.utils.data import DataLoader
-
+from .loading import Loader
 from .objectives import Objective
 
 
@@ -19,7 +19,7 @@ class TaskData:
         documents: documents to train on.
     """
 
-    loader: DataLoader[Any]
+    loader: Loader
     documents: int
 
     def record(self) -> dict[str, Any]:
@@ -30,7 +30,8 @@ class TaskData:
         """Prepare the batches of an epoch, such as views or negatives that the model chooses.
 
         Every process calls it before the first batch of an epoch, and a resumed run before the first batch that is
-        left. What a resumed run could not compute again belongs into :meth:`state`.
+        left. What a resumed run could not compute again belongs into :meth:`state`; and the loader of such batches may
+        not work ahead of the epoch (see :class:`~graphdoc.training.loading.EpochLoader`).
         """
 
     def state(self) -> dict[str, Any] | None:
@@ -56,3 +57,14 @@ class Task:
     data: TaskData
     objective: Objective
     weight: float = 1.0
+
+    def batches(self, first: int) -> Iterator[Any]:
+        """This process's share of every batch from a step of the run on; epochs begin on the way."""
+        loader = self.data.loader
+        length, batches = loader.epoch_steps, loader.batches(first)
+        for step in count(first):
+            if step == first or (length is not None and step % length == 0):
+                self.data.begin_epoch(step // length if length is not None else 0)
+            if (batch := next(batches, None)) is None:
+                return
+            yield batch

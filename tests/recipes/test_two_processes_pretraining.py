@@ -19,7 +19,7 @@ from graphdoc.cli import main
 
 JOB = Path(__file__).parents[1] / "support" / "pretraining_job.py"
 # Far more than a run takes; a process that waits for another for ever is what is looked for.
-PATIENCE = 240
+PATIENCE = 900
 
 pytestmark = pytest.mark.distributed
 
@@ -196,6 +196,15 @@ def test_a_process_that_fails_does_not_leave_the_other_waiting(config: Path, kin
     assert run.returncode != 0
     if kind == "failing":
         assert "a process fails" in run.stderr
+
+
+def test_a_process_that_stands_still_or_stops_is_named(tmp_path: Path) -> None:
+    launch("partners", tmp_path / "said")
+    first, second = (json.loads((tmp_path / f"said-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
+    # It was let go on by who noticed; otherwise the job would never have ended.
+    assert "process 1 has given no sign of life" in first[0]
+    assert "process 1 has stopped: ModelError: the second process has had enough" in first[-1]
+    assert second[-1] == "the second process has had enough"
 
 
 def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: Path) -> None:

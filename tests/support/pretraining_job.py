@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import signal
 import sys
@@ -21,13 +22,15 @@ from torch import distributed
 from graphdoc.cli import main
 from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import GraphdocError, ModelError
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import AllProcesses, SubDocumentContrast
 from graphdoc.recipes.sub_document_batch import sub_document_batch
+from graphdoc.runtime import heartbeat
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import SubDocuments
 from graphdoc.training.distributed import reduce_gradients
-from graphdoc.training.loop import DocumentTrainer
+from graphdoc.training.loop import TrainingLoop
 from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.step import CachedStep
 
@@ -94,7 +97,7 @@ def _all_gradients(backbone: str, rows: Sequence[int]) -> dict[str, tuple[torch.
 
 
 def gradients(backbone: str, output: str) -> None:
-    """Compute gradients, count their reductions in steps of the trainer, and gather rows of unequal number."""
+    """Compute gradients, count their reductions in steps of the loop, and gather rows of unequal number."""
     with Processes(torch.device("cpu")) as processes:
         found = all_gradients(backbone, SHARES[processes.rank])
         torch.manual_seed(0)
@@ -144,29 +147,29 @@ def commands(path: str, output: str) -> None:
 
 def fail_midway(config: str, kind: str) -> None:
     """Let the second of two processes fail in its second step, in a way that nobody foresaw or by being killed."""
-    step = DocumentTrainer.training_step
+    compute = TrainingLoop._compute_gradient
 
-    def failing(trainer: Any, *arguments: Any) -> Any:
-        if trainer.processes.rank == 1 and trainer.state.global_step == 1:
+    def failing(loop: Any, *arguments: Any) -> None:
+        if loop.processes.rank == 1 and loop.state.global_step == 1:
             if kind == "killed":
                 os.kill(os.getpid(), 9)
             raise RuntimeError("a process fails")
-        return step(trainer, *arguments)
+        compute(loop, *arguments)
 
-    DocumentTrainer.training_step = failing  # type: ignore[method-assign]
+    TrainingLoop._compute_gradient = failing  # type: ignore[method-assign]
     sys.exit(main(["pretrain", "--config", config, "--device", "cpu"]))
 
 
 def asked_to_stop(config: str, output: str) -> None:
     """Ask the first of two processes to stop when they have agreed to go on, at the worst moment of the first step."""
-    finish_step = DocumentTrainer._maybe_log_save_evaluate
+    finish_step = TrainingLoop._finish_step
 
-    def asking(trainer: Any, *arguments: Any, **options: Any) -> None:
-        if trainer.processes.is_first and trainer.state.global_step == 1:
+    def asking(loop: Any, *arguments: Any) -> None:
+        if loop.processes.is_first and loop.state.global_step == 1:
             os.kill(os.getpid(), signal.SIGTERM)
-        finish_step(trainer, *arguments, **options)
+        finish_step(loop, *arguments)
 
-    DocumentTrainer._maybe_log_save_evaluate = asking  # type: ignore[method-assign]
+    TrainingLoop._finish_step = asking  # type: ignore[method-assign]
     rank = int(os.environ["RANK"])
     err = io.StringIO()
     with redirect_stderr(err):
@@ -175,8 +178,37 @@ def asked_to_stop(config: str, output: str) -> None:
     os._exit(0)
 
 
+def partners(output: str) -> None:
+    """Halt the second of two processes until the first one says so, then let it fail, and write down what was said."""
+    heartbeat.BEAT_SECONDS, heartbeat.SILENCE_SECONDS = 0.2, 2.0
+    said: list[str] = []
+    rank = int(os.environ["RANK"])
+
+    class GoingOn(logging.Handler):
+        """Lets the process that was halted go on once somebody has noticed."""
+
+        def emit(self, record: logging.LogRecord) -> None:
+            said.append(record.getMessage())
+            os.kill(pids[1], signal.SIGCONT)
+
+    logging.getLogger("graphdoc").addHandler(GoingOn())
+    try:
+        with Processes(torch.device("cpu")) as processes:
+            pids = processes.gather(os.getpid())
+            if rank == 1:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            processes.gather(None)
+            if rank == 1:
+                raise ModelError("the second process has had enough")
+            processes.gather(None)
+    except GraphdocError as error:
+        said.append(str(error))
+    Path(f"{output}-{rank}.json").write_text(json.dumps(said), encoding="utf-8")
+    os._exit(0)
+
+
 if __name__ == "__main__":
     jobs: dict[str, Callable[..., None]] = {
-        function.__name__: function for function in (gradients, commands, fail_midway, asked_to_stop)
+        function.__name__: function for function in (gradients, commands, fail_midway, asked_to_stop, partners)
     }
     jobs[sys.argv[1]](*sys.argv[2:])

@@ -21,7 +21,8 @@ from graphdoc.cli import main
 
 STEPS_OF_EPOCH, EPOCHS = 12, 4
 STEPS = STEPS_OF_EPOCH * EPOCHS
-PATIENCE = 120
+# Far more than a run takes.
+PATIENCE = 900
 
 
 class Undisturbed(NamedTuple):
@@ -179,19 +180,33 @@ def test_a_run_that_is_asked_to_stop_writes_a_checkpoint_and_goes_on_later(
 
 
 def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed: Undisturbed, tmp_path: Path) -> None:
-    """Processes that load get it as well, and the steps up to the checkpoint need them."""
+    """Processes that load get it as well, also those of an epoch that was resumed, and the steps to come need them."""
     folder = tmp_path / "run"
-    run = start(undisturbed.config, folder, "training.loading_processes=2")
-    _, err = interrupt(run, folder, 5, signal.SIGTERM, whole_group=True)
-    assert run.returncode == 128 + signal.SIGTERM, err
-    last = max(losses(folder))
-    assert 5 <= last < STEPS
-    assert (folder / f"checkpoint-{last}").is_dir()
-    assert "Traceback" not in err
+    last = 0
+    for options in ((), ("--resume",)):
+        run = start(undisturbed.config, folder, "training.loading_processes=2", *options)
+        _, err = interrupt(run, folder, last + 3, signal.SIGTERM, whole_group=True)
+        assert run.returncode == 128 + signal.SIGTERM, err
+        before, last = last, max(losses(folder))
+        assert before < last < STEPS
+        assert (folder / f"checkpoint-{last}").is_dir()
+        assert "Traceback" not in err
 
     arguments = ["--config", str(undisturbed.config), "--device", "cpu", f"output={folder}"]
     assert main(["pretrain", *arguments, "--resume"]) == 0
     assert_same(folder, undisturbed.folder)
+
+
+def test_a_stream_is_stopped_by_a_signal_to_all_its_processes_too(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    streamed = ("corpus.streaming=true", "corpus.preparing_processes=2", f"training.max_steps={STEPS}",
+                "evaluation={held_out: 0.0, best: null}", "training.save_steps=1000")  # fmt: skip
+    for options, after in (((), 3), (("--resume",), STEPS_OF_EPOCH + 5)):
+        run = start(undisturbed.config, folder, *streamed, *options)
+        _, err = interrupt(run, folder, after, signal.SIGTERM, whole_group=True)
+        assert run.returncode == 128 + signal.SIGTERM, err
+        assert (folder / f"checkpoint-{max(losses(folder))}").is_dir()
+        assert "Traceback" not in err
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")

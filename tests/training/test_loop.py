@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from multiprocessing import active_children
 from pathlib import Path
 from shutil import rmtree
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import TrainerState
 
 from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
@@ -24,18 +25,28 @@ from graphdoc.recipes.sub_document_batch import sub_document_batch
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import EpochBatches, SubDocuments
 from graphdoc.settings.training import TrainingSettings
-from graphdoc.training import loop as trainer_module
+from graphdoc.training import loop as loop_module
 from graphdoc.training.checkpoint import RunCheckpoints
 from graphdoc.training.loading import EpochLoader
 from graphdoc.training.log import RunLog
-from graphdoc.training.loop import DocumentTrainer, layers_below
+from graphdoc.training.loop import RunEvaluation, TrainingLoop
 from graphdoc.training.moving_average import MovingAverage
 from graphdoc.training.objectives import ViewContrast
+from graphdoc.training.optimizer import layers_below
+from graphdoc.training.state import TrainState
 from graphdoc.training.step import CachedStep
+from graphdoc.training.task import Task, TaskData
 from graphdoc.training.tuning import prepare_tuning
 
 SETTINGS = TrainingSettings(
-    batch_size=8, epochs=2, learning_rate=1e-3, log_steps=1, save_steps=3, loading_processes=0, keep_checkpoints=9
+    batch_size=8,
+    epochs=2,
+    learning_rate=1e-3,
+    log_steps=1,
+    save_steps=3,
+    loading_processes=0,
+    keep_checkpoints=9,
+    token_budget=200,
 )
 
 
@@ -53,16 +64,30 @@ class MemoryCorpus:
         return self.examples[row]
 
 
+class MemoryData(TaskData):
+    """Batches of documents in memory."""
+
+    def __init__(self, corpus: MemoryCorpus, settings: TrainingSettings) -> None:
+        self.documents = len(corpus)
+        self.begun: list[int] = []
+        batches = EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed)
+        self.loader = EpochLoader(corpus, batches, collate, settings.loading_processes)
+
+    def begin_epoch(self, epoch: int) -> None:
+        self.begun.append(epoch)
+
+
 def collate(items: Any) -> Any:
     return sub_document_batch([item for item, _, _ in items], SubDocuments(), items[0][1])
 
 
 @pytest.fixture
-def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples: Any) -> Iterator[Callable[..., Any]]:
-    """Makes a trainer on 40 tiny documents, always with the same weights."""
+def make_loop(tiny_encoder: Callable[..., DocumentEncoder], training_examples: Any) -> Iterator[Callable[..., Any]]:
+    """Makes a loop on 40 tiny documents, always with the same weights."""
 
-    def make(folder: Path, *, tune: str = "full", examples: int = 40, **changes: Any) -> DocumentTrainer:
+    def make(folder: Path, *, tune: str = "full", examples: int = 40, **changes: Any) -> TrainingLoop:
         evaluation, only_updates = changes.pop("evaluation", None), changes.pop("only_updates", False)
+        weights = changes.pop("tasks", {"views": 1.0})
         settings = SETTINGS.replace(**changes)
         torch.manual_seed(0)
         encoder = tiny_encoder(attention_dropout=0.1)
@@ -73,7 +98,6 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
                 module.p = 0.1
         prepare_tuning(model, tune)  # type: ignore[arg-type]
         average = MovingAverage(model, settings.moving_average) if settings.moving_average else None
-        corpus = MemoryCorpus(training_examples(examples))
         processes = Processes(torch.device("cpu"))
         folder.mkdir(exist_ok=True)
         checkpoints = RunCheckpoints(
@@ -85,22 +109,22 @@ def make_trainer(tiny_encoder: Callable[..., DocumentEncoder], training_examples
             moving_average=average,
             only_updates=only_updates,
         )
-        return DocumentTrainer(
+        tasks = [
+            Task(
+                name,
+                MemoryData(MemoryCorpus(training_examples(examples - 8 * seed, seed=seed)), settings),
+                ViewContrast(SubDocumentContrast("cosine", 0.2)),
+                weight,
+            )
+            for seed, (name, weight) in enumerate(weights.items())
+        ]
+        return TrainingLoop(
             model,
-            CachedStep(model, ViewContrast(SubDocumentContrast("cosine", 0.2)), packing=Packing(200)),
-            EpochLoader(
-                corpus,
-                EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed),
-                collate,
-                settings.loading_processes,
-            ),
+            tasks,
             settings,
             checkpoints,
             processes,
-            documents=len(corpus),
-            evaluation=evaluation,
-            best_metric="score" if evaluation else None,
-            greater_is_better=True,
+            evaluation=RunEvaluation(evaluation, "score", greater_is_better=True) if evaluation else None,
             show_progress=False,
         )
 
@@ -115,19 +139,19 @@ def losses(folder: Path) -> dict[int, float]:
     return {entry["step"]: entry["loss"] for entry in entries(folder) if "loss" in entry}
 
 
-def weights(trainer: DocumentTrainer) -> dict[str, Tensor]:
-    return {name: weight.detach().clone() for name, weight in trainer.document_model.named_parameters()}
+def weights(loop: TrainingLoop) -> dict[str, Tensor]:
+    return {name: weight.detach().clone() for name, weight in loop.model.named_parameters()}
 
 
-def test_training_lowers_the_loss_and_logs_every_step(make_trainer: Any, tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, epochs=12, learning_rate=3e-3)
-    before = weights(trainer)
-    trainer.train()
+def test_training_lowers_the_loss_and_logs_every_step(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, epochs=12, learning_rate=3e-3)
+    before = weights(loop)
+    loop.run()
 
     logged = losses(tmp_path)
     assert sorted(logged) == list(range(1, 61))
     assert np.mean([logged[step] for step in range(51, 61)]) < 0.9 * np.mean([logged[step] for step in range(1, 11)])
-    assert all(not torch.equal(before[name], weight) for name, weight in weights(trainer).items() if "key" not in name)
+    assert all(not torch.equal(before[name], weight) for name, weight in weights(loop).items() if "key" not in name)
     entry = entries(tmp_path)[0]
     assert {"accuracy", "positive_similarity", "negative_similarity", "embedding_norm", "spread", "learning_rate",
             "documents_per_second", "tokens_per_second", "waiting_share", "grad_norm"} <= entry.keys()  # fmt: skip
@@ -136,20 +160,20 @@ def test_training_lowers_the_loss_and_logs_every_step(make_trainer: Any, tmp_pat
 @pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
 @pytest.mark.parametrize("moving_average", [None, 0.9])
 def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
-    make_trainer: Any, tmp_path: Path, tune: str, moving_average: float | None
+    make_loop: Any, tmp_path: Path, tune: str, moving_average: float | None
 ) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
-    undisturbed = make_trainer(tmp_path / "a", tune=tune, moving_average=moving_average)
-    undisturbed.train()
-    interrupted = make_trainer(tmp_path / "b", tune=tune, moving_average=moving_average)
-    interrupted._step = _failing(interrupted._step, at=8)
+    undisturbed = make_loop(tmp_path / "a", tune=tune, moving_average=moving_average)
+    undisturbed.run()
+    interrupted = make_loop(tmp_path / "b", tune=tune, moving_average=moving_average)
+    interrupted._steps[0] = _failing(interrupted._steps[0], at=8)
     with pytest.raises(KeyboardInterrupt):
-        interrupted.train()
+        interrupted.run()
 
-    resumed = make_trainer(tmp_path / "b", tune=tune, moving_average=moving_average)
+    resumed = make_loop(tmp_path / "b", tune=tune, moving_average=moving_average)
     assert resumed._checkpoints.last == tmp_path / "b" / "checkpoint-6"
-    resumed.train(str(resumed._checkpoints.last))
+    resumed.run(resumed._checkpoints.last)
 
     assert losses(tmp_path / "b") == losses(tmp_path / "a")
     assert len(losses(tmp_path / "a")) == 10
@@ -160,22 +184,24 @@ def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
-def test_a_run_with_loading_processes_is_the_same_and_ends_them(make_trainer: Any, tmp_path: Path) -> None:
-    undisturbed = make_trainer(tmp_path / "a", epochs=3)
-    undisturbed.train()
-    interrupted = make_trainer(tmp_path / "b", epochs=3, loading_processes=2)
+def test_a_run_with_loading_processes_is_the_same_and_ends_them(make_loop: Any, tmp_path: Path) -> None:
+    undisturbed = make_loop(tmp_path / "a", epochs=3)
+    undisturbed.run()
+    interrupted = make_loop(tmp_path / "b", epochs=3, loading_processes=2)
     others = set(active_children())
     loading: list[int] = []
-    interrupted._step = _failing(interrupted._step, at=8, before=lambda: loading.append(len(active_children())))
+    interrupted._steps[0] = _failing(
+        interrupted._steps[0], at=8, before=lambda: loading.append(len(active_children()))
+    )
     with pytest.raises(KeyboardInterrupt):
-        interrupted.train()
+        interrupted.run()
     assert loading == [len(others) + 2] * 8
     assert set(active_children()) == others
 
     # From the middle of the second epoch on into the third.
-    resumed = make_trainer(tmp_path / "b", epochs=3, loading_processes=2)
+    resumed = make_loop(tmp_path / "b", epochs=3, loading_processes=2)
     assert resumed._checkpoints.last == tmp_path / "b" / "checkpoint-6"
-    resumed.train(str(resumed._checkpoints.last))
+    resumed.run(resumed._checkpoints.last)
 
     assert set(active_children()) == others
     assert losses(tmp_path / "b") == losses(tmp_path / "a")
@@ -198,23 +224,23 @@ def _failing(step: Any, at: int, before: Callable[[], None] = lambda: None) -> A
 
 
 @pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
-def test_a_checkpoint_is_an_encoder(make_trainer: Any, tmp_path: Path, tune: str, structured: Any) -> None:
+def test_a_checkpoint_is_an_encoder(make_loop: Any, tmp_path: Path, tune: str, structured: Any) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
-    trainer = make_trainer(tmp_path, tune=tune, learning_rate=1e-2)
-    trainer.train()
+    loop = make_loop(tmp_path, tune=tune, learning_rate=1e-2)
+    loop.run()
     checkpoint = tmp_path / "checkpoint-10"
 
     encoder = DocumentEncoder.from_pretrained(checkpoint, device="cpu")
 
-    own = DocumentEncoder(trainer.document_model, encoder.tokenizer, device="cpu")
+    own = DocumentEncoder(loop.model, encoder.tokenizer, device="cpu")
     np.testing.assert_allclose(encoder.encode(structured), own.encode(structured), atol=1e-5)
     assert not any(path.suffix in (".bin", ".pt", ".pth", ".pkl") for path in checkpoint.rglob("*"))
 
 
 @pytest.mark.parametrize("tune", ["lora", "frozen"])
 def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
-    make_trainer: Any,
+    make_loop: Any,
     backbone_folder: Callable[[str], Path],
     tmp_path: Path,
     tune: str,
@@ -223,15 +249,15 @@ def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
 ) -> None:
     if tune == "lora":
         pytest.importorskip("peft")
-    trainer = make_trainer(tmp_path, tune=tune, learning_rate=1e-2, only_updates=True)
-    trainer.train()
+    loop = make_loop(tmp_path, tune=tune, learning_rate=1e-2, only_updates=True)
+    loop.run()
     checkpoint = tmp_path / "checkpoint-10"
     # A backbone that was a folder is remembered by its name.
     monkeypatch.chdir(backbone_folder("roberta").parent)
 
     encoder = DocumentEncoder.from_pretrained(checkpoint, device="cpu")
 
-    own = DocumentEncoder(trainer.document_model, encoder.tokenizer, device="cpu")
+    own = DocumentEncoder(loop.model, encoder.tokenizer, device="cpu")
     np.testing.assert_allclose(encoder.encode(structured), own.encode(structured), atol=1e-5)
     assert not (checkpoint / "model.safetensors").exists()
     updates = load_file(checkpoint / "updates.safetensors")
@@ -242,9 +268,9 @@ def test_a_checkpoint_may_hold_updates_of_its_backbone_only(
         DocumentEncoder.from_pretrained(checkpoint, device="cpu")
 
 
-def test_the_average_of_weights_is_what_is_saved(make_trainer: Any, tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, moving_average=0.5, epochs=1, save_steps=1)
-    trainer.train()
+def test_the_average_of_weights_is_what_is_saved(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, moving_average=0.5, epochs=1, save_steps=1)
+    loop.run()
     steps = [load_file(tmp_path / f"checkpoint-{n}" / "training" / "trained.safetensors") for n in range(1, 6)]
     name = "projection.weight"
     # The first step starts from the weights before training, which the first checkpoint's average remembers.
@@ -255,62 +281,62 @@ def test_the_average_of_weights_is_what_is_saved(make_trainer: Any, tmp_path: Pa
     torch.testing.assert_close(load_file(tmp_path / "checkpoint-5" / "model.safetensors")[name], average)
 
 
-def test_old_checkpoints_go_and_the_best_one_stays(make_trainer: Any, tmp_path: Path) -> None:
+def test_old_checkpoints_go_and_the_best_one_stays(make_loop: Any, tmp_path: Path) -> None:
     scores = iter([1.0, 3.0, 2.0, 0.5, 0.25, 0.1])
-    trainer = make_trainer(
+    loop = make_loop(
         tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=1
     )
-    trainer.train()
+    loop.run()
 
     # The last one stays too: a run that was asked to stop goes on from there.
     assert {path.name for path in tmp_path.glob("checkpoint-*")} == {"checkpoint-4", "checkpoint-10"}
     best = load_file(tmp_path / "checkpoint-4" / "model.safetensors")
-    for name, weight in weights(trainer).items():
+    for name, weight in weights(loop).items():
         assert torch.equal(weight, best[name])
     assert [entry["eval_score"] for entry in entries(tmp_path) if "eval_score" in entry] == [1, 3, 2, 0.5, 0.25]
 
 
 @pytest.mark.parametrize("kept", [1, 2])
-def test_checkpoints_are_kept_apart_from_the_best_one(make_trainer: Any, tmp_path: Path, kept: int) -> None:
+def test_checkpoints_are_kept_apart_from_the_best_one(make_loop: Any, tmp_path: Path, kept: int) -> None:
     scores = iter([9.0, 3.0, 2.0, 0.5, 0.25])
-    trainer = make_trainer(
+    loop = make_loop(
         tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, save_steps=2, keep_checkpoints=kept
     )
-    trainer.train()
+    loop.run()
 
     left = sorted(int(path.name.partition("-")[2]) for path in tmp_path.glob("checkpoint-*"))
     assert left == [2, *range(10 - 2 * (kept - 1), 11, 2)]
 
 
-def test_the_best_checkpoint_is_found_where_the_folder_was_moved_to(make_trainer: Any, tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_found_where_the_folder_was_moved_to(make_loop: Any, tmp_path: Path) -> None:
     scores = iter([9.0, 3.0, 2.0, 0.5, 0.25])
     settings = {"evaluation": lambda: {"score": next(scores)}, "evaluation_steps": 2, "save_steps": 2}
-    make_trainer(tmp_path / "before", **settings).train()
+    make_loop(tmp_path / "before", **settings).run()
     moved = (tmp_path / "before").rename(tmp_path / "after")
 
-    trainer = make_trainer(moved, **settings)
-    trainer.train(str(moved / "checkpoint-10"))
+    loop = make_loop(moved, **settings)
+    loop.run(moved / "checkpoint-10")
     best, last = (load_file(moved / f"checkpoint-{step}" / "model.safetensors") for step in (2, 10))
-    for name, weight in weights(trainer).items():
+    for name, weight in weights(loop).items():
         assert torch.equal(weight, best[name])
     assert not torch.equal(best["projection.weight"], last["projection.weight"])
 
 
 def test_a_best_checkpoint_that_is_gone_is_told_and_another_one_is_best(
-    make_trainer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     scores = iter([9.0, 3.0, 2.0, 0.5, 0.25, 0.5, 0.25])
     settings = {"evaluation": lambda: {"score": next(scores)}, "evaluation_steps": 2, "save_steps": 2}
-    make_trainer(tmp_path, **settings).train()
+    make_loop(tmp_path, **settings).run()
     for step in (2, 8, 10):
         rmtree(tmp_path / f"checkpoint-{step}")
 
-    trainer = make_trainer(tmp_path, **settings)
-    trainer.train(str(tmp_path / "checkpoint-6"))
+    loop = make_loop(tmp_path, **settings)
+    loop.run(tmp_path / "checkpoint-6")
     assert f"{tmp_path / 'checkpoint-2'}, the best so far, is gone" in caplog.text
-    assert (trainer.state.best_global_step, trainer.state.best_metric) == (8, 0.5)
+    assert (loop.state.best_global_step, loop.state.best_metric) == (8, 0.5)
     best = load_file(tmp_path / "checkpoint-8" / "model.safetensors")
-    for name, weight in weights(trainer).items():
+    for name, weight in weights(loop).items():
         assert torch.equal(weight, best[name])
 
 
@@ -320,37 +346,37 @@ def test_a_best_checkpoint_that_is_gone_is_told_and_another_one_is_best(
     ids=["the later one", "the lower loss", "the first one has it"],
 )
 def test_of_models_that_are_as_good_one_is_chosen(
-    make_trainer: Any, tmp_path: Path, losses: list[float], best: int
+    make_loop: Any, tmp_path: Path, losses: list[float], best: int
 ) -> None:
     scores, rest = iter([3.0, 3.0, 3.0, 3.0, 1.0]), iter(losses)
 
     def measure() -> dict[str, float]:
         return {"score": next(scores), **({"loss": next(rest)} if losses else {})}
 
-    trainer = make_trainer(tmp_path, evaluation=measure, evaluation_steps=2, save_steps=10)
-    trainer.train()
+    loop = make_loop(tmp_path, evaluation=measure, evaluation_steps=2, save_steps=10)
+    loop.run()
 
-    assert (trainer.state.best_global_step, trainer.state.best_metric) == (best, 3.0)
+    assert (loop.state.best_global_step, loop.state.best_metric) == (best, 3.0)
     chosen = load_file(tmp_path / f"checkpoint-{best}" / "model.safetensors")
-    for name, weight in weights(trainer).items():
+    for name, weight in weights(loop).items():
         assert torch.equal(weight, chosen[name])
 
 
-def test_a_run_ends_early_when_nothing_becomes_better(make_trainer: Any, tmp_path: Path) -> None:
+def test_a_run_ends_early_when_nothing_becomes_better(make_loop: Any, tmp_path: Path) -> None:
     scores = iter([3.0, 2.0, 1.0, 0.5, 0.25])
-    trainer = make_trainer(tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, patience=2)
-    trainer.train()
+    loop = make_loop(tmp_path, evaluation=lambda: {"score": next(scores)}, evaluation_steps=2, patience=2)
+    loop.run()
 
-    assert trainer.state.global_step == 6
+    assert loop.state.global_step == 6
 
 
-def test_a_loss_that_is_no_number_stops_the_run_and_names_the_documents(make_trainer: Any, tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path)
+def test_a_loss_that_is_no_number_stops_the_run_and_names_the_documents(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path)
     with torch.no_grad():
-        trainer.document_model.projection.weight[0, 0] = float("nan")
+        loop.model.projection.weight[0, 0] = float("nan")
 
     with pytest.raises(ModelError, match=r"the loss of step 1 is nan.*wrong-batch-1\.json"):
-        trainer.train()
+        loop.run()
 
     saved = json.loads((tmp_path / "wrong-batch-1.json").read_text())
     assert len(saved["documents"]) == 8
@@ -358,11 +384,11 @@ def test_a_loss_that_is_no_number_stops_the_run_and_names_the_documents(make_tra
 
 
 def test_a_full_disk_leaves_the_last_checkpoint_whole(
-    make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from graphdoc.training import checkpoint as checkpointing
 
-    trainer = make_trainer(tmp_path)
+    loop = make_loop(tmp_path)
     whole = checkpointing.save_optimizer
 
     def full(folder: Path, *others: Any) -> None:
@@ -372,20 +398,20 @@ def test_a_full_disk_leaves_the_last_checkpoint_whole(
 
     monkeypatch.setattr(checkpointing, "save_optimizer", full)
     with pytest.raises(OutputError, match=r"checkpoint-6 cannot be written.*No space left"):
-        trainer.train()
+        loop.run()
 
     assert [path.name for path in tmp_path.iterdir() if "checkpoint" in path.name] == ["checkpoint-3"]
     DocumentEncoder.from_pretrained(tmp_path / "checkpoint-3", device="cpu")
 
 
-def test_learning_rates_of_encoder_and_head_can_differ(make_trainer: Any, tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, encoder_learning_rate=1e-6, weight_decay=0.1, optimizer="adamw")
-    groups = trainer.create_optimizer().param_groups
+def test_learning_rates_of_encoder_and_head_can_differ(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, encoder_learning_rate=1e-6, weight_decay=0.1, optimizer="adamw")
+    groups = loop._optimizer.param_groups
 
-    assert {(group["lr"], group["weight_decay"]) for group in groups} == {
+    assert {(group["initial_lr"], group["weight_decay"]) for group in groups} == {
         (1e-3, 0.0), (1e-3, 0.1), (1e-6, 0.0), (1e-6, 0.1)
     }  # fmt: skip
-    assert sum(len(group["params"]) for group in groups) == len(list(trainer.document_model.parameters()))
+    assert sum(len(group["params"]) for group in groups) == len(list(loop.model.parameters()))
 
 
 def test_layers_learn_the_less_the_lower_they_lie() -> None:
@@ -399,55 +425,55 @@ def test_layers_learn_the_less_the_lower_they_lie() -> None:
     assert [layers_below(name, 6) for name in names] == [6, 5, 0, 2, 0]
 
 
-def test_a_damaged_checkpoint_is_named(make_trainer: Any, tmp_path: Path) -> None:
-    make_trainer(tmp_path, epochs=1).train()
+def test_a_damaged_checkpoint_is_named(make_loop: Any, tmp_path: Path) -> None:
+    make_loop(tmp_path, epochs=1).run()
     checkpoint = tmp_path / "checkpoint-3"
     (checkpoint / "training" / "optimizer.safetensors").write_bytes(b"no safetensors")
 
     with pytest.raises(ModelError, match=r"optimiser's state in .*checkpoint-3"):
-        make_trainer(tmp_path).train(str(checkpoint))
+        make_loop(tmp_path).run(checkpoint)
 
 
-def test_the_file_of_a_checkpoint_that_is_missing_is_named(make_trainer: Any, tmp_path: Path) -> None:
-    make_trainer(tmp_path, epochs=1, moving_average=0.5).train()
+def test_the_file_of_a_checkpoint_that_is_missing_is_named(make_loop: Any, tmp_path: Path) -> None:
+    make_loop(tmp_path, epochs=1, moving_average=0.5).run()
     checkpoint = tmp_path / "checkpoint-3"
     (checkpoint / "training" / "moving_average.safetensors").unlink()
 
     with pytest.raises(ModelError, match=r"training/moving_average\.safetensors cannot be used"):
-        make_trainer(tmp_path, moving_average=0.5).train(str(checkpoint))
+        make_loop(tmp_path, moving_average=0.5).run(checkpoint)
 
 
 def test_a_warm_up_that_outlasts_the_run_is_told(
-    make_trainer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    make_trainer(tmp_path / "a", warmup=10)
-    make_trainer(tmp_path / "b", warmup=20, max_steps=20)
+    make_loop(tmp_path / "a", warmup=10)
+    make_loop(tmp_path / "b", warmup=20, max_steps=20)
     assert "training.warmup" not in caplog.text
-    make_trainer(tmp_path / "c", warmup=11)
+    make_loop(tmp_path / "c", warmup=11)
     assert "training.warmup=11 steps is more than the 10 steps of the run" in caplog.text
-    make_trainer(tmp_path / "d", warmup=21, max_steps=20)
+    make_loop(tmp_path / "d", warmup=21, max_steps=20)
     assert "training.warmup=21 steps is more than the 20 steps" in caplog.text
 
 
-def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_trainer: Any, tmp_path: Path) -> None:
+def test_the_log_of_a_resumed_run_is_that_of_an_undisturbed_one(make_loop: Any, tmp_path: Path) -> None:
     def told(folder: Path) -> list[dict[str, Any]]:
         timed = ("documents_per_second", "tokens_per_second", "waiting_share")
         return [{name: value for name, value in one.items() if name not in timed} for one in entries(folder)]
 
-    make_trainer(tmp_path / "a").train()
+    make_loop(tmp_path / "a").run()
     undisturbed = told(tmp_path / "a")
     assert [entry["step"] for entry in undisturbed] == list(range(1, 11)), "a line for every step, and no other"
-    make_trainer(tmp_path / "a").train(str(tmp_path / "a" / "checkpoint-6"))
+    make_loop(tmp_path / "a").run(tmp_path / "a" / "checkpoint-6")
     assert told(tmp_path / "a") == undisturbed
     # At its end already.
-    make_trainer(tmp_path / "a").train(str(tmp_path / "a" / "checkpoint-10"))
+    make_loop(tmp_path / "a").run(tmp_path / "a" / "checkpoint-10")
     assert told(tmp_path / "a") == undisturbed
 
 
 def test_a_signal_that_comes_while_processes_agree_is_not_lost(
-    make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agree = trainer_module.mean_over_processes
+    agree = loop_module.mean_over_processes
     count = 0
 
     def asked(values: Tensor) -> Tensor:
@@ -458,35 +484,142 @@ def test_a_signal_that_comes_while_processes_agree_is_not_lost(
             os.kill(os.getpid(), signal.SIGTERM)
         return agreed
 
-    monkeypatch.setattr(trainer_module, "mean_over_processes", asked)
-    trainer = make_trainer(tmp_path)
-    trainer.train()
-    assert trainer.was_stopped
-    assert trainer.state.global_step == 2
+    monkeypatch.setattr(loop_module, "mean_over_processes", asked)
+    loop = make_loop(tmp_path)
+    loop.run()
+    assert loop.was_stopped
+    assert loop.state.global_step == 2
     assert (tmp_path / "checkpoint-2").is_dir()
 
 
-def test_weights_that_are_no_numbers_are_not_written(make_trainer: Any, tmp_path: Path) -> None:
-    trainer = make_trainer(tmp_path, save_steps=1, learning_rate=1e30, warmup=0.0, clip=0.0)
+def test_weights_that_are_no_numbers_are_not_written(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, save_steps=1, learning_rate=1e30, warmup=0.0, clip=0.0)
     with pytest.raises(ModelError, match=r"after step 1 the weights .* are no numbers and nothing was written"):
-        trainer.document_model.projection.weight.register_hook(lambda gradient: gradient * float("inf"))
-        trainer.train()
+        loop.model.projection.weight.register_hook(lambda gradient: gradient * float("inf"))
+        loop.run()
     assert not list(tmp_path.glob("checkpoint-*"))
 
 
 def test_the_log_is_json_whatever_the_numbers_are(tmp_path: Path) -> None:
     logs = {"loss": 0.5, "grad_norm": float("inf"), "accuracy": float("nan"), "epoch": 1, "note": "text"}
-    RunLog(tmp_path).on_log(None, SimpleNamespace(is_world_process_zero=True, global_step=3), None, logs)
+    with RunLog(tmp_path, TrainState(global_step=3, max_steps=9), show=False) as log:
+        log.write(logs)
     line = (tmp_path / "log.jsonl").read_text()
     entry = json.loads(line, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     assert entry == {"step": 3, "loss": 0.5, "grad_norm": None, "accuracy": None, "epoch": 1, "note": "text"}
 
 
 @pytest.mark.parametrize("damage", [b"\xff\xfe", b'{"step": 1', b"5\n", b'{"loss": 1}\n', b"\0\0"])
-def test_a_damaged_log_does_not_keep_a_run_from_going_on(make_trainer: Any, tmp_path: Path, damage: bytes) -> None:
-    make_trainer(tmp_path).train()
+def test_a_damaged_log_does_not_keep_a_run_from_going_on(make_loop: Any, tmp_path: Path, damage: bytes) -> None:
+    make_loop(tmp_path).run()
     log = tmp_path / "log.jsonl"
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:3], damage if damage.endswith(b"\n") else damage + b"\n", *lines[3:]]))
-    make_trainer(tmp_path).train(str(tmp_path / "checkpoint-6"))
+    make_loop(tmp_path).run(tmp_path / "checkpoint-6")
     assert [entry["step"] for entry in entries(tmp_path)] == list(range(1, 11))
+
+
+def test_epochs_begin_on_the_way_and_in_a_resumed_run(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, epochs=3)
+    loop.run()
+    assert loop.tasks[0].data.begun == [0, 1, 2]
+    resumed = make_loop(tmp_path, epochs=3)
+    resumed.run(tmp_path / "checkpoint-6")
+    assert resumed.tasks[0].data.begun == [1, 2]
+
+
+def test_the_gradients_of_several_tasks_add_up(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, tasks={"a": 0.5, "b": 2.0})
+    batches = [next(task.batches(0)) for task in loop.tasks]
+    loop._compute_gradient(batches)
+    seed = torch.initial_seed()
+    found = {name: weight.grad.clone() for name, weight in loop.model.named_parameters()}
+
+    expected = {name: torch.zeros_like(weight) for name, weight in loop.model.named_parameters()}
+    torch.manual_seed(seed)
+    losses = []
+    for task, batch in zip(loop.tasks, batches, strict=True):
+        loop.model.zero_grad()
+        losses.append(CachedStep(loop.model, task.objective, packing=Packing(200))(batch).loss)
+        for name, weight in loop.model.named_parameters():
+            expected[name] += task.weight * weight.grad
+    for name, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[name], msg=name)
+    means = loop._means.take(loop.processes)
+    assert means["loss"] == pytest.approx(0.5 * float(losses[0]) + 2 * float(losses[1]))
+    assert (means["a/loss"], means["b/loss"]) == pytest.approx(tuple(map(float, losses)))
+    assert {"a/accuracy", "b/accuracy", "a/spread"} <= means.keys()
+    assert "accuracy" not in means
+
+
+def test_tasks_have_epochs_of_their_own(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, tasks={"a": 1.0, "b": 1.0}, epochs=2)
+    loop.run()
+    assert [task.data.loader.epoch_steps for task in loop.tasks] == [5, 4]
+    assert (loop.state.global_step, loop.state.epoch) == (10, 2.0)
+    assert [task.data.begun for task in loop.tasks] == [[0, 1], [0, 1, 2]]
+
+
+class WithoutDoubles(TorchDispatchMode):
+    """Fails where a number of double precision is computed, which some accelerators cannot."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        assert not (isinstance(result, Tensor) and result.dtype == torch.float64), function
+        return result
+
+
+def test_a_run_needs_no_double_precision(make_loop: Any, tmp_path: Path) -> None:
+    loop = make_loop(tmp_path, epochs=1, evaluation=lambda: {"score": 1.0}, moving_average=0.9)
+    with WithoutDoubles():
+        loop.run()
+    assert loop.state.global_step == 5
+
+
+SCORES = {2: 3.0, 4: 2.0, 6: 1.0, 8: 0.5, 10: 0.25}
+
+
+def test_a_resumed_run_has_the_patience_that_was_left(make_loop: Any, tmp_path: Path) -> None:
+    def make() -> TrainingLoop:
+        loop = make_loop(
+            tmp_path, evaluation=lambda: {"score": SCORES[loop.state.global_step]}, evaluation_steps=2, save_steps=2,
+            patience=3,
+        )  # fmt: skip
+        return loop  # type: ignore[no-any-return]
+
+    interrupted = make()
+    interrupted._steps[0] = _failing(interrupted._steps[0], at=6)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.run()
+    assert make().run(tmp_path / "checkpoint-4").global_step == 8
+    # It has run out.
+    again = make()
+    again._steps[0] = _failing(again._steps[0], at=1)
+    assert again.run(tmp_path / "checkpoint-8").global_step == 8
+
+
+def test_the_state_of_a_run_of_version_0_1_is_understood(tmp_path: Path) -> None:
+    history = [{"loss": 0.5, "step": 3}, {"eval_score": 2.0, "step": 4}]
+    stopping = {"args": {}, "attributes": {"early_stopping_patience_counter": 2}}
+    before = TrainerState(
+        epoch=1.5, global_step=6, max_steps=12, best_metric=2.0, best_global_step=4, log_history=history
+    )
+    before.stateful_callbacks = {"EarlyStoppingCallback": stopping, "TrainerControl": {"args": {}}}  # type: ignore[assignment]
+    before.save_to_json(str(tmp_path / "trainer_state.json"))
+
+    state = TrainState.load(tmp_path / "trainer_state.json")
+    assert state == TrainState(6, 12, 1.5, 2.0, 4, 2, history)
+    state.save(tmp_path / "again.json")
+    assert TrainState.load(tmp_path / "again.json") == state
+
+
+def test_trackers_get_the_numbers(make_loop: Any, tmp_path: Path) -> None:
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    make_loop(tmp_path, trackers=["tensorboard"], evaluation=lambda: {"score": 1.0}, epochs=1).run()
+    (folder,) = {path.parent for path in (tmp_path / "runs").rglob("events.*")}
+    events = accumulator.EventAccumulator(str(folder))
+    events.Reload()
+    assert [(event.step, pytest.approx(event.value)) for event in events.Scalars("train/loss")] == [
+        (step, loss) for step, loss in losses(tmp_path).items()
+    ]
+    assert [event.step for event in events.Scalars("eval/score")] == [5]
