@@ -33,7 +33,8 @@ from .similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from .similarity.encoded_document import EncodedDocument, Vectors
 
 if TYPE_CHECKING:
-    from .vectors.writer import FolderOptions, Manifest
+    from .vectors.store import Manifest
+    from .vectors.writer import FolderOptions
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch, section_ids
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.elements import EdgeKind
-from graphdoc.vectors.writer import Manifest, read_vectors
+from graphdoc.vectors.store import Manifest, read_vectors
 
 EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {

@@ -81,8 +81,7 @@ def segment_in_order(
         DocumentError: something is no document.
         GraphdocError: a worker was ended from outside.
     """
-    source = iter(documents)
-    blocks = iter(lambda: [_ready(one) for one in islice(source, BLOCK_DOCUMENTS)], [])
+    blocks = _blocks(documents)
     waiting: deque[list[Document | SegmentedDocument]] = deque()
 
     def fresh(blocks: Iterable[list[Document | SegmentedDocument]]) -> Iterator[list[Document]]:
@@ -99,6 +98,24 @@ def segment_in_order(
         cut = iter(parts)
         for one in waiting.popleft():
             yield one if isinstance(one, SegmentedDocument) else SegmentedDocument(one, *next(cut))
+
+
+def _blocks(documents: Iterable[AnyDocument | SegmentedDocument]) -> Iterator[list[Document | SegmentedDocument]]:
+    """Documents in blocks; an error is raised after the block of those that came before it."""
+    block: list[Document | SegmentedDocument] = []
+    failure: Exception | None = None
+    try:
+        for value in documents:
+            block.append(value if isinstance(value, SegmentedDocument) else as_document(value))
+            if len(block) >= BLOCK_DOCUMENTS:
+                yield block
+                block = []
+    except Exception as error:
+        failure = error
+    if block:
+        yield block
+    if failure is not None:
+        raise failure
 
 
 def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[SegmentedDocument]]:
@@ -118,10 +135,6 @@ def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[Segmente
             window, passages = [], 0
     if window:
         yield window
-
-
-def _ready(value: AnyDocument | SegmentedDocument) -> Document | SegmentedDocument:
-    return value if isinstance(value, SegmentedDocument) else as_document(value)
 
 
 def _cut(segmenter: Segmenter, documents: Sequence[Document]) -> list[Parts]:

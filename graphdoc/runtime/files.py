@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import OutputError
+
+# A full disk, a used up quota, a file larger than allowed.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
@@ -38,14 +42,18 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
         write(temporary)
         temporary.replace(place)
     except OSError as error:
-        raise OutputError(
-            f"{target} cannot be written: {error.strerror or error}; choose another place or free some space"
-        ) from error
+        raise writing_error(target, error) from error
     finally:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 temporary.unlink(missing_ok=True)
     return target
+
+
+def writing_error(path: str | Path, error: OSError) -> OutputError:
+    """What to say of a file that cannot be written; space is asked for only where there is none."""
+    fix = "free some space, or choose another place" if error.errno in _NO_SPACE else "choose another place"
+    return OutputError(f"{path} cannot be written: {error.strerror or error}; {fix}")
 
 
 def write_text(path: str | Path, text: str) -> Path:

@@ -51,7 +51,7 @@ def work_ahead(
     with ExitStack() as stack:
         executor: ProcessPoolExecutor | None = None
         try:
-            for block in blocks:
+            for block in _followed_by_error(blocks, waiting):
                 if executor is None and block:
                     executor = stack.enter_context(_executor(work, shared, workers))
                 waiting.append(executor.submit(_run, block) if executor and block else _done(work(shared, block)))
@@ -64,6 +64,16 @@ def work_ahead(
                 "a worker process was ended from outside, perhaps for want of memory; "
                 f"use fewer than workers={workers}, or workers=0"
             ) from error
+
+
+def _followed_by_error(blocks: Iterable[Block], waiting: deque[Future[Any]]) -> Iterator[Block]:
+    """Blocks; where they break off, the error takes its turn among the results that are waited for."""
+    try:
+        yield from blocks
+    except Exception as error:
+        failed: Future[Any] = Future()
+        failed.set_exception(error)
+        waiting.append(failed)
 
 
 def _done(result: Result) -> Future[Result]:

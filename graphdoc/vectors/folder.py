@@ -1,110 +1,111 @@
-"""A folder of vectors while it is filled: what is in it, whether it may be continued, and how it is finished."""
+"""A folder of vectors while it is written: whether it may be, what is done already, and how it is finished."""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import transformers
 
 from ..errors import OutputError
+from ..inference.pipeline import EncodingPipeline
 from ..modeling.weights_hash import weights_hash
+from ..runtime.files import writing_error
+from ..runtime.locks import LOCK_FILE, FolderLock
 from ..version import __version__
-from .manifest import MANIFEST_FILE, Manifest
-from .shards import Shard, read_account, read_shard, shard_name
+from .shards import file_checksum, read_record, shard_name
+from .store import MANIFEST_FILE, Manifest
 
-if TYPE_CHECKING:
-    from ..inference.pipeline import EncodingPipeline
+logger = logging.getLogger("graphdoc")
 
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json)")
+# Lines of file and checksum, one for every shard that a process has finished; they go when the manifest is written.
+_PROGRESS_FILES = ".progress-*.jsonl"
 # What an encoder's configuration says about where it came from, not about what it computes.
 _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
 
 class VectorFolder:
-    """The folder that a run writes to, perhaps begun by another run.
+    """The folder that a run writes to, perhaps begun by another run; one run at a time.
 
     Args:
         folder: where it is.
-        made_with: model, weights, settings and versions of this run.
+        origin: model, weights, settings and versions of this run.
+        rank: number of this process among those that write.
     """
 
-    def __init__(self, folder: Path, made_with: Mapping[str, Any]) -> None:
-        self.folder = folder
-        self.made_with = made_with
+    def __init__(self, folder: str | Path, origin: Mapping[str, Any], rank: int = 0) -> None:
+        self.folder = Path(folder)
+        self.origin = origin
+        self._progress = self.folder / _PROGRESS_FILES.replace("*", str(rank))
+        self._lock: FolderLock | None = None
         self._made_here = False
         self._before: Manifest | None = None
+        self._checksums: dict[str, str] = {}
 
     def path(self, number: int) -> Path:
         """Where a shard lies."""
         return self.folder / shard_name(number)
 
     def prepare(self, overwrite: bool) -> None:
-        """Make the folder, clear away what an interrupted run left, and check that it may be continued.
+        """Lock the folder, which is made if it does not exist, and check that this run may write to it.
+
+        Nothing is removed but the halves of files that an interrupted run left.
 
         Args:
-            overwrite: remove the shards and the manifest that are there.
+            overwrite: whether what another run wrote is to be replaced.
 
         Raises:
-            OutputError: the folder cannot be written, or holds something else.
+            OutputError: another run is under way, the folder cannot be written, or holds something else.
         """
-        if "\0" in str(self.folder):
-            raise OutputError(f"{str(self.folder)!r} is no name for a folder; give another one")
         try:
             if self.folder.exists() and not self.folder.is_dir():
                 raise OutputError(f"{self.folder} is a file; give a folder")
-            self._made_here = not self.folder.exists()
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.folder, prefix=".partial-"):
-                pass
-            for path in self.folder.iterdir():
-                if _PARTIAL_FILE.fullmatch(path.name):
-                    path.unlink()
-            manifest = self._read_manifest()
-            if overwrite:
-                # The manifest first: without it nothing that is left looks whole.
-                self.reopen()
-                for _, path in self._shards():
-                    path.unlink()
-                return
-        except OSError as error:
-            raise OutputError(
-                f"{self.folder} cannot be written: {error.strerror or error}; choose another place"
-            ) from error
-        if manifest is not None:
-            values = manifest.to_dict()
-            self._check_made_with({key: values[key] for key in self.made_with}, self.folder / MANIFEST_FILE)
-        for number, path in self._shards():
-            del number
-            self._check_made_with(read_account(path), path)
+            is_new = not self.folder.exists()
+        except (OSError, ValueError):  # what is wrong with the name shows when the folder is made
+            is_new = False
+        lock = FolderLock(self.folder, "an encoding")
+        lock.acquire()
+        self._lock, self._made_here = lock, is_new
+        self.open()
+        if self._before is not None and not overwrite:
+            self._compare(self._before.to_dict(), self.folder / MANIFEST_FILE)
+        for _, path in self._shards():
+            # What was recorded is our own, and looked at when its turn comes.
+            if path.name not in self._checksums:
+                record = read_record(path)
+                if not overwrite:
+                    self._compare(record, path)
+        self._remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
 
     def open(self) -> None:
-        """Take in the manifest of a finished run, if there is one.
+        """Take in what finished and interrupted runs recorded.
 
         Raises:
-            OutputError: there is one that graphdoc did not write.
+            OutputError: there is a manifest that graphdoc did not write.
         """
-        self._before = self._read_manifest()
+        self._before = Manifest.read(self.folder) if (self.folder / MANIFEST_FILE).exists() else None
+        self._checksums = dict(self._recorded())
+        if self._before is not None:
+            self._checksums |= {entry.file: entry.checksum for entry in self._before.shards}
 
-    def reopen(self) -> None:
-        """Remove the manifest, so that the folder does not look whole while a shard is made.
+    def clear(self) -> None:
+        """Remove what graphdoc wrote, the manifest first: without it nothing that is left looks whole.
 
         Raises:
             OutputError: it cannot be removed.
         """
-        try:
-            (self.folder / MANIFEST_FILE).unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(f"{self.folder / MANIFEST_FILE} cannot be removed: {error.strerror}") from error
+        shards = [path for _, path in self._shards()]
+        self._remove([self.folder / MANIFEST_FILE, *self.folder.glob(_PROGRESS_FILES), *shards])
 
     def expect(self, number: int) -> None:
         """Check that the input may have a shard of this number.
@@ -128,31 +129,49 @@ class VectorFolder:
             if found >= number:
                 raise OutputError(f"{path} was made of documents after the end of the input; {ANOTHER_FOLDER}")
 
-    def account(self, number: int) -> dict[str, Any] | None:
-        """The account inside a shard, None if there is no such shard.
+    def find(self, number: int) -> tuple[dict[str, Any] | None, str | None]:
+        """The record inside a shard that is there, and its checksum if it is as it was written.
+
+        In a finished folder a shard that was changed is an error; in an unfinished one it is made again.
 
         Raises:
-            OutputError: it was made otherwise than this run does, or is no shard.
+            OutputError: it was made otherwise than this run does, is no shard, or was changed.
         """
         path = self.path(number)
         if not path.exists() and not path.is_symlink():
-            return None
-        account = read_account(path)
-        self._check_made_with(account, path)
-        return account
+            return None, None
+        recorded = self._checksums.get(path.name)
+        if recorded is not None and (not path.is_file() or file_checksum(path) != recorded):
+            if self._before is not None:
+                raise OutputError(f"{path} was changed since {MANIFEST_FILE} was written; remove it and run again")
+            logger.warning("%s is not as it was written; it is made again", path)
+            return None, None
+        record = read_record(path)
+        self._compare(record, path)
+        return record, recorded
 
-    def read_shard(self, number: int, account: Mapping[str, Any]) -> Shard:
-        """The record of a shard; its file is as the manifest has it, if there is one.
+    def begin_shard(self) -> None:
+        """Let the folder look unfinished while a shard is made, with what is finished noted.
 
         Raises:
-            OutputError: the file was changed, or cannot be read.
+            OutputError: the folder cannot be written.
         """
-        shard = read_shard(self.path(number), account)
-        if self._before is not None and shard.checksum != self._before.shards[number].checksum:
-            raise OutputError(
-                f"{self.path(number)} was changed since {MANIFEST_FILE} was written; remove it and run again"
-            )
-        return shard
+        if (self.folder / MANIFEST_FILE).exists():
+            for file, checksum in self._checksums.items():
+                self.note(file, checksum)
+            self._remove([self.folder / MANIFEST_FILE])
+
+    def note(self, file: str, checksum: str) -> None:
+        """Note that a shard is finished.
+
+        Raises:
+            OutputError: it cannot be noted.
+        """
+        try:
+            with self._progress.open("a", encoding="utf-8") as lines:
+                lines.write(json.dumps({"file": file, "checksum": checksum}) + "\n")
+        except OSError as error:
+            raise writing_error(self._progress, error) from error
 
     def finish(self, manifest: Manifest) -> None:
         """Write the manifest, unless it stands there already.
@@ -162,27 +181,49 @@ class VectorFolder:
         """
         if self._before != manifest or not (self.folder / MANIFEST_FILE).exists():
             manifest.write()
+        self._remove(self.folder.glob(_PROGRESS_FILES))
 
-    def leave_if_empty(self) -> None:
-        """Remove the folder if this run has made it and put nothing in."""
-        if self._made_here:
+    def close(self, *, failed: bool = False) -> None:
+        """Unlock the folder, and remove it if this run has made it, failed and put nothing in."""
+        if self._lock is None:
+            return
+        with suppress(OSError):
+            (self.folder / LOCK_FILE).unlink(missing_ok=True)
+        self._lock.release()
+        if failed and self._made_here:
             with suppress(OSError):
                 self.folder.rmdir()
 
-    def _read_manifest(self) -> Manifest | None:
-        return Manifest.read(self.folder) if (self.folder / MANIFEST_FILE).exists() else None
+    def _recorded(self) -> Iterator[tuple[str, str]]:
+        for path in sorted(self.folder.glob(_PROGRESS_FILES)):
+            if not path.is_file():
+                continue
+            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+                # The last line of a run that was killed may be half of one.
+                with suppress(ValueError, KeyError, TypeError):
+                    entry = json.loads(line)
+                    yield str(entry["file"]), str(entry["checksum"])
 
     def _shards(self) -> list[tuple[int, Path]]:
         found = [(_SHARD_FILE.fullmatch(path.name), path) for path in self.folder.iterdir()]
         return sorted((int(match[1]), path) for match, path in found if match)
 
-    def _check_made_with(self, values: Mapping[str, Any], path: Path) -> None:
-        differences = list(_differences(values, self.made_with))
+    def _compare(self, there: Mapping[str, Any], path: Path) -> None:
+        differences = list(_differences(there, self.origin))
         if differences:
             raise OutputError(f"{path} was made otherwise ({'; '.join(differences[:3])}); {ANOTHER_FOLDER}")
 
+    def _remove(self, paths: Iterable[Path]) -> None:
+        for path in list(paths):
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise OutputError(
+                    f"{path} cannot be removed: {error.strerror or error}; remove it, or choose another place"
+                ) from error
 
-def made_with(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[str, Any]:
+
+def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What vectors depend on besides the documents: model, weights, settings and versions, as plain values.
 
     Args:
@@ -202,11 +243,11 @@ def _hash_model(encoder: EncodingPipeline) -> str:
     """Hash of weights, tokenizer and the encoder's configuration."""
     config = encoder.model.config.encoder_config.to_dict()
     tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    made_of = b""
+    beside = b""
     for parts, unwanted in ((config, _NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
         wanted = {key: value for key, value in parts.items() if key not in unwanted}
-        made_of += json.dumps(wanted, sort_keys=True, default=str).encode()
-    return weights_hash(encoder.model.state_dict(), made_of)
+        beside += json.dumps(wanted, sort_keys=True, default=str).encode()
+    return weights_hash(encoder.model.state_dict(), beside)
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:

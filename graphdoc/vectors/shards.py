@@ -1,10 +1,12 @@
-"""Shards: Parquet files of vectors, each with the account of the documents it was made of."""
+"""Shards: Parquet files of vectors, each with a record of the documents it was made of."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +21,7 @@ from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..inference.levels import Level
+from ..runtime.files import writing_error
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 
@@ -53,27 +56,42 @@ class Shard:
     skipped: tuple[Skipped, ...]
     checksum: str
 
+    @classmethod
+    def of(cls, file: str, record: Mapping[str, Any], checksum: str) -> Shard:
+        """The shard that a record describes (see :func:`shard_record`)."""
+        return cls(
+            file=file,
+            read=record["read"],
+            rows=record["rows"],
+            input_hash=record["input_hash"],
+            coverage=Coverage.from_dict(record["coverage"]),
+            skipped=tuple(Skipped(**entry) for entry in record["skipped"]),
+            checksum=checksum,
+        )
+
 
 class InputHash:
-    """Hash of the ids, headings and texts of documents that pass by; the same input gives the same."""
+    """Hash of the ids, headings and texts of documents; the same input gives the same."""
 
     def __init__(self) -> None:
         self.documents = 0
         self._hash = hashlib.blake2b(digest_size=16)
 
-    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        """Pass documents on and count them in."""
-        for document in documents:
-            self.documents += 1
-            self._add(document.id)
-            for section in document.sections:
-                self._add(section.heading)
-                self._add(section.text)
-            self._hash.update(b"\xff")
-            yield document
+    def add(self, document: Document) -> None:
+        """Count a document in."""
+        self.documents += 1
+        self._add(document.id)
+        for section in document.sections:
+            self._add(section.heading)
+            self._add(section.text)
+        self._hash.update(b"\xff")
+
+    def count_unread(self) -> None:
+        """Count something in that is no document."""
+        self.documents += 1
 
     def hexdigest(self) -> str:
-        """The hash of everything that passed by."""
+        """The hash of everything that was added."""
         return self._hash.hexdigest()
 
     def _add(self, text: str) -> None:
@@ -102,6 +120,8 @@ def shard_schema(level: Level, hidden_size: int) -> Any:
 class ShardWriter:
     """Writes one shard, a few thousand rows at a time; used in a ``with`` block.
 
+    The file gets its name when it is finished. Errors of writing are :class:`OutputError`; all others pass.
+
     Args:
         path: the file.
         level: what a row is.
@@ -110,6 +130,7 @@ class ShardWriter:
 
     def __init__(self, path: Path, level: Level, hidden_size: int) -> None:
         self.rows = 0
+        self._path, self._partial = path, path.with_name(f".partial-{os.getpid()}-{path.name}")
         self._level = level
         self._schema = shard_schema(level, hidden_size)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
@@ -117,13 +138,14 @@ class ShardWriter:
         texts = [name for name in ("id", "heading") if name in self._schema.names]
         # Vectors hardly get smaller, so only time would be lost on them.
         compression = {name: "ZSTD" for name in self._schema.names} | {"vector.list.element": "NONE"}
-        self._writer = pq.ParquetWriter(
-            path,
-            self._schema,
-            use_dictionary=texts,
-            compression=compression,
-            write_statistics=texts,
-        )
+        with self._writing():
+            self._writer = pq.ParquetWriter(
+                self._partial,
+                self._schema,
+                use_dictionary=texts,
+                compression=compression,
+                write_statistics=texts,
+            )
 
     def __enter__(self) -> ShardWriter:
         return self
@@ -131,7 +153,10 @@ class ShardWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._writer.close()
+        with suppress(OSError):
+            self._writer.close()
+        with suppress(OSError):
+            self._partial.unlink(missing_ok=True)
 
     def add(self, segmented: SegmentedDocument, vectors: Tensor) -> None:
         """Add the rows of one document.
@@ -139,6 +164,9 @@ class ShardWriter:
         Args:
             segmented: the document.
             vectors: ``(rows, hidden)``.
+
+        Raises:
+            OutputError: the file cannot be written.
         """
         columns = self._columns
         columns["id"].extend([segmented.document.id] * len(vectors))
@@ -152,11 +180,27 @@ class ShardWriter:
         if self._waiting >= ROWS_PER_GROUP:
             self._write_rows()
 
-    def finish(self, account: Mapping[str, Any]) -> None:
-        """Write what is left, and the account of the shard."""
+    def finish(self, record: Mapping[str, Any]) -> str:
+        """Write what is left and the shard's record, give the file its name, and return its checksum.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
         if self._waiting:
             self._write_rows()
-        self._writer.add_key_value_metadata({METADATA_KEY: json.dumps(account).encode()})
+        with self._writing():
+            self._writer.add_key_value_metadata({METADATA_KEY: json.dumps(record).encode()})
+            self._writer.close()
+            checksum = file_checksum(self._partial)
+            self._partial.replace(self._path)
+        return checksum
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise writing_error(self._path, error) from error
 
     def _write_rows(self) -> None:
         arrays = []
@@ -168,8 +212,8 @@ class ShardWriter:
             else:
                 arrays.append(pa.array(values, type=entry.type))
             values.clear()
-        table = pa.Table.from_arrays(arrays, schema=self._schema)
-        self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
+        with self._writing():
+            self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROWS_PER_GROUP)
         self._waiting = 0
 
 
@@ -192,18 +236,26 @@ def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:
     return rows
 
 
-def account_of(
-    made_with: Mapping[str, Any],
+def shard_record(
+    origin: Mapping[str, Any],
     input_hash: InputHash,
     rows: int,
     coverage: Coverage,
     skipped: Sequence[Skipped],
 ) -> dict[str, Any]:
-    """What is kept inside a shard, so that an interrupted run can be continued."""
+    """What is kept inside a shard, so that an interrupted run can be continued.
+
+    Args:
+        origin: model, weights, settings and versions that the vectors come from.
+        input_hash: hash of the documents.
+        rows: vectors in the shard.
+        coverage: how much of the documents was encoded.
+        skipped: documents that were not encoded.
+    """
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        **made_with,
+        **origin,
         "read": input_hash.documents,
         "rows": rows,
         "input_hash": input_hash.hexdigest(),
@@ -212,8 +264,8 @@ def account_of(
     }
 
 
-def read_account(path: Path) -> dict[str, Any]:
-    """Read what :func:`account_of` made.
+def read_record(path: Path) -> dict[str, Any]:
+    """Read what :func:`shard_record` made.
 
     Raises:
         OutputError: the file is no shard of graphdoc, or is damaged.
@@ -222,47 +274,26 @@ def read_account(path: Path) -> dict[str, Any]:
         if not path.is_file():
             raise OSError("not a regular file")
         metadata = pq.read_metadata(path, memory_map=False)
-        account = json.loads((metadata.metadata or {}).get(METADATA_KEY, b"null"))
+        record = json.loads((metadata.metadata or {}).get(METADATA_KEY, b"null"))
     except (OSError, ValueError, RecursionError) as error:
         raise OutputError(f"{path} cannot be read as a shard of vectors; remove it and run again") from error
-    if not _is_account(account, metadata.num_rows):
+    if not _is_record(record, metadata.num_rows):
         raise OutputError(f"{path} is no shard that this version of graphdoc wrote; move it, or give another folder")
-    return dict(account)
+    return dict(record)
 
 
-def _is_account(value: Any, rows: int) -> bool:
-    """Whether a value is what :func:`account_of` makes for a file of so many rows."""
+def _is_record(value: Any, rows: int) -> bool:
+    """Whether a value is what :func:`shard_record` makes for a file of so many rows."""
     if not isinstance(value, dict) or value.get("format_version") != FORMAT_VERSION or value.get("rows") != rows:
         return False
     kinds = {"model": dict, "settings": dict, "versions": dict, "read": int, "input_hash": str}
     if not all(isinstance(value.get(name), kind) for name, kind in kinds.items()):
         return False
     try:
-        _shard_of("", value, "")
+        Shard.of("", value, "")
     except (KeyError, TypeError, ValueError):
         return False
     return True
-
-
-def read_shard(path: Path, account: Mapping[str, Any]) -> Shard:
-    """The record of a shard that exists, with the checksum of its file.
-
-    Raises:
-        OutputError: the file cannot be read.
-    """
-    return _shard_of(path.name, account, file_checksum(path))
-
-
-def _shard_of(file: str, account: Mapping[str, Any], checksum: str) -> Shard:
-    return Shard(
-        file=file,
-        read=account["read"],
-        rows=account["rows"],
-        input_hash=account["input_hash"],
-        coverage=Coverage.from_dict(account["coverage"]),
-        skipped=tuple(Skipped(**entry) for entry in account["skipped"]),
-        checksum=checksum,
-    )
 
 
 def file_checksum(path: Path) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass
-from itertools import chain, count, islice
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,19 +17,20 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped
 from ..documents.readers.identities import SeenIds
-from ..errors import DocumentError, ModelError, OutputError, SettingsError
+from ..documents.section import clean_text
+from ..errors import DocumentError, ModelError, OutputError
 from ..inference.inputs import AnyDocument, as_document, documents_of
 from ..inference.levels import LEVELS, Level
-from ..inference.pipeline import EncodingOptions, EncodingPipeline
+from ..inference.pipeline import EncodingOptions, EncodingPipeline, progress_bar
 from ..inference.precision import PRECISIONS, Precision
-from ..runtime.files import write_atomically
+from ..inference.segmenting import Workers, segment_in_order
+from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.processes import Processes
 from ..segmentation.coverage import Coverage
-from .folder import ANOTHER_FOLDER, VectorFolder, made_with
-from .manifest import Manifest, read_vectors
-from .shards import InputHash, Shard, ShardWriter, account_of
-
-__all__ = ["Manifest", "encode_to_disk", "read_vectors"]
+from ..segmentation.spans import SegmentedDocument
+from .folder import ANOTHER_FOLDER, VectorFolder, origin_of
+from .shards import InputHash, Shard, ShardWriter, shard_record
+from .store import Manifest
 
 logger = logging.getLogger(__name__)
 
@@ -67,8 +69,9 @@ def encode_to_disk(
 
     A run that was interrupted goes on when it is started again with the same input, settings and model: finished
     shards are kept, and the folder ends with the bytes of an undisturbed run. ``manifest.json`` is written last.
-    Under ``torchrun`` or ``accelerate launch`` every process reads the input and encodes its share of the shards, on
-    one machine or on several that share the folder.
+    Under ``torchrun`` or ``accelerate launch`` every process encodes its share of the shards, on one machine or on
+    several that share the folder; of the others' documents it looks at the ids alone. A second run into the folder is
+    refused while one is under way.
 
     On a CPU the last digits of vectors depend on the number of threads (differences of about 1e-7). Bytes are the same
     where each process has as many: ``torchrun`` gives each process one unless ``OMP_NUM_THREADS`` is set.
@@ -98,36 +101,49 @@ def encode_to_disk(
         ModelError: the precision is unknown or does not fit the model.
         SettingsError: the level or another choice is unknown.
     """
-    _check_choices(level, dtype, shard_size, on_error)
+    require_one_of("level", level, LEVELS)
+    require_one_of("on_error", on_error, ("stop", "skip"))
+    require_whole("shard_size", shard_size, may_be_none=False)
+    require_whole("token_budget", token_budget)
+    require_path("folder", folder)
+    if dtype is not None and dtype not in PRECISIONS:
+        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+    ahead = Workers.on(encoder.device, workers)
     documents = documents_of(documents)
     settings = Settings(level, normalize, dtype, shard_size, token_budget, padding)
-    target = VectorFolder(Path(folder), made_with(encoder, asdict(settings)))
     with Processes(encoder.device) as processes:
+        target = VectorFolder(folder, origin_of(encoder, asdict(settings)), processes.rank)
+        failed = True
         try:
             processes.run_first(lambda: target.prepare(overwrite))
+            source = _Input(documents, report)
+            # Nothing of another run is removed before all processes have read something.
+            source.require_some()
+            processes.gather(None)
+            if overwrite:
+                processes.run_first(target.clear)
             target.open()
             # Nobody may change the folder before all have seen it.
             processes.gather(None)
-            source = _Input(documents, report, on_error)
             with _progress_bar(show_progress, documents, processes) as bar:
-                job = _Job(encoder, target, settings, processes, bar, on_error, workers)
-                own = job.run(source)
+                job = _Job(encoder, target, settings, processes, bar, on_error, ahead)
+                job.run(source)
             is_new = any(processes.gather(job.has_encoded))
-            shards = dict(chain.from_iterable(shares.items() for shares in processes.gather(own)))
+            shards = dict(chain.from_iterable(own.items() for own in processes.gather(job.shards)))
             manifest = Manifest.of(
                 target.folder,
-                target.made_with,
+                target.origin,
                 encoder.vector_size(level),
                 (shards[number] for number in sorted(shards)),
-                source.all_skipped,
+                report.skipped if report is not None else (),
                 report.ignored if report is not None else (),
             )
             if not manifest.rows:
                 raise _nothing_to_encode(manifest.skipped)
             processes.run_first(lambda: target.finish(manifest))
-        except BaseException:
-            target.leave_if_empty()
-            raise
+            failed = False
+        finally:
+            target.close(failed=failed)
     if processes.is_first:
         manifest.coverage.warn()
         if not is_new:
@@ -148,42 +164,54 @@ class Settings:
 
 
 class _Input:
-    """The documents, one at a time: made of rows and strings, their ids checked."""
+    """The documents as they come, one after the other."""
 
-    def __init__(self, documents: Iterable[AnyDocument], report: ReadingReport | None, on_error: OnError) -> None:
-        self._documents = documents
+    def __init__(self, documents: Iterable[AnyDocument], report: ReadingReport | None) -> None:
+        self._values = self._read(documents)
         self._report = report
-        self._on_error = on_error
-        self._skipped: list[Skipped] = []
 
-    @property
-    def all_skipped(self) -> list[Skipped]:
-        """What was not passed on so far, by the reader or here."""
-        return [*(self._report.skipped if self._report is not None else ()), *self._skipped]
+    def require_some(self) -> None:
+        """Read on until there is a document.
 
-    def __iter__(self) -> Iterator[Document]:
-        seen = SeenIds()
-        for number, value in enumerate(self._values(), start=1):
-            try:
-                document = as_document(value)
-                first = seen.add(document.id)
-                if first is not None:
-                    raise DocumentError(
-                        f"the id {document.id!r} of document {number} is taken by an earlier one; give each its own id"
-                    )
-            except DocumentError as error:
-                if self._on_error == "stop":
-                    raise
-                self._skipped.append(Skipped(f"document {number}", str(error)))
-                continue
-            yield document
+        Raises:
+            DocumentError: there is none, or it cannot be read.
+        """
+        first = list(islice(self._values, 1))
+        if not first:
+            raise _nothing_to_encode(self._report.skipped if self._report is not None else ())
+        self._values = chain(first, self._values)
 
-    def _values(self) -> Iterator[AnyDocument]:
+    def take(self, count: int) -> Iterator[AnyDocument]:
+        """The next documents."""
+        return islice(self._values, count)
+
+    @staticmethod
+    def _read(documents: Iterable[AnyDocument]) -> Iterator[AnyDocument]:
         try:
-            yield from self._documents
+            yield from documents
         except OSError as error:
-            # Shards are written while this runs, and a failure to read must not be told as one to write.
             raise DocumentError(f"documents cannot be read on: {error}; check where they come from") from error
+
+
+@dataclass(slots=True)
+class _Share:
+    """A shard that has to be made.
+
+    Args:
+        number: its number.
+        made_of: documents of the input that it was made of before, and their hash; None where it is not there.
+        input_hash: hash of its documents.
+        skipped: documents that are not encoded.
+    """
+
+    number: int
+    made_of: tuple[int, str] | None
+    input_hash: InputHash = field(default_factory=InputHash)
+    skipped: list[Skipped] = field(default_factory=list)
+
+
+# Stands after the last document of a shard, among those that are cut ahead.
+_END = SegmentedDocument(Document("end of a shard", ()), (), (), Coverage())
 
 
 class _Job:
@@ -191,6 +219,7 @@ class _Job:
 
     Attributes:
         has_encoded: whether any of its shards had to be made.
+        shards: its shards by number.
     """
 
     def __init__(
@@ -201,7 +230,7 @@ class _Job:
         processes: Processes,
         bar: tqdm[Any],
         on_error: OnError,
-        workers: int | None,
+        workers: Workers,
     ) -> None:
         self._encoder = encoder
         self._target = target
@@ -210,101 +239,130 @@ class _Job:
         self._bar = bar
         self._on_error = on_error
         self._workers = workers
+        self._seen = SeenIds()
+        self._position = 0
+        self._to_make: deque[_Share] = deque()
         self.has_encoded = False
+        self.shards: dict[int, Shard] = {}
 
-    def run(self, source: _Input) -> dict[int, Shard]:
-        """Go through the input, and encode the shards of this process that do not exist."""
-        documents = iter(source)
-        shards: dict[int, Shard] = {}
-        number = 0
+    def run(self, source: _Input) -> None:
+        """Go through the input, and encode the shards of this process that do not exist.
+
+        Cutting runs ahead of encoding, over the ends of shards.
+        """
+        with closing(segment_in_order(self._documents(source), self._encoder.segmenter, self._workers)) as segmented:
+            for first in segmented:
+                share = takewhile(lambda one: one is not _END, chain([first], segmented))
+                self._make(self._to_make.popleft(), share)
+
+    def _documents(self, source: _Input) -> Iterator[Document | SegmentedDocument]:
+        """The documents of the shards that this process has to make, with an end after each."""
         for number in count():
-            first = next(documents, None)
+            values = source.take(self._settings.shard_size)
+            first = next(values, None)
             if first is None:
-                break
-            share = chain([first], islice(documents, self._settings.shard_size - 1))
+                self._target.expect_no_more(number)
+                return
+            values = chain([first], values)
             self._target.expect(number)
             if number % self._processes.count != self._processes.rank:
-                self._bar.update(sum(1 for _ in share))
+                for value in values:
+                    self._pass_over(value)
                 continue
-            existing = self._target.account(number)
-            shards[number] = self._encode(number, share) if existing is None else self._keep(number, existing, share)
-        if number == 0:
-            raise _nothing_to_encode(source.all_skipped)
-        self._target.expect_no_more(number)
-        return shards
+            record, checksum = self._target.find(number)
+            share = _Share(number, None if record is None else (record["read"], record["input_hash"]))
+            if record is None or checksum is None:
+                self._to_make.append(share)
+                yield from self._taken(values, share)
+                yield _END
+                continue
+            for _ in self._taken(values, share):
+                if not self._bar.disable:
+                    # Counted as there from the start, since the bar computes the speed from the rest.
+                    self._bar.initial += 1
+                self._bar.update(1)
+            self._check_input(share)
+            shard = Shard.of(self._target.path(number).name, record, checksum)
+            if shard.skipped and self._on_error == "stop":
+                raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
+            self.shards[number] = shard
 
-    def _keep(self, number: int, account: Mapping[str, Any], share: Iterator[Document]) -> Shard:
-        """Check that a shard that exists was made of the documents that stand there now."""
-        watched = InputHash()
-        for _ in watched.watch(share):
-            if not self._bar.disable:
-                # Counted as there from the start, since the bar tells the speed from the rest.
-                self._bar.initial += 1
-            self._bar.update(1)
-        path = self._target.path(number)
-        if (watched.documents, watched.hexdigest()) != (account["read"], account["input_hash"]):
-            start = number * self._settings.shard_size
-            raise OutputError(
-                f"{path} was made of other documents than the input's {start + 1} to {start + watched.documents}; "
-                f"{ANOTHER_FOLDER}"
-            )
-        shard = self._target.read_shard(number, account)
-        if shard.skipped and self._on_error == "stop":
-            raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
-        return shard
-
-    def _encode(self, number: int, share: Iterator[Document]) -> Shard:
-        """Encode the documents of one shard by themselves, so that its bytes depend on nothing else."""
-        settings = self._settings
-        watched, coverage, skipped = InputHash(), Coverage(), list[Skipped]()
-        account: dict[str, Any] = {}
-
-        def write(temporary: Path) -> None:
-            with ShardWriter(temporary, settings.level, self._encoder.vector_size(settings.level)) as writer:
-                for segmented, vectors in self._encoder.stream(
-                    self._encodable(watched.watch(share), skipped),
-                    level=settings.level,
-                    dtype=settings.dtype,
-                    token_budget=settings.token_budget,
-                    padding=settings.padding,
-                    workers=self._workers,
-                    totals=coverage,
-                    bar=self._bar,
-                ):
-                    rows = torch.nn.functional.normalize(vectors, dim=-1) if settings.normalize else vectors
-                    writer.add(segmented, rows)
-                account.update(account_of(self._target.made_with, watched, writer.rows, coverage, skipped))
-                writer.finish(account)
-
-        self.has_encoded = True
-        self._target.reopen()
-        write_atomically(self._target.path(number), write)
-        return self._target.read_shard(number, account)
-
-    def _encodable(self, documents: Iterable[Document], skipped: list[Skipped]) -> Iterator[Document]:
-        """Leave out documents that have no passage, where that is wanted."""
-        for document in documents:
-            # A letter or digit always makes a token, so that few documents are segmented twice.
-            if (
-                self._on_error == "skip"
-                and not any(map(str.isalnum, chain.from_iterable(section.text for section in document.sections)))
-                and not self._encoder.segment(document).passages
-            ):
-                skipped.append(Skipped(f"document {document.id!r}", "it has no text to encode"))
+    def _taken(self, values: Iterable[AnyDocument], share: _Share) -> Iterator[Document]:
+        """The documents of a shard; what is none is skipped where that is wanted."""
+        for value in values:
+            self._position += 1
+            try:
+                document = as_document(value)
+                self._require_new(document.id)
+            except DocumentError as error:
+                if self._on_error == "stop":
+                    raise
+                share.skipped.append(Skipped(f"document {self._position}", str(error)))
+                share.input_hash.count_unread()
                 self._bar.update(1)
                 continue
+            share.input_hash.add(document)
             yield document
 
+    def _pass_over(self, value: AnyDocument) -> None:
+        """Look at the id of a document that is another process's, and at nothing else where the row names it."""
+        self._position += 1
+        self._bar.update(1)
+        try:
+            row = value if isinstance(value, Mapping) and isinstance(value.get("id"), str) else None
+            self._require_new(clean_text(row["id"]).strip() if row else as_document(value).id)
+        except DocumentError:
+            if self._on_error == "stop":
+                raise
 
-def _check_choices(level: str, dtype: str | None, shard_size: int, on_error: str) -> None:
-    if level not in LEVELS:
-        raise SettingsError(f"level {level!r} is unknown; use one of {', '.join(LEVELS)}")
-    if dtype is not None and dtype not in PRECISIONS:
-        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
-    if shard_size < 1:
-        raise SettingsError(f"shard_size is {shard_size}; set it to 1 or more (1024 is usual)")
-    if on_error not in ("stop", "skip"):
-        raise SettingsError(f"on_error is {on_error!r}; choose 'stop' or 'skip'")
+    def _require_new(self, id: str) -> None:
+        if self._seen.add(id) is not None:
+            raise DocumentError(
+                f"the id {id!r} of document {self._position} is taken by an earlier one; give each its own id"
+            )
+
+    def _check_input(self, share: _Share) -> None:
+        """Check that a shard that exists was made of the documents that stand there now."""
+        read = share.input_hash.documents
+        if share.made_of is not None and share.made_of != (read, share.input_hash.hexdigest()):
+            start = share.number * self._settings.shard_size
+            raise OutputError(
+                f"{self._target.path(share.number)} was made of other documents than the input's {start + 1} to "
+                f"{start + read}; {ANOTHER_FOLDER}"
+            )
+
+    def _make(self, share: _Share, documents: Iterator[SegmentedDocument]) -> None:
+        """Encode the documents of one shard by themselves, so that its bytes depend on nothing else."""
+        settings, coverage, path = self._settings, Coverage(), self._target.path(share.number)
+        self.has_encoded = True
+        self._target.begin_shard()
+        with ShardWriter(path, settings.level, self._encoder.vector_size(settings.level)) as writer:
+            for segmented, vectors in self._encoder.stream(
+                self._with_text(documents, share),
+                level=settings.level,
+                dtype=settings.dtype,
+                token_budget=settings.token_budget,
+                padding=settings.padding,
+                workers=0,
+                totals=coverage,
+                bar=self._bar,
+            ):
+                rows = torch.nn.functional.normalize(vectors, dim=-1) if settings.normalize else vectors
+                writer.add(segmented, rows)
+            self._check_input(share)
+            record = shard_record(self._target.origin, share.input_hash, writer.rows, coverage, share.skipped)
+            checksum = writer.finish(record)
+        self._target.note(path.name, checksum)
+        self.shards[share.number] = Shard.of(path.name, record, checksum)
+
+    def _with_text(self, documents: Iterator[SegmentedDocument], share: _Share) -> Iterator[SegmentedDocument]:
+        """Leave out documents that have no passage, where that is wanted."""
+        for segmented in documents:
+            if self._on_error == "skip" and not segmented.passages:
+                share.skipped.append(Skipped(f"document {segmented.document.id!r}", "it has no text to encode"))
+                self._bar.update(1)
+                continue
+            yield segmented
 
 
 def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:
@@ -317,6 +375,5 @@ def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:
 
 
 def _progress_bar(show: bool | None, documents: Any, processes: Processes) -> tqdm[Any]:
-    shown = processes.is_first and (sys.stderr.isatty() if show is None else show)
     total = len(documents) if isinstance(documents, Sized) else None
-    return tqdm(total=total, desc="Encoding", unit=" documents", disable=not shown, delay=0.5 if show is None else 0)
+    return progress_bar(show if processes.is_first else False, total)

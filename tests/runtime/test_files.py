@@ -54,8 +54,8 @@ def test_a_failed_write_leaves_the_target_alone(tmp_path: Path, error: BaseExcep
     with pytest.raises(OutputError if isinstance(error, OSError) else type(error)) as caught:
         write_atomically(target, write)
     if isinstance(error, OSError):
-        message = f"{target} cannot be written: No space left on device; choose another place or free some space"
-        assert str(caught.value) == message
+        assert str(target) in str(caught.value) and "No space left" in str(caught.value)
+        assert "free some space" in str(caught.value)
     assert target.read_text() == "old"
     assert list(tmp_path.iterdir()) == [target]
 
@@ -70,6 +70,9 @@ def test_places_that_cannot_be_written(tmp_path: Path) -> None:
     ):
         with pytest.raises(OutputError, match=f"cannot be written.*({reason})"):
             write_text(target, "text")
+    with pytest.raises(OutputError) as error:
+        write_text(tmp_path / "file" / "a.txt", "text")
+    assert "space" not in str(error.value), "the disk is not what is wrong"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 

@@ -57,6 +57,18 @@ def test_an_error_is_raised_in_its_turn(workers: int) -> None:
     assert multiprocessing.active_children() == []
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_blocks_that_break_off_are_worked_on_first(workers: int) -> None:
+    def blocks() -> Iterator[list[int]]:
+        yield from ([1], [2], [3])
+        raise OSError("unreadable")
+
+    results = work_ahead(total, 0, blocks(), workers)
+    assert [next(results) for _ in range(3)] == [1, 2, 3]
+    with pytest.raises(OSError, match="unreadable"):
+        next(results)
+
+
 def test_a_worker_that_is_ended_from_outside() -> None:
     with pytest.raises(GraphdocError) as error:
         list(work_ahead(end, 0, [[1], [2]], 2))

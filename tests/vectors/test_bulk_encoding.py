@@ -27,9 +27,9 @@ from graphdoc.documents.readers import ReadingReport, read_documents
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
-from graphdoc.vectors.manifest import Manifest
 from graphdoc.vectors.shards import METADATA_KEY
-from graphdoc.vectors.writer import encode_to_disk, read_vectors
+from graphdoc.vectors.store import Manifest, read_vectors
+from graphdoc.vectors.writer import encode_to_disk
 
 ROOT = Path(__file__).parents[2]
 JOB = Path(__file__).parents[1] / "support" / "bulk_encoding_job.py"
@@ -97,6 +97,18 @@ def corpus_file(path: Path, documents: Iterable[Document]) -> Path:
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def visible(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def interrupt(folder: Path) -> None:
+    """Bring a finished folder into the state in which a run leaves it that is killed after its last shard."""
+    entries = json.loads((folder / "manifest.json").read_text())["shards"]
+    lines = [json.dumps({"file": entry["file"], "checksum": entry["checksum"]}) + "\n" for entry in entries]
+    (folder / ".progress-0.jsonl").write_text("".join(lines))
+    (folder / "manifest.json").unlink()
 
 
 def count_encoded(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -283,7 +295,7 @@ class TestContinuing:
         monkeypatch.setattr(encoder, "stream", broken)
         with pytest.raises(KeyboardInterrupt):
             encode_to_disk(encoder, made_up(20), tmp_path, shard_size=8)
-        assert sorted(contents(tmp_path)) == ["shard-00000.parquet", "shard-00002.parquet"]
+        assert visible(tmp_path) == ["shard-00000.parquet", "shard-00002.parquet"]
         with pytest.raises(OutputError, match="not finished"):
             read_vectors(tmp_path)
 
@@ -291,7 +303,7 @@ class TestContinuing:
         for name in (".partial-12-shard-00001.parquet", ".partial-7-manifest.json", "notes.txt", "table.parquet"):
             (tmp_path / name).write_bytes(b"x")
         encode_to_disk(encoder, made_up(3), tmp_path)
-        assert sorted(contents(tmp_path)) == ["manifest.json", "notes.txt", "shard-00000.parquet", "table.parquet"]
+        assert visible(tmp_path) == ["manifest.json", "notes.txt", "shard-00000.parquet", "table.parquet"]
         assert len(read_vectors(tmp_path)[0]) == 3
 
     @pytest.mark.parametrize(
@@ -311,7 +323,7 @@ class TestContinuing:
     ) -> None:
         encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
         if not finished:
-            (tmp_path / "manifest.json").unlink()
+            interrupt(tmp_path)
         before = contents(tmp_path)
         with pytest.raises(OutputError, match=message) as raised:
             encode_to_disk(encoder, made_up(9), tmp_path, **{"shard_size": 8, **change})
@@ -351,7 +363,7 @@ class TestContinuing:
     ) -> None:
         encode_to_disk(encoder, made_up(16), tmp_path, shard_size=8)
         if not finished:
-            (tmp_path / "manifest.json").unlink()
+            interrupt(tmp_path)
         before = contents(tmp_path)
         with pytest.raises(OutputError, match=message) as raised:
             encode_to_disk(encoder, documents, tmp_path, shard_size=8)
@@ -507,6 +519,105 @@ class TestDamage:
             read_vectors(tmp_path)
 
 
+class TestNothingIsLost:
+    """Runs that are refused, or that replace what is there, leave alone what is not theirs."""
+
+    @pytest.mark.parametrize("is_finished", [True, False])
+    def test_overwriting_with_input_that_cannot_be_read(
+        self, encoder: DocumentEncoder, tmp_path: Path, is_finished: bool
+    ) -> None:
+        encode_to_disk(encoder, made_up(20), tmp_path / "out", shard_size=8)
+        if not is_finished:
+            interrupt(tmp_path / "out")
+        before = contents(tmp_path / "out")
+        for documents in (read_documents(tmp_path / "typo.jsonl"), [], [5]):
+            with pytest.raises(DocumentError):
+                encode_to_disk(encoder, documents, tmp_path / "out", overwrite=True)  # type: ignore[arg-type]
+            if documents != [5]:
+                assert contents(tmp_path / "out") == before
+
+    @pytest.mark.parametrize("overwrite", [True, False])
+    def test_shards_of_someone_else(self, encoder: DocumentEncoder, tmp_path: Path, overwrite: bool) -> None:
+        encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
+        pq.write_table(pa.table({"id": ["a"]}), tmp_path / "shard-00007.parquet")
+        before = contents(tmp_path)
+        with pytest.raises(OutputError) as error:
+            encode_to_disk(encoder, made_up(9), tmp_path, shard_size=4, overwrite=overwrite)
+        assert overwrite == ("shard-00007.parquet" in str(error.value))
+        assert contents(tmp_path) == before
+
+    def test_a_damaged_shard_of_ones_own_can_be_replaced(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        encode_to_disk(encoder, made_up(9), tmp_path, shard_size=8)
+        (tmp_path / "shard-00000.parquet").write_bytes(b"half")
+        encode_to_disk(encoder, made_up(3), tmp_path, overwrite=True)
+        assert visible(tmp_path) == ["manifest.json", "shard-00000.parquet"]
+
+    @pytest.mark.parametrize("options", [{}, {"overwrite": True}, {"level": "passage"}])
+    def test_a_second_run_is_refused_while_one_is_under_way(
+        self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr("graphdoc.runtime.locks.LONGEST_WAIT_SECONDS", 0.2)
+        seen: list[str] = []
+
+        def documents() -> Iterator[Document]:
+            for number, document in enumerate(made_up(150)):
+                if number == 140:
+                    (tmp_path / ".partial-1-shard-00099.parquet").touch()
+                    before = contents(tmp_path)
+                    with pytest.raises(OutputError) as error:
+                        encode_to_disk(encoder, made_up(3), tmp_path, **options)
+                    assert contents(tmp_path) == before
+                    seen.append(str(error.value))
+                yield document
+
+        encode_to_disk(encoder, documents(), tmp_path, shard_size=8)
+        assert len(seen) == 1 and "under way" in seen[0] and str(tmp_path) in seen[0]
+        assert len(read_vectors(tmp_path)[0]) == 150
+        assert ".lock" not in contents(tmp_path)
+        encode_to_disk(encoder, made_up(3), tmp_path, overwrite=True)
+
+    @pytest.mark.parametrize("kind", ["flipped", "cut off", "not recorded"])
+    def test_a_shard_that_was_damaged_in_an_unfinished_folder_is_made_again(
+        self, encoder: DocumentEncoder, tmp_path: Path, kind: str
+    ) -> None:
+        documents = made_up(20)
+        encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        undamaged = contents(tmp_path)
+        interrupt(tmp_path)
+        path = tmp_path / "shard-00001.parquet"
+        changed = bytearray(path.read_bytes())
+        if kind == "flipped":
+            changed[len(changed) // 4] ^= 1
+        elif kind == "cut off":
+            del changed[-9:]
+        else:
+            (tmp_path / ".progress-0.jsonl").unlink()
+            changed[40] ^= 1
+        path.write_bytes(changed)
+        encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        assert contents(tmp_path) == undamaged
+
+    def test_half_a_line_of_progress(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        documents = made_up(20)
+        encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        undamaged = contents(tmp_path)
+        interrupt(tmp_path)
+        progress = tmp_path / ".progress-0.jsonl"
+        progress.write_text(progress.read_text()[:-20] + "\n[]\n{}\n")
+        encode_to_disk(encoder, documents, tmp_path, shard_size=8)
+        assert contents(tmp_path) == undamaged
+
+    def test_errors_of_reading_do_not_blame_the_disk(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        def gone(*_: Any, **__: Any) -> Iterator[Any]:
+            raise FileNotFoundError(2, "No such file or directory", "weights")
+            yield
+
+        tiny = DocumentEncoder(encoder.model, encoder.tokenizer, name="tiny", device="cpu")
+        tiny.stream = gone  # type: ignore[method-assign]
+        with pytest.raises(FileNotFoundError):
+            encode_to_disk(tiny, made_up(2), tmp_path)
+
+
 class TestBadInput:
     def test_no_documents(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         with pytest.raises(DocumentError, match="there are no documents to encode"):
@@ -524,7 +635,7 @@ class TestBadInput:
         documents = [*made_up(11), Document("bare", (Section(text),)), *made_up(20)[12:]]
         with pytest.raises(DocumentError, match="'bare' has no text"):
             encode_to_disk(encoder, documents, tmp_path / "stop", shard_size=8)
-        assert sorted(contents(tmp_path / "stop")) == ["shard-00000.parquet"]
+        assert visible(tmp_path / "stop") == ["shard-00000.parquet"]
         # The run can go on with the document skipped.
         for folder in ("stop", "skip"):
             manifest = encode_to_disk(encoder, documents, tmp_path / folder, shard_size=8, on_error="skip")
@@ -585,7 +696,7 @@ class TestBadInput:
 
         with pytest.raises(DocumentError, match="documents cannot be read on"):
             encode_to_disk(encoder, broken(), tmp_path, shard_size=8)
-        assert sorted(contents(tmp_path)) == ["shard-00000.parquet"]
+        assert visible(tmp_path) == ["shard-00000.parquet"]
 
     def test_unknown_choices(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         wrong: list[tuple[dict[str, Any], type[Exception]]] = [
@@ -638,7 +749,7 @@ class TestUnwritable:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert "\n" not in str(raised.value)
-        assert sorted(contents(tmp_path / "full")) == ["shard-00000.parquet"]
+        assert visible(tmp_path / "full") == ["shard-00000.parquet"]
         with pytest.raises(OutputError, match="not finished"):
             read_vectors(tmp_path / "full")
         encode_to_disk(encoder, wide, tmp_path / "full", level="passage", shard_size=2)

@@ -1,4 +1,4 @@
-"""The manifest of a folder of vectors: what they were made of and with, and reading them back."""
+"""A folder of vectors that is finished: its manifest, and reading it back."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Manifest:
     def of(
         cls,
         folder: Path,
-        made_with: Mapping[str, Any],
+        origin: Mapping[str, Any],
         hidden_size: int,
         shards: Iterable[Shard],
         skipped: Iterable[Skipped],
@@ -89,7 +89,7 @@ class Manifest:
 
         Args:
             folder: where they lie.
-            made_with: model, weights, settings and versions.
+            origin: model, weights, settings and versions.
             hidden_size: length of a vector.
             shards: all shards in order.
             skipped: what was not even read.
@@ -102,7 +102,7 @@ class Manifest:
             all_skipped.extend(shard.skipped)
         return cls(
             folder=folder,
-            **made_with,
+            **origin,
             hidden_size=hidden_size,
             documents=coverage.documents,
             rows=sum(entry.rows for entry in entries),
