@@ -33,8 +33,7 @@ class DataSet:
         import datasets  # type: ignore[import-untyped, unused-ignore]
 
         self._settings = settings
-        # Keys that other versions of the settings do not have.
-        self._options = {name: getattr(settings, name, None) for name in ("revision", "data_files")}
+        self._options = {"revision": settings.revision, "data_files": settings.data_files}
         self._builder: Any = self._named(
             lambda: datasets.load_dataset_builder(str(settings.dataset), settings.dataset_config, **self._options)
         )

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..documents.document import Document, Label
 from ..runtime.plain_text import one_line
+from ..segmentation.arrow import PassageArrays
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 
@@ -20,8 +21,6 @@ SPLIT = "split"
 # What it may say, in capitals or not.
 VALIDATION_SPLITS, TEST_SPLITS = ("dev", "validation", "valid", "val"), ("test",)
 TRAIN_SPLITS = (None, "", "train", "training")
-
-Integers = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +37,12 @@ class TrainingDocument:
     id: str
     group: int
     sections: npt.NDArray[np.int64]
-    token_ids: tuple[Integers, ...]
+    token_ids: tuple[npt.NDArray[np.int32], ...]
+
+    @classmethod
+    def of(cls, id: str, group: int, passages: PassageArrays) -> TrainingDocument:
+        """The document that some passages make."""
+        return cls(id, group, passages.sections.astype(np.int64), passages.tokens)
 
     def __len__(self) -> int:
         """Number of passages."""
@@ -47,14 +51,12 @@ class TrainingDocument:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenisedDocument:
-    """A document in few arrays, as processes pass it on and files hold it.
+    """A document of a corpus while it is made: its passages, and what is kept beside them.
 
     Args:
         id: name of the document.
         group: hash of its text.
-        sections: section of every passage, ``(passages,)``.
-        lengths: tokens of every passage, special tokens included, ``(passages,)``.
-        token_ids: token ids of all passages in a row, ``(tokens,)``.
+        passages: its passages.
         coverage: how much of it the passages hold, and what was left out.
         label: class or group, if known.
         split: the part of the corpus that its field ``split`` names, if any.
@@ -62,9 +64,7 @@ class TokenisedDocument:
 
     id: str
     group: int
-    sections: Integers
-    lengths: Integers
-    token_ids: Integers
+    passages: PassageArrays
     coverage: Coverage
     label: Label = None
     split: str | None = None
@@ -72,37 +72,14 @@ class TokenisedDocument:
     @classmethod
     def of(cls, segmented: SegmentedDocument, group: int) -> TokenisedDocument:
         """Pack a segmented document."""
-        lengths = np.array([len(ids) for ids in segmented.token_ids], dtype=np.int32)
+        document = segmented.document
         return cls(
-            segmented.document.id,
-            group,
-            np.array([passage.section for passage in segmented.passages], dtype=np.int32),
-            lengths,
-            np.fromiter((token for ids in segmented.token_ids for token in ids), np.int32, int(lengths.sum())),
-            segmented.coverage,
-            segmented.document.label,
-            split_of(segmented.document),
+            document.id, group, PassageArrays.of(segmented), segmented.coverage, document.label, split_of(document)
         )
 
     def unpacked(self) -> TrainingDocument:
         """The document as training sees it."""
-        return unpack(self.id, self.group, self.sections, np.cumsum(self.lengths), self.token_ids)
-
-
-def unpack(
-    id: str, group: int, sections: Integers, ends: npt.NDArray[np.integer], token_ids: Integers
-) -> TrainingDocument:
-    """Divide the tokens of a document among its passages.
-
-    Args:
-        id: name of the document.
-        group: hash of its text.
-        sections: section of every passage, ``(passages,)``.
-        ends: where each passage ends among the tokens, ``(passages,)``.
-        token_ids: token ids of all passages in a row, ``(tokens,)``.
-    """
-    passages = np.split(token_ids, ends[:-1]) if len(ends) else []
-    return TrainingDocument(id, group, sections.astype(np.int64), tuple(passages))
+        return TrainingDocument.of(self.id, self.group, self.passages)
 
 
 def split_of(document: Document) -> str | None:

@@ -217,7 +217,7 @@ def _write(
         with _progress_bar(show_progress) as bar, CorpusWriter(temporary, largest_token) as writer:
             for document in tokenise_in_order(source.documents(report), segmenter, settings.processes):
                 bar.update(1)
-                if len(document.lengths) < settings.least_passages:
+                if len(document.passages) < settings.least_passages:
                     report.too_short += 1
                     continue
                 report.keep(document.coverage)

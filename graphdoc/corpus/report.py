@@ -1,4 +1,4 @@
-"""The account of a training corpus: what was read, kept and left out."""
+"""What was read, kept and left out of a training corpus."""
 
 from __future__ import annotations
 

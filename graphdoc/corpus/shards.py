@@ -22,7 +22,8 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Label
 from ..errors import OutputError
 from ..runtime.checksums import mark_checked
-from .document import Integers, TokenisedDocument, TrainingDocument, unpack
+from ..segmentation.arrow import PassageColumns, passage_columns, passage_fields
+from .document import TokenisedDocument, TrainingDocument
 
 BATCH_DOCUMENTS = 1024
 BATCH_TOKENS = 2**22
@@ -48,15 +49,14 @@ class CorpusWriter:
     def __init__(self, folder: Path, largest_token: int) -> None:
         self.shards: list[dict[str, Any]] = []
         self._folder = folder
-        self._token = pa.uint16() if largest_token < 2**16 else pa.int32()
+        self._passage_fields = passage_fields(largest_token)
         self._schema = pa.schema(
             [
                 pa.field("id", pa.string(), nullable=False),
                 pa.field("group", pa.int64(), nullable=False),
                 pa.field("label", pa.string()),
                 pa.field("split", pa.string()),
-                pa.field("sections", pa.list_(pa.int32()), nullable=False),
-                pa.field("token_ids", pa.list_(pa.list_(self._token)), nullable=False),
+                *self._passage_fields,
             ]
         )
         self._content = hashlib.blake2b(digest_size=16)
@@ -82,10 +82,11 @@ class CorpusWriter:
             OutputError: the shard cannot be written.
         """
         self._content.update(json.dumps([document.id, document.label, document.split]).encode("ascii"))
-        for part in (document.sections, document.lengths, document.token_ids):
+        passages = document.passages
+        for part in (passages.sections, passages.lengths, passages.token_ids):
             self._content.update(part.tobytes())
         self._waiting.append(document)
-        self._waiting_tokens += len(document.token_ids)
+        self._waiting_tokens += len(passages.token_ids)
         if len(self._waiting) >= BATCH_DOCUMENTS or self._waiting_tokens >= BATCH_TOKENS:
             self._write_batch()
 
@@ -98,20 +99,13 @@ class CorpusWriter:
         if not self._waiting:
             return
         documents = self._waiting
-        passages = _offsets([len(document.lengths) for document in documents])
-        tokens = _offsets(np.concatenate([document.lengths for document in documents]))
-        values = np.concatenate([document.token_ids for document in documents])
-        lists = pa.ListArray.from_arrays(pa.array(tokens), pa.array(values, type=self._token))
         columns = [
             pa.array([document.id for document in documents], type=pa.string()),
             pa.array([document.group for document in documents], type=pa.int64()),
             # Labels are strings, numbers or lists of them.
             pa.array([None if one.label is None else json.dumps(one.label) for one in documents], type=pa.string()),
             pa.array([document.split for document in documents], type=pa.string()),
-            pa.ListArray.from_arrays(
-                pa.array(passages), pa.array(np.concatenate([document.sections for document in documents]))
-            ),
-            pa.ListArray.from_arrays(pa.array(passages), lists),
+            *passage_columns([document.passages for document in documents], self._passage_fields),
         ]
         try:
             if self._writer is None:
@@ -123,7 +117,7 @@ class CorpusWriter:
         except OSError as error:
             raise _cannot_be_written(self._folder, error) from error
         self.shards[-1]["documents"] += len(documents)
-        self._shard_tokens += len(values)
+        self._shard_tokens += self._waiting_tokens
         self._waiting, self._waiting_tokens = [], 0
         if self._shard_tokens >= SHARD_TOKENS:
             self._end_shard()
@@ -178,7 +172,7 @@ class CorpusReader:
 
     def passage_counts(self) -> npt.NDArray[np.int64]:
         """Passages of every document, ``(documents,)``."""
-        return np.concatenate([np.diff(batch.passages).astype(np.int64) for batch in self._batches])
+        return np.concatenate([batch.passages.counts for batch in self._batches])
 
     def ids(self) -> list[str]:
         """Id of every document, ``(documents,)``."""
@@ -196,40 +190,22 @@ class CorpusReader:
 
 
 class _Batch:
-    """Some documents of a shard as arrays that lie in the file."""
+    """Some documents of a shard as columns that lie in the file."""
 
-    __slots__ = ("groups", "ids", "labels", "passages", "sections", "splits", "token_ids", "tokens")
+    __slots__ = ("groups", "ids", "labels", "passages", "splits")
 
     def __init__(self, batch: Any) -> None:
-        outer = batch.column("token_ids")
-        inner = outer.values
         self.ids = batch.column("id")
         self.labels = batch.column("label")
         self.splits = batch.column("split")
         self.groups: npt.NDArray[np.int64] = batch.column("group").to_numpy()
-        self.sections: Integers = batch.column("sections").values.to_numpy()
-        self.passages: Integers = outer.offsets.to_numpy()
-        self.tokens: Integers = inner.offsets.to_numpy()
-        self.token_ids: npt.NDArray[np.integer[Any]] = inner.values.to_numpy()
+        self.passages = PassageColumns(batch)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def document(self, row: int) -> TrainingDocument:
-        first, last = int(self.passages[row]), int(self.passages[row + 1])
-        start, end = int(self.tokens[first]), int(self.tokens[last])
-        # Copies, since tensors are made of them, and a file that is mapped cannot be written to.
-        return unpack(
-            self.ids[row].as_py(),
-            int(self.groups[row]),
-            self.sections[first:last],
-            self.tokens[first + 1 : last + 1] - start,
-            self.token_ids[start:end].astype(np.int32),
-        )
-
-
-def _offsets(lengths: Sequence[int] | Integers) -> Integers:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        return TrainingDocument.of(self.ids[row].as_py(), int(self.groups[row]), self.passages[row])
 
 
 def _cannot_be_written(folder: Path, error: OSError) -> OutputError:

@@ -134,7 +134,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         for consumed, document in enumerate(tokenised, start=skip + 1):
             if reports_errors:
                 self._report_errors(report)
-            if len(document.lengths) < self._settings.least_passages:
+            if len(document.passages) < self._settings.least_passages:
                 report.too_short += 1
                 continue
             report.keep(document.coverage)

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, TypeVar
 
 from ..errors import GraphdocError
+from .signals import Dismissal
 
 Block = TypeVar("Block", bound=Sequence[Any])
 Result = TypeVar("Result")
@@ -26,7 +27,12 @@ _work: Callable[[Any, Any], Any] | None = None
 
 
 def work_ahead(
-    work: Callable[[Any, Block], Result], shared: Any, blocks: Iterable[Block], workers: int
+    work: Callable[[Any, Block], Result],
+    shared: Any,
+    blocks: Iterable[Block],
+    workers: int,
+    *,
+    setting: str = "workers",
 ) -> Generator[Result]:
     """Do the same work on blocks, ahead of who asks for the results; these do not depend on the number of processes.
 
@@ -36,6 +42,7 @@ def work_ahead(
         blocks: lists, read as they are needed, a few ahead.
         workers: how many processes do the work, started with the first block that is not empty; 0 does it here, as
             does a process that may have no children, such as one that loads for a data loader.
+        setting: what sets their number, for messages.
 
     Yields:
         What the work gave for every block, in order; an error is raised where its block's turn is.
@@ -61,8 +68,7 @@ def work_ahead(
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
             raise GraphdocError(
-                "a worker process was ended from outside, perhaps for want of memory; "
-                f"use fewer than workers={workers}, or workers=0"
+                f"a worker process was ended from outside, perhaps for want of memory; lower {setting}={workers}"
             ) from error
 
 
@@ -88,7 +94,8 @@ def _executor(work: Callable[[Any, Any], Any], shared: Any, workers: int) -> Ite
     before = os.environ.get("TOKENIZERS_PARALLELISM")
     # Threads of a tokenizer would only wait for each other, and it warns of forks unless this is set.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    executor = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work, shared))
+    dismissal = Dismissal()
+    executor = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work, shared, dismissal))
     try:
         try:
             # The first task starts the processes.
@@ -100,11 +107,13 @@ def _executor(work: Callable[[Any, Any], Any], shared: Any, workers: int) -> Ite
                 os.environ["TOKENIZERS_PARALLELISM"] = before
         yield executor
     finally:
+        dismissal.give()
         executor.shutdown(cancel_futures=True)
 
 
-def _begin(work: Callable[[Any, Any], Any], shared: Any) -> None:
+def _begin(work: Callable[[Any, Any], Any], shared: Any, dismissal: Dismissal) -> None:
     global _work, _shared
+    dismissal.await_in_worker()
     _work, _shared = work, shared
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     # Ctrl-C reaches all processes of a terminal; the one that asked for the work ends the others.

@@ -232,7 +232,7 @@ class TestBadInput:
         assert (report.kept, report.errors) == (1, 30)
         assert [entry.source for entry in report.first_errors] == [f"{source}:{line}" for line in range(1, 11)]
 
-    def test_an_empty_corpus_is_told(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
+    def test_an_empty_corpus_is_named(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
         source = tmp_path / "empty.jsonl"
         source.write_text("\n", encoding="utf-8")
         with pytest.raises(DocumentError, match="it has no rows"):
@@ -245,7 +245,7 @@ class TestBadInput:
         with pytest.raises(DocumentError, match=r"missing\.jsonl: there is no such file"):
             prepare_corpus(settings(source="missing.jsonl"), segmenter)
 
-    def test_nothing_to_split_is_told(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
+    def test_nothing_to_split_is_named(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
         source = write_rows(tmp_path / "short.jsonl", [{"text": f"{number} is short."} for number in range(3)])
         with pytest.raises(DocumentError, match="none of the 3 documents has 2 passages or more"):
             prepare_corpus(settings(source=str(source)), segmenter)

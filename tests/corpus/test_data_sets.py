@@ -109,6 +109,24 @@ def test_changed_files_make_another_corpus_and_touched_ones_do_not(
     assert after.content != before.content
 
 
+def test_files_and_a_revision_may_be_chosen(
+    settings: SettingsFactory, segmenter: Segmenter, web: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = prepare_corpus(settings(dataset=str(web)), segmenter)
+    first = {"train": "plain_text/train-00000*"}
+    corpus = prepare_corpus(settings(dataset=str(web), data_files=first), segmenter)
+    assert corpus.ids == whole.ids[:ROWS]
+    streamed = StreamingCorpus(settings(dataset=str(web), data_files=first, streaming=True), segmenter)
+    assert {one.id for one in streamed} == set(corpus.ids)
+    asked: dict[str, Any] = {}
+    real = datasets.load_dataset_builder
+    monkeypatch.setattr(
+        datasets, "load_dataset_builder", lambda *names, **options: asked.update(options) or real(*names, **options)
+    )
+    CorpusSource(settings(dataset=str(web), revision="refs/convert/parquet"))
+    assert asked["revision"] == "refs/convert/parquet"
+
+
 @pytest.mark.parametrize(
     ("options", "parts"),
     [

@@ -13,7 +13,7 @@ from graphdoc.corpus import parallel_segmentation
 from graphdoc.corpus.document import text_hash
 from graphdoc.corpus.parallel_segmentation import tokenise_in_order
 from graphdoc.documents.document import Document
-from graphdoc.errors import DocumentError
+from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.segmentation.segmenter import Segmenter
 
 
@@ -68,9 +68,9 @@ def test_an_error_of_the_reader_ends_the_processes(segmenter: Segmenter) -> None
 
 
 @pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="the broken segmenter reaches forks only")
-def test_a_process_that_is_ended_from_outside_is_told(segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_is_ended_from_outside_is_named(segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Segmenter, "segment_many", lambda *_: os._exit(9))
-    with pytest.raises(DocumentError, match="set preparing_processes below 2"):
+    with pytest.raises(GraphdocError, match="preparing_processes=2"):
         list(tokenise_in_order(numbered(rows_of(30)), segmenter, 2))
 
 

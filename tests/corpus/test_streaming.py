@@ -152,7 +152,7 @@ class TestBatches:
 
         assert len(list(corpus.batches(1, Other()))) == 10
 
-    def test_too_few_documents_are_told(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
+    def test_too_few_documents_are_reported(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
         corpus = StreamingCorpus(settings(streaming=True), segmenter)
         with pytest.raises(DocumentError, match="fewer than 37 documents"):
             list(corpus.batches(37))
@@ -160,7 +160,7 @@ class TestBatches:
 
 
 class TestBadInput:
-    def test_nothing_to_split_is_told(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
+    def test_nothing_to_split_is_named(self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path) -> None:
         source = write_rows(tmp_path / "short.jsonl", [{"text": f"{number} is short."} for number in range(3)])
         corpus = StreamingCorpus(settings(source=str(source), streaming=True), segmenter)
         with pytest.raises(DocumentError, match="none of the 3 documents has 2 passages"):

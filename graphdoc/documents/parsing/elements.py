@@ -1,4 +1,4 @@
-"""From a tree of elements (HTML, JATS, TEI) to running text: one reader, told by a vocabulary what elements mean."""
+"""From a tree of elements (HTML, JATS, TEI) to running text: a reader, and a vocabulary that says what they mean."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class ParsedDocument:
     Args:
         sections: the sections in reading order.
         title: the title that the markup gives, empty when there is none.
-        metadata: what else the markup tells, and what the parser left out.
+        metadata: what else the markup says, and what the parser left out.
     """
 
     sections: tuple[Section, ...]

@@ -13,7 +13,7 @@ from ..section import clean_text
 
 Unknown = Literal["stop", "leave_out"]
 
-# First lines that name the columns of links; of pairs it is the word "label" in the third column that tells.
+# First lines that name the columns of links; of pairs the word "label" in the third column does.
 LINK_COLUMNS = frozenset(
     {
         ("id_a", "id_b"),
