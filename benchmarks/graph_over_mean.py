@@ -191,9 +191,8 @@ def train(way: Way, examples: list[Example], seed: int, epochs: int) -> Document
     )
     teacher = torch.from_numpy(normalize(unit_means(examples)))
     for epoch in range(epochs):
-        batches.set_epoch(epoch)
         model.train()
-        for places in batches:
+        for places in batches.of_epoch(epoch):
             rows = [row for _, row in places]
             batch = sub_document_batch(
                 [examples[row] for row in rows], split, epoch, graph=config.graph,

@@ -68,7 +68,7 @@ class Heartbeat:
                 self._store.set(f"beat {self._rank}", str(number))
                 latest = self._store.get(beat) if self._store.check([beat]) else b""
             except RuntimeError:
-                # The store went with its process, which the next exchange tells.
+                # The store went with its process, as the next exchange will find.
                 return
             now = time.monotonic()
             if latest != seen or now - looked_at > SILENCE_SECONDS:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from torch.utils.data import Sampler
 
 from .sub_documents import Rows, random_generator
 
@@ -15,7 +14,7 @@ from .sub_documents import Rows, random_generator
 Place = tuple[int, int]
 
 
-class DocumentBatches(Sampler[list[Place]]):
+class DocumentBatches(ABC):
     """Batches of an epoch, as a pure function of seed, epoch and step; of each, every process gets its share.
 
     Shares are such that all processes have about as many passages.
@@ -40,27 +39,13 @@ class DocumentBatches(Sampler[list[Place]]):
         self._counts = np.asarray(passage_counts)
         self._seed = seed
         self._rank, self._processes = rank, processes
-        self._epoch = 0
-
-    @property
-    def epoch(self) -> int:
-        """The epoch whose batches follow."""
-        return self._epoch
-
-    def set_epoch(self, epoch: int) -> None:
-        """Choose the epoch whose batches follow."""
-        self._epoch = epoch
 
     @abstractmethod
     def __len__(self) -> int:
         """Number of batches of an epoch, the same for all."""
 
-    def __iter__(self) -> Iterator[list[Place]]:
-        """The batches of the epoch: of each, the places of this process's documents."""
-        return self.of_epoch(self._epoch)
-
     def of_epoch(self, epoch: int) -> Iterator[list[Place]]:
-        """The batches of any epoch."""
+        """The batches of an epoch: of each, the places of this process's documents."""
         for rows in self._draw(random_generator(self._seed, "order", epoch)):
             yield [(epoch, int(row)) for row in self._share(rows)]
 

@@ -22,8 +22,7 @@ def made(
 
 
 def rows_of(batches: ClassBalancedBatches, epoch: int = 0) -> list[list[int]]:
-    batches.set_epoch(epoch)
-    found = list(batches)
+    found = list(batches.of_epoch(epoch))
     assert len(found) == len(batches)
     assert {own for batch in found for own, _ in batch} == {epoch}
     return [[row for _, row in batch] for batch in found]
@@ -126,8 +125,10 @@ def test_batches_depend_on_seed_and_epoch_alone() -> None:
 def test_processes_share_a_batch_evenly(processes: int) -> None:
     labels = labels_of([30, 20, 10, 10, 5, 3])
     counts = np.random.default_rng(0).integers(2, 51, size=len(labels))
-    whole = list(ClassBalancedBatches(counts, labels, 16, 3))
-    shares = [list(ClassBalancedBatches(counts, labels, 16, 3, rank, processes)) for rank in range(processes)]
+    whole = list(ClassBalancedBatches(counts, labels, 16, 3).of_epoch(0))
+    shares = [
+        list(ClassBalancedBatches(counts, labels, 16, 3, rank, processes).of_epoch(0)) for rank in range(processes)
+    ]
 
     for number, batch in enumerate(whole):
         dealt = [place for share in shares for place in share[number]]

@@ -31,8 +31,7 @@ def test_processes_share_the_pairs_of_a_batch(processes: int) -> None:
 def test_epochs_differ_and_are_the_same_again() -> None:
     counts = np.ones((40, 2), np.int64)
     batches = PairBatches(counts, 10, 1)
-    batches.set_epoch(3)
-    assert list(batches) == list(PairBatches(counts, 10, 1).of_epoch(3))
+    assert list(batches.of_epoch(3)) == list(PairBatches(counts, 10, 1).of_epoch(3))
     assert list(batches.of_epoch(3)) != [[(3, place) for _, place in batch] for batch in batches.of_epoch(4)]
 
 
