@@ -19,9 +19,10 @@ import numpy as np
 import torch
 from reporting import alternate, describe_machine, write_result
 
+from graphdoc.graphs.attention_plan import DENSE_CELLS_PER_EDGE, Form
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.modeling.graph_attention import DENSE_CELLS_PER_EDGE, Form, GraphAttentionStack
+from graphdoc.modeling.graph_attention import GraphAttentionStack
 
 HIDDEN, LAYERS, HEADS, WINDOW = 512, 2, 2, 2
 PASSAGES_OF_A_SECTION = 5
@@ -56,20 +57,21 @@ def measure(kind: str, passages: int, stack: GraphAttentionStack, device: str, r
     sections = [passage // PASSAGES_OF_A_SECTION for passage in range(passages)]
     graph = graph_of_sections(sections, kind, window=WINDOW)
     documents = max(1, round(NODES_OF_A_BATCH / graph.num_nodes))
-    batch = GraphBatch.from_graphs([graph] * documents).to(device)
-    nodes = torch.randn(len(batch.node_kind), HIDDEN, device=device)
+    whole = GraphBatch.from_graphs([graph] * documents)
+    batches: dict[Form, GraphBatch] = {form: whole.with_plan(form).to(device) for form in ("dense", "sparse")}
+    nodes = torch.randn(len(whole.node_kind), HIDDEN, device=device)
 
     def forward(form: Form) -> Callable[[], object]:
         def run() -> None:
             with torch.no_grad():
-                stack(nodes, batch, form=form)
+                stack(nodes, batches[form])
 
         return run
 
     def backward(form: Form) -> Callable[[], object]:
         def run() -> None:
             inputs = nodes.clone().requires_grad_()
-            stack(inputs, batch, form=form)[0].sum().backward()
+            stack(inputs, batches[form])[0].sum().backward()
             stack.zero_grad()
 
         return run

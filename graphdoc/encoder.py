@@ -401,14 +401,16 @@ class DocumentEncoder(EncodingPipeline):
             DocumentError: the document has no text.
             SettingsError: the model has no attention.
         """
-        config = self.model.config
-        split = config.readout == "sections"
-        if split and not config.graph_layers and not config.chunk_attention_heads:
+        readout = self.model.readout
+        split = readout.has_sections
+        if split and not self.model.config.graph_layers and readout.own_attention is None:
             raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
         self._warn_if_untrained("weights")
         segmented = self.segment_with_text(document)
         window = self.run([segmented], attention=True, split=split)
-        return AttentionTable.of(segmented, window.batch, window.output, self.describe())
+        return AttentionTable.of(
+            segmented, window.batch, window.output, self.describe(), with_readout=not readout.reads_initial_nodes
+        )
 
     def encode_levels(
         self, document: AnyDocument, *, sentences: bool = False, dtype: Precision | None = None

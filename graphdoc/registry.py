@@ -16,7 +16,7 @@ GRAPH_KINDS: dict[str, str] = {
 READOUTS: dict[str, str] = {
     "document_node": "graphdoc.modeling.readouts.document_node:DocumentNodeReadout",
     "mean": "graphdoc.modeling.readouts.mean:MeanReadout",
-    "initial_mean": "graphdoc.modeling.readouts.initial_mean:InitialMeanReadout",
+    "initial_mean": "graphdoc.modeling.readouts.mean:InitialMeanReadout",
     "attention": "graphdoc.modeling.readouts.attention:AttentionReadout",
     "sections": "graphdoc.modeling.readouts.sections:SectionReadout",
 }

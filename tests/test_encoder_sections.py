@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,10 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.graphs.batch import GraphBatch, section_ids
+from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.elements import EdgeKind
+from graphdoc.graphs.section_layout import section_ids
 from graphdoc.vectors.store import Manifest, read_vectors
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -171,7 +171,7 @@ class TestComparison:
         comparison = encoder.compare(structured[0], structured[1])
         a, b = (encoder.encode(document, level="passage") for document in structured[:2])
         ids = [0] * len(a) + [1] * len(b)
-        batch = replace(GraphBatch.from_graphs([graph_of_sections(ids)]), section_ids=torch.tensor(ids))
+        batch = GraphBatch.from_graphs([graph_of_sections(ids)], section_ids=np.array(ids))
         read = encoder.model.readout(torch.from_numpy(np.concatenate([a, b])), batch, True)
         matrix = np.zeros((4, len(ids), len(ids)))
         matrix[:, read.pairs[1], read.pairs[0]] = read.weights.T.numpy()

@@ -60,9 +60,23 @@ class AttentionTable:
 
     @classmethod
     def of(
-        cls, segmented: SegmentedDocument, batch: GraphBatch, output: DocumentOutput, model: Mapping[str, Any]
+        cls,
+        segmented: SegmentedDocument,
+        batch: GraphBatch,
+        output: DocumentOutput,
+        model: Mapping[str, Any],
+        *,
+        with_readout: bool = True,
     ) -> AttentionTable:
-        """Lay out the attention of a model's output for a batch of one document."""
+        """Lay out the attention of a model's output for a batch of one document.
+
+        Args:
+            segmented: the document.
+            batch: the document alone.
+            output: the output, with attention.
+            model: what the weights come from, for the record.
+            with_readout: whether weights of the readout follow those of graph layers.
+        """
         assert output.attention is not None
         source, target = batch.edge_index.cpu().numpy()
         kind = batch.edge_kind.cpu().numpy()
@@ -80,7 +94,7 @@ class AttentionTable:
             shares = output.chunk_attention.float().cpu().numpy()
             for head in range(shares.shape[1]):
                 blocks.append((len(output.attention), head, sources, targets, kinds, shares[:, head]))
-        elif not blocks or (readout is not None and model.get("readout") != "initial_mean"):
+        elif not blocks or (readout is not None and with_readout):
             # Without graph layers the document node is the mean of its passages, whatever the readout is called.
             uniform = np.full(len(passages), 1 / len(passages), np.float32)
             weights = uniform if readout is None else readout.float().cpu().numpy()

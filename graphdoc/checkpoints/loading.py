@@ -176,6 +176,7 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
         raise ModelError(f"{backbone} ({encoder_config.model_type}) is no encoder; take one such as roberta-base")
     _check_settings(settings, backbone)
     usual = CHUNK_TOKENS if settings.get("unit") == "chunk" else DocumentConfig.passage_tokens
+    settings.setdefault("skip", "identity")
     settings.setdefault("passage_tokens", min(usual, token_limit(encoder_config)))
     values = {"encoder_config": encoder_config, "backbone": backbone, **settings}
     return _checked_config(values, f"a model on {backbone}")

@@ -41,12 +41,8 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
         if config.unit == "passage"
         else f"chunks that fill {config.passage_tokens} tokens"
     )
-    readout = f"`{config.readout}`"
-    if config.readout == "sections":
-        heads = config.chunk_attention_heads
-        attention = f"chunkwise attention of {heads} heads" if heads else "no chunkwise attention"
-        lstm = f"a bidirectional LSTM of 2 x {config.section_lstm_size}"
-        readout += f": {attention}, {lstm if config.section_aggregation == 'lstm' else 'the mean of the chunks'}"
+    details = ", ".join(f"{name} {value}" for name, value in config.readout_class.describe(config).items())
+    readout = f"`{config.readout}`{details and f': {details}'}"
     structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     return f"""---

@@ -58,7 +58,8 @@ def run(options: argparse.Namespace) -> None:
     if options.texts and not options.csv:
         raise OutputError("--texts adds columns to --csv FILE, which is not given")
     document = read_one(options.document, options)
-    attention = load_encoder(options).attention(document)
+    encoder = load_encoder(options)
+    attention = encoder.attention(document)
     weights = attention.document_weights(None if options.layer == -1 else options.layer, options.head)
     target = OUTPUTS.write(
         options,
@@ -67,12 +68,17 @@ def run(options: argparse.Namespace) -> None:
         plot=lambda path: attention.plot(path, layer=options.layer, head=options.head),
     )
     if target is not None:
-        _print(target, attention, weights, options)
+        _print(target, attention, weights, options, forms_vector=not encoder.model.readout.reads_initial_nodes)
         OUTPUTS.report(options, target)
 
 
 def _print(
-    target: Console, attention: AttentionTable, weights: npt.NDArray[np.float64], options: argparse.Namespace
+    target: Console,
+    attention: AttentionTable,
+    weights: npt.NDArray[np.float64],
+    options: argparse.Namespace,
+    *,
+    forms_vector: bool,
 ) -> None:
     document = attention.segmented.document
     layer = attention.document_layer(None if options.layer == -1 else options.layer, options.head)
@@ -111,7 +117,7 @@ def _print(
         for node in passages[: options.top]:
             name = document.section_name(attention.section_of[node])
             print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
-    if attention.model["readout"] == "initial_mean":
+    if not forms_vector:
         target.print(
             "\nthis model's document vector is the mean of the passages before the graph, whatever it looks at"
         )

@@ -102,7 +102,6 @@ def run(options: argparse.Namespace) -> None:
     from ..documents.readers import ReadingReport
     from ..documents.readers.folders import labelled_by_folder
     from ..evaluation import ClassificationEvaluator, LabelledDocuments
-    from ..modeling.logit_attribution import splits_exactly
     from ..segmentation.coverage import Coverage
 
     with processes_of(options) as processes:
@@ -133,7 +132,7 @@ def run(options: argparse.Namespace) -> None:
     most = options.mistakes if options.json or options.html else min(options.mistakes, SHOWN_MISTAKES)
     mistakes = evaluator.mistakes(encoder, given, most)
     rows = [Row(options.model, "model", evaluator.score(given)), *baseline]
-    scores, labelled, exact, places = rows[0].scores, evaluator.labelled, splits_exactly(encoder.model), report.places
+    scores, labelled, places = rows[0].scores, evaluator.labelled, report.places
     data = {
         "documents": len(labelled),
         "without_label": len(labelled.without_label),
@@ -152,7 +151,7 @@ def run(options: argparse.Namespace) -> None:
             "data": data,
             "coverage": totals.to_dict(),
             "rows": [{"name": row.name, "role": row.role, **row.scores.to_dict()} for row in rows],
-            "contributions": "exact" if exact else "gradients",
+            "contributions": "exact",
             "mistakes": [
                 {**one.to_dict(options.passages), "place": (places or {}).get(one.prediction.id)} for one in mistakes
             ],
@@ -173,7 +172,7 @@ def run(options: argparse.Namespace) -> None:
     def page(path: str) -> None:
         from ..analysis.report.mistakes import write_mistakes
 
-        write_mistakes(path, mistakes, scores, encoder.name, exact=exact, places=places, passages=options.passages)
+        write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=options.passages)
 
     totals.warn()
     target = OUTPUTS.write(

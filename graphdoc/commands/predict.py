@@ -108,10 +108,7 @@ def run(options: argparse.Namespace) -> None:
         deque(noted, maxlen=0)
 
     def content() -> dict[str, Any]:
-        from ..modeling.logit_attribution import splits_exactly
-
-        exact = splits_exactly(encoder.model)
-        found = Predictions(tuple(summary.kept), classes, multi_label, threshold, encoder.describe(), exact, totals)
+        found = Predictions(tuple(summary.kept), classes, multi_label, threshold, encoder.describe(), totals)
         return found.to_dict(options.passages)
 
     target = OUTPUTS.write(

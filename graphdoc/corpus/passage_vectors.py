@@ -166,10 +166,7 @@ def _fingerprint(corpus: TrainingCorpus, model: DocumentModel, precision: Precis
 
 
 def _encode(model: DocumentModel, token_ids: tuple[Any, ...], packing: Packing | None, bar: tqdm[Any]) -> Vectors:
-    nothing = torch.empty(0, dtype=torch.long)
-    # The transformer sees token ids alone, so that no graph is built.
-    batch = GraphBatch(token_ids, nothing, nothing, nothing, nothing.view(2, 0), nothing, (), ())
-    vectors = model.encode_passages(batch, packing, bar.update)
+    vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing, bar.update)
     if not torch.isfinite(vectors).all():
         raise ModelError(
             "the passage encoder gives vectors that are no numbers: its weights hold such; fetch or train it again"

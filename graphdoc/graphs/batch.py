@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch_geometric.data import Batch
 
 from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
-from .document_graph import DocumentGraph, build_graph
-from .elements import EdgeKind, NodeKind
-from .kinds.kind import GraphKind
+from .attention_plan import AttentionPlan, Form, plan_attention
+from .document_graph import DocumentGraph, build_graph, graph_of_sections
+from .elements import NodeKind
+from .kinds.kind import GraphKind, Integers
+from .node_rows import NodeRows
 from .packing import MiniBatch, Packing
+from .section_layout import SectionLayout, places_of, section_ids
+from .tensors import map_tensors, pack, unpack
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class GraphBatch:
     """Documents as the model takes them: no padding across documents.
+
+    Everything that the model has to look up or to count is laid out on the CPU when a batch is made, in the workers of
+    a data loader where there are any: on an accelerator nothing waits for an answer.
 
     Args:
         token_ids: token ids of all passages, special tokens included, document after document; none where graphs or
@@ -36,11 +42,15 @@ class GraphBatch:
         edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.elements.EdgeKind`.
         node_counts: nodes of every document.
         edge_counts: edges of every document.
+        passage_counts: passages of every document.
+        places: ``(passages, 2)``, section id and chunk id of every passage, from 0 in every document: its place in
+            what the document is split into, which may be one section.
+        rows: where passages, documents and sections stand among the nodes.
+        sections: the sections that documents are split into, and their chunks.
+        plan: how graph attention is computed; None where nodes have no edges.
         passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a
             passage encoder that is frozen.
-        section_ids: ``(passages,)``, section of every passage where documents are split into sections, counted from
-            0 in every document; None where they are not split, and each is one section.
-        chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
+        origin: the batch on the CPU that this one was moved from.
     """
 
     token_ids: tuple[TokenIds, ...]
@@ -51,9 +61,13 @@ class GraphBatch:
     edge_kind: Tensor
     node_counts: tuple[int, ...]
     edge_counts: tuple[int, ...]
+    passage_counts: tuple[int, ...]
+    places: Integers
+    rows: NodeRows
+    sections: SectionLayout
+    plan: AttentionPlan | None
     passage_vectors: Tensor | None = None
-    section_ids: Tensor | None = None
-    chunk_ids: Tensor | None = None
+    origin: GraphBatch | None = None
 
     @classmethod
     def from_documents(
@@ -71,111 +85,132 @@ class GraphBatch:
         Raises:
             DocumentError: a document has other passage vectors than one for each of its passages, or of another width.
         """
-        graphs = [build_graph(document, graph) for document in documents]
-        batch = cls.from_graphs(graphs, tuple(ids for document in documents for ids in document.token_ids))
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         if len(vectors) == len(documents):
             _require_vectors_of_passages(documents)
-            batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
-        if not split:
-            return batch
         ids = [section_ids([passage.section for passage in document.passages]) for document in documents]
-        return replace(batch, section_ids=torch.from_numpy(np.concatenate(ids)))
+        return cls.from_graphs(
+            [build_graph(document, graph) for document in documents],
+            tuple(ids for document in documents for ids in document.token_ids),
+            section_ids=np.concatenate(ids) if split else None,
+            passage_vectors=vectors if len(vectors) == len(documents) else None,
+        )
 
     @classmethod
-    def from_graphs(cls, graphs: Sequence[DocumentGraph], token_ids: tuple[TokenIds, ...] = ()) -> GraphBatch:
-        """Put graphs into one batch, with the token ids of their passages where the transformer is to run."""
+    def from_graphs(
+        cls,
+        graphs: Sequence[DocumentGraph],
+        token_ids: tuple[TokenIds, ...] = (),
+        *,
+        section_ids: Integers | None = None,
+        chunk_ids: Integers | None = None,
+        passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+    ) -> GraphBatch:
+        """Put graphs into one batch.
+
+        Args:
+            graphs: the graphs of the documents.
+            token_ids: token ids of all passages, document after document, where the transformer is to run.
+            section_ids: ``(passages,)``, section of every passage where documents are split into sections, counted
+                from 0 in every document; None where they are not split, and each is one section.
+            chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
+            passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each.
+        """
         if not graphs:
             raise ValueError("a batch needs at least one document")
         passages = sum(graph.num_passages for graph in graphs)
         if token_ids and len(token_ids) != passages:
             raise ValueError(f"token ids of {len(token_ids)} passages do not fit graphs with {passages} passages")
-        batch = Batch.from_data_list(list(graphs))
+        node_counts = tuple(int(graph.num_nodes) for graph in graphs)
+        starts = np.cumsum([0, *node_counts[:-1]]).tolist()
+        batch = cls._of(
+            token_ids,
+            torch.cat([graph.node_kind for graph in graphs]),
+            torch.cat([graph.section_of for graph in graphs]),
+            torch.cat([graph.edge_index + start for graph, start in zip(graphs, starts, strict=True)], dim=1),
+            torch.cat([graph.edge_kind for graph in graphs]),
+            node_counts,
+            tuple(graph.edge_index.shape[1] for graph in graphs),
+            section_ids,
+            chunk_ids,
+        )
+        if passage_vectors is None:
+            return batch
+        return replace(batch, passage_vectors=torch.from_numpy(np.concatenate(passage_vectors)))
+
+    @classmethod
+    def of_passages(cls, token_ids: tuple[TokenIds, ...]) -> GraphBatch:
+        """Passages by themselves, where only the transformer is to run."""
+        return cls.from_graphs([graph_of_sections([0] * len(token_ids), None)], token_ids)
+
+    @classmethod
+    def _of(
+        cls,
+        token_ids: tuple[TokenIds, ...],
+        node_kind: Tensor,
+        section_of: Tensor,
+        edge_index: Tensor,
+        edge_kind: Tensor,
+        node_counts: tuple[int, ...],
+        edge_counts: tuple[int, ...],
+        section_ids: Integers | None,
+        chunk_ids: Integers | None,
+    ) -> GraphBatch:
+        """Lay out what follows from graphs."""
+        document_of = np.repeat(np.arange(len(node_counts)), node_counts)
+        rows = NodeRows.of(node_kind.numpy(), section_of.numpy(), document_of, len(node_counts))
+        documents = rows.document_of.numpy()
+        places = places_of(documents, section_ids, chunk_ids)
+        # Nodes have a self-loop at least, or no edges because nothing reads them.
+        is_planned = all(edges >= nodes for nodes, edges in zip(node_counts, edge_counts, strict=True))
         return cls(
             token_ids=token_ids,
-            node_kind=batch.node_kind,
-            section_of=batch.section_of,
-            document_of=batch.batch,
-            edge_index=batch.edge_index,
-            edge_kind=batch.edge_kind,
-            node_counts=tuple(int(graph.num_nodes) for graph in graphs),
-            edge_counts=tuple(int(graph.edge_index.shape[1]) for graph in graphs),
+            node_kind=node_kind,
+            section_of=section_of,
+            document_of=torch.from_numpy(document_of),
+            edge_index=edge_index,
+            edge_kind=edge_kind,
+            node_counts=node_counts,
+            edge_counts=edge_counts,
+            passage_counts=tuple(rows.counts.tolist()),
+            places=places,
+            rows=rows,
+            sections=SectionLayout.of(documents, places, len(node_counts)),
+            plan=plan_attention(edge_index.numpy(), node_counts, edge_counts) if is_planned else None,
         )
 
-    def to_graphs(self) -> list[DocumentGraph]:
-        """The graphs of the single documents, as they went in."""
-        graphs = []
-        node, edge = 0, 0
-        for nodes, edges in zip(self.node_counts, self.edge_counts, strict=True):
-            graphs.append(
-                DocumentGraph(
-                    edge_index=self.edge_index[:, edge : edge + edges] - node,
-                    edge_kind=self.edge_kind[edge : edge + edges],
-                    node_kind=self.node_kind[node : node + nodes],
-                    section_of=self.section_of[node : node + nodes],
-                    num_nodes=nodes,
-                )
-            )
-            node, edge = node + nodes, edge + edges
-        return graphs
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, pack({one.name: getattr(self, one.name) for one in fields(self) if one.name != "origin"})
 
     def __len__(self) -> int:
         """Number of documents."""
         return len(self.node_counts)
 
     @property
-    def is_passage(self) -> Tensor:
-        """Which nodes are passages, queries among them, ``(nodes,)``."""
-        return (self.node_kind == NodeKind.PASSAGE) | self.is_query
-
-    @property
-    def is_document(self) -> Tensor:
-        """Which nodes stand for their document, queries among them, ``(nodes,)``."""
-        return (self.node_kind == NodeKind.DOCUMENT) | self.is_query
-
-    @property
     def is_query(self) -> Tensor:
         """Which nodes are queries, ``(nodes,)``: passages that are all of their document and its graph."""
         return self.node_kind == NodeKind.QUERY
 
-    @property
-    def structure(self) -> Tensor:
-        """Section id and chunk id of every passage, ``(passages, 2)``: its place in the structure of its document."""
-        document_of = self.document_of[self.is_passage]
-        sections = torch.zeros_like(document_of) if self.section_ids is None else self.section_ids
-        if self.chunk_ids is not None:
-            return torch.stack([sections, self.chunk_ids], dim=1)
-        stride = int(sections.max()) + 1 if len(sections) else 1
-        keys, order = torch.sort(document_of * stride + sections, stable=True)
-        _, run, lengths = torch.unique_consecutive(keys, return_inverse=True, return_counts=True)
-        starts = lengths.cumsum(0) - lengths
-        places = torch.arange(len(keys), device=keys.device) - starts[run]
-        return torch.stack([sections, torch.empty_like(places).scatter(0, order, places)], dim=1)
+    def split_into(self, section_ids: Integers | None, chunk_ids: Integers | None = None) -> GraphBatch:
+        """The same documents in other sections, on the same device (see :meth:`from_graphs`)."""
+        own = self.origin or self
+        documents = own.rows.document_of.numpy()
+        places = places_of(documents, section_ids, chunk_ids)
+        split = replace(own, places=places, sections=SectionLayout.of(documents, places, len(self)))
+        return split if self.origin is None else split.to(self.node_kind.device)
 
-    @property
-    def document_of_section(self) -> Tensor:
-        """Document of every section that documents are split into, ``(sections,)``; one for each that is not split."""
-        sections = torch.stack([self.document_of[self.is_passage], self.structure[:, 0]])
-        return torch.as_tensor(torch.unique(sections, dim=1)[0])
-
-    @property
-    def is_readout_edge(self) -> Tensor:
-        """Which edges belong to the readout rather than to the graph, ``(edges,)``."""
-        return self.edge_kind == EdgeKind.READOUT
+    def with_plan(self, form: Form) -> GraphBatch:
+        """The same batch on the CPU, with graph attention in one form."""
+        return replace(self, plan=plan_attention(self.edge_index.numpy(), self.node_counts, self.edge_counts, form))
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch with its tensors on another device; token ids stay where they are."""
-        return replace(
-            self,
-            node_kind=self.node_kind.to(device),
-            section_of=self.section_of.to(device),
-            document_of=self.document_of.to(device),
-            edge_index=self.edge_index.to(device),
-            edge_kind=self.edge_kind.to(device),
-            passage_vectors=None if self.passage_vectors is None else self.passage_vectors.to(device),
-            section_ids=None if self.section_ids is None else self.section_ids.to(device),
-            chunk_ids=None if self.chunk_ids is None else self.chunk_ids.to(device),
-        )
+        here, target = self.node_kind.device, torch.device(device)
+        if here.type == target.type and target.index in (None, here.index):
+            return self
+        own = self.origin or self
+        moved: GraphBatch = map_tensors(replace(own, origin=None), lambda tensor: tensor.to(device, non_blocking=True))
+        return replace(moved, origin=own)
 
     def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
         """Cut the batch into batches of consecutive documents that keep to a cost.
@@ -195,23 +230,23 @@ class GraphBatch:
         yield self._slice(first, len(costs))
 
     def _slice(self, first: int, last: int) -> GraphBatch:
-        nodes = slice(sum(self.node_counts[:first]), sum(self.node_counts[:last]))
-        edges = slice(sum(self.edge_counts[:first]), sum(self.edge_counts[:last]))
-        passages = slice(0, 0)
-        if self.section_ids is not None or self.chunk_ids is not None:
-            passages = slice(*(int(self.is_passage[:node].sum()) for node in (nodes.start, nodes.stop)))
-        return GraphBatch(
-            token_ids=(),
-            node_kind=self.node_kind[nodes],
-            section_of=self.section_of[nodes],
-            document_of=self.document_of[nodes] - first,
-            edge_index=self.edge_index[:, edges] - nodes.start,
-            edge_kind=self.edge_kind[edges],
-            node_counts=self.node_counts[first:last],
-            edge_counts=self.edge_counts[first:last],
-            section_ids=None if self.section_ids is None else self.section_ids[passages],
-            chunk_ids=None if self.chunk_ids is None else self.chunk_ids[passages],
+        own = self.origin or self
+        nodes, edges, passages = (
+            slice(sum(counts[:first]), sum(counts[:last]))
+            for counts in (self.node_counts, self.edge_counts, self.passage_counts)
         )
+        section_ids, chunk_ids = own.places[passages].T
+        return GraphBatch._of(
+            (),
+            own.node_kind[nodes],
+            own.section_of[nodes],
+            own.edge_index[:, edges] - nodes.start,
+            own.edge_kind[edges],
+            self.node_counts[first:last],
+            self.edge_counts[first:last],
+            section_ids,
+            chunk_ids,
+        ).to(self.node_kind.device)
 
     def mini_batches(
         self, packing: Packing, pad_token_id: int, *, with_structure: bool = False
@@ -223,7 +258,6 @@ class GraphBatch:
             pad_token_id: what stands in the padding.
             with_structure: whether mini-batches say where their passages stand in their documents.
         """
-        structure = self.structure if with_structure else None
         lengths = [len(ids) for ids in self.token_ids]
         for positions in packing.pack(lengths):
             width = lengths[positions[0]]
@@ -233,22 +267,12 @@ class GraphBatch:
                 ids = self.token_ids[position]
                 input_ids[row, : len(ids)] = ids
                 mask[row, : len(ids)] = 1
-            rows = torch.from_numpy(positions)
-            places = None if structure is None else structure[rows.to(structure.device)]
-            yield MiniBatch(torch.from_numpy(input_ids), torch.from_numpy(mask), rows, places)
+            places = torch.from_numpy(self.places[positions]) if with_structure else None
+            yield MiniBatch(torch.from_numpy(input_ids), torch.from_numpy(mask), torch.from_numpy(positions), places)
 
 
-def section_ids(sections: Sequence[int] | npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Count the sections of a document from 0 in the order in which they come, those without passages left out.
-
-    Args:
-        sections: section of every passage, in reading order.
-
-    Returns:
-        ``(passages,)``.
-    """
-    order: dict[int, int] = {}
-    return np.array([order.setdefault(int(section), len(order)) for section in sections], dtype=np.int64)
+def _restored(skeleton: dict[str, Any], blocks: dict[torch.dtype, Tensor]) -> GraphBatch:
+    return GraphBatch(**unpack(skeleton, blocks))
 
 
 def _require_vectors_of_passages(documents: Sequence[SegmentedDocument]) -> None:

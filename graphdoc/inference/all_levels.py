@@ -6,11 +6,11 @@ from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
-import torch
 
-from ..graphs.batch import GraphBatch, section_ids
+from ..graphs.batch import GraphBatch
+from ..graphs.section_layout import section_ids
+from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
-from ..modeling.readouts.sections import SectionReadout
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.chunk_attention import ChunkwiseAttention
 from ..similarity.encoded_document import EncodedDocument
@@ -47,22 +47,31 @@ def encode_all_levels(
         np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
         model=pipeline.describe(),
     )
-    if not isinstance(model.readout, SectionReadout):
+    if not model.readout.has_sections:
         return encoded
-    own = torch.from_numpy(section_ids([passage.section for passage in segmented.passages])).to(model.device)
-    split = replace(window.batch, section_ids=own)
+    split = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
     with inference(model):
         if model.structural_embeddings is not None:
             with pipeline.computing_in(dtype):
                 vectors = model.encode_passages(split)
         read = model.encode_graphs(vectors, split, output_attention=True)
-        assert read.sections is not None
-        encoded = replace(encoded, own_sections=as_numpy(read.sections))
-        if model.readout.attention is None or read.chunk_pairs is None or read.chunk_attention is None:
-            return encoded
-        queries, keys = (as_numpy(part) for part in model.readout.attention.queries_and_keys(output.passages))
-    pairs, looks = read.chunk_pairs.cpu().numpy(), as_numpy(read.chunk_attention)
-    return replace(encoded, attention=ChunkwiseAttention(pairs, looks, queries, keys))
+    assert read.sections is not None
+    encoded = replace(encoded, own_sections=as_numpy(read.sections))
+    return replace(encoded, attention=chunkwise_attention(read, output))
+
+
+def chunkwise_attention(read: DocumentOutput, whole: DocumentOutput) -> ChunkwiseAttention | None:
+    """The chunkwise attention of a document; None where the readout has none.
+
+    Args:
+        read: the output for the document, which may be split, with attention.
+        whole: the output for the document in one piece, with attention.
+    """
+    if read.chunk_pairs is None or read.chunk_attention is None:
+        return None
+    assert whole.chunk_queries is not None and whole.chunk_keys is not None
+    weights, queries, keys = map(as_numpy, (read.chunk_attention, whole.chunk_queries, whole.chunk_keys))
+    return ChunkwiseAttention(read.chunk_pairs.cpu().numpy(), weights, queries, keys)
 
 
 def with_sentences(
@@ -84,8 +93,7 @@ def with_sentences(
     # Where the model reads the place of a passage, a sentence has that of its passage.
     starts = [(passage.section, passage.start) for passage in segmented.passages]
     places = [bisect_right(starts, (span.section, span.start)) - 1 for span in spans]
-    chunk_ids = torch.tensor(places, dtype=torch.int64)
-    batch = replace(GraphBatch.from_documents([chosen], None), chunk_ids=chunk_ids)
+    batch = GraphBatch.from_documents([chosen], None).split_into(None, np.array(places, np.int64))
     with inference(model):
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch)

@@ -190,7 +190,7 @@ class EncodingPipeline:
             SettingsError: the level or another choice is unknown.
         """
         require_one_of("level", level, LEVELS)
-        split = level == "section" and self.model.config.readout == "sections"
+        split = level == "section" and self.model.readout.has_sections
         for window in self.windows(documents, split=split, **options):
             yield from zip(window.documents, vectors_of(level, window), strict=True)
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from ..graphs.batch import GraphBatch
-from ..graphs.elements import NodeKind
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
 from .outputs import DocumentOutput
-from .readouts.section_terms import section_terms
-from .readouts.sections import SectionReadout
 
 # Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
 BLOCK_CELLS = 2**25
@@ -27,8 +24,8 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     readout weight. Through graph layers every node's state is carried as a sum over the passages it stems from:
     attention weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and
     biases are shared equally. This is the function the network computes, written as a sum, so nothing is approximated
-    but the choice to hold attention still. The readout ``sections`` is taken apart in
-    :func:`~graphdoc.modeling.readouts.section_terms.section_terms`.
+    but the choice to hold attention still. What the readout adds to this is its own
+    :meth:`~graphdoc.modeling.readouts.readout.Readout.terms`.
 
     Args:
         model: the model, in eval mode.
@@ -47,8 +44,31 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     if weights is not None and (not output.attention or model.reads_initial_nodes):
         return passages * weights.unsqueeze(-1)
     return torch.cat(
-        [_read_off(model, states, batch, output) for states in node_terms(model, passages, batch, output)]
+        [model.readout.terms(states, batch, output) for states in node_terms(model, passages, batch, output)]
     )
+
+
+def logit_contributions(
+    model: DocumentModel, passage_vectors: Tensor, batch: GraphBatch, output: DocumentOutput, classes: Sequence[int]
+) -> Tensor:
+    """Split logits of a document into one contribution per passage.
+
+    A logit is linear in the document vector, and the vector is a sum of one term per passage (see
+    :func:`passage_terms`): a contribution is the dot product of a passage's term with the weights of the class. With
+    the bias of the class they add up to the logit.
+
+    Args:
+        model: the model with its head, in eval mode.
+        passage_vectors: pooled passage vectors of one document, ``(passages, encoder hidden)``.
+        batch: that document alone.
+        output: the model's output for it, with attention.
+        classes: numbers of the classes whose logits are split.
+
+    Returns:
+        ``(passages, classes)``.
+    """
+    assert model.head is not None, "a model without head has no logits"
+    return passage_terms(model, passage_vectors, batch, output) @ model.head.linear.weight[list(classes)].T
 
 
 def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output: DocumentOutput) -> Iterator[Tensor]:
@@ -66,38 +86,31 @@ def node_terms(model: DocumentModel, passages: Tensor, batch: GraphBatch, output
     assert output.attention is not None
     count, hidden = passages.shape
     block = max(1, BLOCK_CELLS // (len(batch.node_kind) * hidden))
-    ratios = _elu_ratios(model, batch, output)
+    layers = () if model.reads_initial_nodes else output.attention
+    ratios = _elu_ratios(model, batch, output) if layers else []
     for start in range(0, count, block):
         origins = torch.arange(start, min(start + block, count), device=passages.device)
         states = _initial_states(origins, passages, batch)
-        for number, weights in enumerate(output.attention):
+        for number, weights in enumerate(layers):
             if number:
                 states = states * ratios[number - 1]
             states = _attend(model, number, weights, states, batch, 1.0 / count)
         yield states
 
 
-def _read_off(model: DocumentModel, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
-    """What is read off nodes that are given as sums, ``(passages, nodes, hidden)``: ``(passages, hidden)``."""
-    if isinstance(model.readout, SectionReadout):
-        return section_terms(model.readout, states[:, batch.is_passage], output)
-    if output.readout_weights is None:
-        return states[:, batch.is_document].squeeze(1)
-    return torch.einsum("p,oph->oh", output.readout_weights, states[:, batch.is_passage])
-
-
 def _attend(
     model: DocumentModel, number: int, weights: Tensor, states: Tensor, batch: GraphBatch, bias_share: float
 ) -> Tensor:
     """Graph layer ``number`` with attention ``weights`` held still, a linear map of ``(origins, nodes, hidden)``."""
-    conv = cast(GraphAttention, model.graph.layers[number]).conv
+    layer = cast(GraphAttention, model.graph.layers[number])
+    conv = layer.conv
     source, target = batch.edge_index
     nodes = len(batch.node_kind)
     values = conv.lin(states).unflatten(-1, (conv.heads, -1))
     mixing = states.new_zeros(conv.heads, nodes, nodes)
     mixing[:, target, source] = weights.T
     messages = torch.einsum("hts,oshc->othc", mixing, values).flatten(-2)
-    return torch.as_tensor(messages + conv.res(states) + conv.bias * bias_share)
+    return torch.as_tensor(messages + layer.skip(states) + conv.bias * bias_share)
 
 
 def _elu_ratios(model: DocumentModel, batch: GraphBatch, output: DocumentOutput) -> list[Tensor]:
@@ -116,14 +129,12 @@ def _elu_ratios(model: DocumentModel, batch: GraphBatch, output: DocumentOutput)
 
 def _initial_states(origins: Tensor, passages: Tensor, batch: GraphBatch) -> Tensor:
     """Initial nodes as sums over origins, ``(origins, nodes, hidden)``: the linear part of equations 1 and 2."""
-    rows = torch.arange(len(origins), device=passages.device)
+    rows, places = batch.rows, torch.arange(len(origins), device=passages.device)
     states = passages.new_zeros(len(origins), len(batch.node_kind), passages.shape[1])
-    passage_nodes = torch.nonzero(batch.is_passage).squeeze(1)
-    states[rows, passage_nodes[origins]] = passages[origins]
-    document_node = int(torch.nonzero(batch.is_document).squeeze())
-    states[:, document_node] = passages[origins] / len(passages)
-    section_of = batch.section_of[passage_nodes]
-    for node in torch.nonzero(batch.node_kind == NodeKind.SECTION).squeeze(1).tolist():
-        members = section_of == batch.section_of[node]
-        states[:, node] = passages[origins] * (members[origins] / members.sum()).unsqueeze(-1)
+    states[places, rows.passages[origins]] = passages[origins]
+    states[:, rows.documents[0]] = passages[origins] / len(passages)
+    for node, section in enumerate(rows.sections):
+        members = rows.members[rows.section_of == node]
+        is_member = torch.isin(origins, members)
+        states[:, section] = passages[origins] * (is_member / len(members)).unsqueeze(-1)
     return states

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
+from ..registry import READOUTS, load
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
+
+if TYPE_CHECKING:
+    from .readouts.readout import Readout
 
 
 class DocumentConfig(DocumentFields, PreTrainedConfig):
@@ -38,14 +42,21 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
         self.labels = settings.labels
-        heads = {"graph_heads": self.graph_layers > 0, "chunk_attention_heads": self.readout == "sections"}
-        for name in (name for name, is_used in heads.items() if is_used):
-            count = getattr(self, name)
-            if count and self.node_size % count:
-                raise ValueError(
-                    f"node width {self.node_size} is not a multiple of {name}={count}; "
-                    f"change {name} or projection_size"
-                )
+        if self.graph_layers:
+            self.require_heads("graph_heads")
+        self.readout_class.check(self)
+
+    def require_heads(self, name: str) -> None:
+        """Check that heads divide the width of nodes.
+
+        Raises:
+            ValueError: they do not.
+        """
+        count = getattr(self, name)
+        if count and self.node_size % count:
+            raise ValueError(
+                f"node width {self.node_size} is not a multiple of {name}={count}; change {name} or projection_size"
+            )
 
     def describe(self) -> dict[str, Any]:
         """What vectors are made with, as plain values; settings of parts that the model does not have are left out."""
@@ -58,11 +69,14 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys.append("unit")
         if self.structural_embeddings:
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
-        if self.readout == "sections":
-            keys += ["chunk_attention_heads", "section_aggregation", "section_lstm_size", "section_projection_size"]
-        if self.readout == "sections" and self.chunk_attention_norm:
-            keys.append("chunk_attention_norm")
-        return {key: getattr(self, key) for key in keys}
+        if self.graph_layers and self.skip != "linear":
+            keys.append("skip")
+        return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)
+
+    @property
+    def readout_class(self) -> type[Readout]:
+        """The class of the readout."""
+        return load(READOUTS[self.readout])  # type: ignore[no-any-return]
 
     @property
     def graph(self) -> GraphKind:
@@ -72,7 +86,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     @property
     def vector_graph(self) -> GraphKind | None:
         """The kind of the graphs that vectors depend on; None where they depend on no edges."""
-        return None if not self.graph_layers or self.readout == "initial_mean" else self.graph
+        return None if not self.graph_layers or self.readout_class.reads_initial_nodes else self.graph
 
     @property
     def node_size(self) -> int:
@@ -81,8 +95,5 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
 
     @property
     def hidden_size(self) -> int:
-        """Width of document vectors, and of section vectors; that of nodes but for the readout ``sections``."""
-        if self.readout != "sections":
-            return self.node_size
-        aggregated = 2 * self.section_lstm_size if self.section_aggregation == "lstm" else self.node_size
-        return self.section_projection_size or aggregated
+        """Width of document vectors, and of section vectors."""
+        return self.readout_class.width(self)

@@ -14,16 +14,14 @@ from transformers import PreTrainedModel
 from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch
-from ..graphs.elements import NodeKind
 from ..graphs.packing import MiniBatch, Packing
 from ..settings.document import checked_labels
 from .configuration import DocumentConfig
-from .graph_attention import Form, GraphAttentionStack
+from .graph_attention import GraphAttentionStack
 from .heads import ClassificationHead
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
-from .readouts.sections import SectionReadout, SectionVectors
-from .readouts.weighted import Readout, mean_by_group
+from .readouts.readout import Readout, ReadoutOutput, mean_by_group
 from .structural_embeddings import StructuralEmbeddings
 
 # Standard deviation of a new head's weights, as in BERT and RoBERTa.
@@ -65,11 +63,9 @@ class DocumentModel(PreTrainedModel):
             nn.Linear(encoder_config.hidden_size, config.projection_size) if config.projection_size else None
         )
         self.graph = GraphAttentionStack(
-            config.node_size, config.graph_layers, config.graph_heads, config.attention_dropout
+            config.node_size, config.graph_layers, config.graph_heads, config.attention_dropout, config.skip
         )
-        self.readout = (
-            SectionReadout(config) if config.readout == "sections" else Readout(config.readout, config.node_size)
-        )
+        self.readout: Readout = config.readout_class(config)
         self.head = (
             ClassificationHead(config.hidden_size, len(config.labels), config.classifier_dropout)
             if config.labels
@@ -86,11 +82,11 @@ class DocumentModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif isinstance(module, GraphLinear):
             init.xavier_uniform_(module.weight)
-        elif module is self.projection or (
-            isinstance(self.readout, SectionReadout) and module in self.readout.linear_layers
-        ):
+        elif self.projection is not None and module is self.projection:
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)
+        elif self.readout.init_weights(module):
+            pass
         elif self.head is not None and module is self.head.linear:
             init.normal_(module.weight, std=HEAD_SPREAD)
             init.zeros_(module.bias)
@@ -136,7 +132,6 @@ class DocumentModel(PreTrainedModel):
         batch: GraphBatch,
         packing: Packing | None = None,
         output_attention: bool = False,
-        form: Form = "auto",
     ) -> DocumentOutput:
         """Encode a batch of documents.
 
@@ -144,12 +139,11 @@ class DocumentModel(PreTrainedModel):
             batch: graphs with the token ids of their passages.
             packing: how passages are packed into mini-batches; None for the rule of the device.
             output_attention: also return attention weights of all graph layers.
-            form: ``dense`` or ``sparse`` to force one form of graph attention.
 
         Returns:
             Document, passage and node vectors.
         """
-        return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attention, form)
+        return self.encode_graphs(self.encode_passages(batch, packing), batch, output_attention)
 
     def encode_passages(
         self, batch: GraphBatch, packing: Packing | None = None, progress: Callable[[int], Any] | None = None
@@ -174,8 +168,8 @@ class DocumentModel(PreTrainedModel):
             order.append(mini_batch.passage_order)
             if progress is not None:
                 progress(len(mini_batch.passage_order))
-        positions = torch.cat(order).to(self.device)
-        return torch.cat(vectors)[torch.argsort(positions)]
+        positions = torch.argsort(torch.cat(order)).to(self.device, non_blocking=True)
+        return torch.cat(vectors).index_select(0, positions)
 
     def mini_batches(self, batch: GraphBatch, packing: Packing | None = None) -> Iterator[MiniBatch]:
         """Pack the passages of a batch as :meth:`encode_mini_batch` takes them."""
@@ -209,7 +203,7 @@ class DocumentModel(PreTrainedModel):
         return any(parameter.requires_grad for part in below if part for parameter in part.parameters())
 
     def encode_graphs(
-        self, passage_vectors: Tensor, batch: GraphBatch, output_attention: bool = False, form: Form = "auto"
+        self, passage_vectors: Tensor, batch: GraphBatch, output_attention: bool = False
     ) -> DocumentOutput:
         """Run everything above the transformer, in fp32 also under autocast.
 
@@ -217,7 +211,6 @@ class DocumentModel(PreTrainedModel):
             passage_vectors: ``(passages, encoder hidden)``, document after document.
             batch: the graphs.
             output_attention: also return attention weights of all graph layers.
-            form: ``dense`` or ``sparse`` to force one form of graph attention.
 
         Returns:
             Document, passage and node vectors, and logits where there is a head.
@@ -225,16 +218,17 @@ class DocumentModel(PreTrainedModel):
         with torch.autocast(passage_vectors.device.type, enabled=False):
             initial = self.initial_nodes(passage_vectors.float(), batch)
             nodes, attention, inputs = initial, [], []
-            if output_attention or not self.reads_initial_nodes:
-                nodes, attention, inputs = self.graph(initial, batch, output_attention, form)
+            # Where no vector reads the graph, a batch may come without its edges.
+            if not self.reads_initial_nodes or (output_attention and batch.plan is not None):
+                nodes, attention, inputs = self.graph(initial, batch, output_attention)
                 nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
             if self.reads_initial_nodes:
                 nodes = initial
-            passages = nodes[batch.is_passage]
-            output = self._read_out(nodes, passages, batch, output_attention)
-            logits = None if self.head is None else self.head(output["documents"])
+            passages = nodes.index_select(0, batch.rows.passages)
+            read: ReadoutOutput = self.readout(nodes, passages, batch, output_attention)
+            logits = None if self.head is None else self.head(read.documents)
         return DocumentOutput(
-            **output,
+            **vars(read),
             passages=passages,
             nodes=nodes,
             attention=tuple(attention) if output_attention else None,
@@ -242,26 +236,10 @@ class DocumentModel(PreTrainedModel):
             logits=logits,
         )
 
-    def _read_out(
-        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool
-    ) -> dict[str, Tensor | None]:
-        """The part of the output that the readout gives."""
-        if isinstance(self.readout, SectionReadout):
-            read: SectionVectors = self.readout(passages, batch, output_attention)
-            return {
-                "documents": read.documents,
-                "sections": read.sections,
-                "document_of_section": read.document_of,
-                "chunk_pairs": read.pairs,
-                "chunk_attention": read.weights,
-            }
-        documents, weights = self.readout(nodes, batch)
-        return {"documents": documents, "readout_weights": weights}
-
     @property
     def reads_initial_nodes(self) -> bool:
         """Whether vectors are those of nodes before the graph, which then only shows its attention."""
-        return bool(self.config.readout == "initial_mean")
+        return self.readout.reads_initial_nodes
 
     def initial_passages(self, passage_vectors: Tensor) -> Tensor:
         """Initial passage nodes (eq. 1): ``tanh(W x + b)``, or the vectors themselves without a projection.
@@ -291,21 +269,13 @@ class DocumentModel(PreTrainedModel):
         Returns:
             ``(nodes, hidden)``.
         """
+        rows = batch.rows
         passages = self.initial_passages(passage_vectors)
         nodes = passages.new_zeros(len(batch.node_kind), passages.shape[1])
-        nodes = nodes.masked_scatter(batch.is_passage.unsqueeze(-1), passages)
-        document_of = batch.document_of[batch.is_passage]
-        nodes = nodes.masked_scatter(batch.is_document.unsqueeze(-1), mean_by_group(passages, document_of, len(batch)))
-        is_section = batch.node_kind == NodeKind.SECTION
-        if bool(is_section.any()):
-            stride = int(batch.section_of.max()) + 1
-            keys = batch.document_of * stride + batch.section_of
-            # Section nodes stand in reading order, which need not be the order of their numbers.
-            section_keys, order = torch.sort(keys[is_section])
-            passage_keys = keys[batch.is_passage]
-            place = torch.searchsorted(section_keys, passage_keys).clamp(max=len(section_keys) - 1)
-            # A batch may mix graph kinds: passages of a document without section nodes belong to none.
-            belongs = section_keys[place] == passage_keys
-            means = mean_by_group(passages[belongs], order[place[belongs]], len(section_keys))
-            nodes = nodes.masked_scatter(is_section.unsqueeze(-1), means)
+        means = mean_by_group(passages, rows.document_of, rows.counts)
+        nodes = nodes.index_copy(0, rows.passages, passages).index_copy(0, rows.documents, means)
+        if len(rows.sections):
+            members = passages.index_select(0, rows.members)
+            means = mean_by_group(members, rows.section_of, rows.section_counts)
+            nodes = nodes.index_copy(0, rows.sections, means)
         return nodes

@@ -21,12 +21,13 @@ class DocumentOutput(ModelOutput):
         attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
             summing to 1 over the edges of one target; None unless asked for.
         layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.
-        sections: ``(sections, hidden)``, section vectors of unit length, document after document; only for the readout
-            ``sections``, like all that follows.
+        sections: ``(sections, hidden)``, section vectors, document after document; None for readouts that make none.
         document_of_section: ``(sections,)``, position of every section's document in the batch.
         chunk_pairs: ``(2, pairs)``, passages that chunkwise attention looks at, above those that look; None unless
-            attention is asked for.
+            attention is asked for and the readout has it, like what follows.
         chunk_attention: ``(pairs, heads)``, its weights, summing to 1 over the pairs of one passage that looks.
+        chunk_queries: ``(passages, heads, width)``, what passages look for in chunkwise attention.
+        chunk_keys: ``(passages, heads, width)``, what passages are found by.
         logits: ``(documents, classes)`` in fp32; None for a model without head.
     """
 
@@ -40,4 +41,6 @@ class DocumentOutput(ModelOutput):
     document_of_section: Tensor | None = None
     chunk_pairs: Tensor | None = None
     chunk_attention: Tensor | None = None
+    chunk_queries: Tensor | None = None
+    chunk_keys: Tensor | None = None
     logits: Tensor | None = None

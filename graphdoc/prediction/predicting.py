@@ -16,7 +16,7 @@ from ..inference.inputs import AnyDocument
 from ..inference.levels import Window, as_numpy
 from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions
 from ..inference.precision import Precision, inference
-from ..modeling.logit_attribution import logit_contributions, splits_exactly
+from ..modeling.attribution import logit_contributions
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
@@ -65,7 +65,6 @@ def predict(
         encoder.model.config.multi_label,
         threshold_of(encoder, threshold),
         encoder.describe(),
-        splits_exactly(encoder.model),
         totals,
     )
 

@@ -37,7 +37,7 @@ class Decision:
         probability: its probability.
         logit: its logit.
         contributions: ``(passages,)``, what every passage adds to the logit; exact where the readout is a weighted sum
-            of passages (see :func:`~graphdoc.modeling.logit_attribution.logit_contributions`).
+            of passages (see :func:`~graphdoc.modeling.attribution.logit_contributions`).
     """
 
     label: str
@@ -160,7 +160,6 @@ class Predictions(Sequence[Prediction]):
         multi_label: whether a document can have any number of them, or exactly one.
         threshold: probability from which on a document gets a class; None where it gets the most likely one.
         model: what the predictions were made with, for the record.
-        exact: whether contributions of passages are exact, or stem from gradients.
         coverage: what of the documents was encoded.
     """
 
@@ -169,7 +168,6 @@ class Predictions(Sequence[Prediction]):
     multi_label: bool
     threshold: float | None
     model: Mapping[str, Any]
-    exact: bool
     coverage: Coverage
 
     def __repr__(self) -> str:
@@ -220,7 +218,7 @@ class Predictions(Sequence[Prediction]):
             "classes": list(self.classes),
             "multi_label": self.multi_label,
             "threshold": self.threshold,
-            "contributions": "exact" if self.exact else "gradients",
+            "contributions": "exact",
             "coverage": self.coverage.to_dict(),
             "documents": [item.to_dict(passages) for item in self],
         }

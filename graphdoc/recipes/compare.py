@@ -73,7 +73,7 @@ def _require_sections(settings: ComparisonSettings, model: DocumentModel) -> Non
         SettingsError: it has no vectors of sections, or too small a table of them.
     """
     number, config = settings.sections.number, model.config
-    if number > 1 and config.readout != "sections":
+    if number > 1 and not model.readout.has_sections:
         raise SettingsError(
             f"sections.number={number} needs a model that reads sections, and the readout of {settings.model.start} "
             f"is {config.readout}; set model.settings.readout=sections, or sections.number=1"

@@ -44,14 +44,14 @@ class _SectionData(CorpusData):
 
     def _collator(self, settings: ComparisonSettings, groups: Rows) -> LabelledCollator:
         config, most = self._config, settings.sections.most_tokens
-        sections = _document_sections(settings) if config.readout == "sections" else None
+        sections = _document_sections(settings) if config.readout_class.has_sections else None
         return LabelledCollator("group", groups, config.vector_graph, self._vectors, sections, most)
 
     def _beyond_limit(self, settings: ComparisonSettings, rows: Iterable[int]) -> int:
         """Passages of documents that are not trained on, since their sections are longer than the limit."""
         if (most := settings.sections.most_tokens) is None:
             return 0
-        is_split = self._config.readout == "sections"
+        is_split = self._config.readout_class.has_sections
         sections = _document_sections(settings) if is_split else WHOLE
         examples = (self._corpus[row] for row in rows)
         return sum(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,13 +104,11 @@ def section_batch(
             token_ids.extend(example.token_ids[row] for row in split.order.tolist())
         else:
             vectors.append(passage_vectors[number][split.order])
-    batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
-    if sections is not None:
-        batch = replace(
-            batch,
-            section_ids=torch.from_numpy(np.concatenate([split.section_ids for split in splits])),
-            chunk_ids=torch.from_numpy(np.concatenate([split.chunk_ids for split in splits])),
-        )
-    if passage_vectors is not None:
-        batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
+    batch = GraphBatch.from_graphs(
+        graphs,
+        tuple(token_ids),
+        section_ids=None if sections is None else np.concatenate([split.section_ids for split in splits]),
+        chunk_ids=None if sections is None else np.concatenate([split.chunk_ids for split in splits]),
+        passage_vectors=None if passage_vectors is None else vectors,
+    )
     return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -55,9 +54,9 @@ def sub_document_batch(
                 token_ids.extend(example.token_ids[row] for row in rows.tolist())
             else:
                 vectors.append(passage_vectors[number][rows])
-    batch = GraphBatch.from_graphs(graphs, tuple(token_ids))
-    if passage_vectors is not None:
-        batch = replace(batch, passage_vectors=torch.from_numpy(np.concatenate(vectors)))
+    batch = GraphBatch.from_graphs(
+        graphs, tuple(token_ids), passage_vectors=None if passage_vectors is None else vectors
+    )
     return TrainingBatch(
         graphs=batch,
         ids=tuple(example.id for example in examples),

@@ -63,6 +63,8 @@ class DocumentFields:
         window: reach of the ``window`` graph kind, in passages.
         graph_layers: number T of graph attention layers (eq. 3); 0 for none.
         graph_heads: attention heads of a layer, concatenated.
+        skip: skip connection of a graph layer: ``identity`` (the default of new models on a backbone) or ``linear``, a
+            learned matrix, which a checkpoint without this field has.
         attention_dropout: dropout on attention weights in training.
         readout: how nodes become the document vector: ``document_node``, ``mean`` or ``attention`` over passage nodes,
             ``initial_mean`` over passages as they are before the graph, whose attention is then shown beside it, or
@@ -98,6 +100,7 @@ class DocumentFields:
     window: Count = 2
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
     graph_heads: Heads = 2
+    skip: Skip = "linear"
     attention_dropout: Dropout = 0.0
     readout: Readout = "document_node"
     chunk_attention_heads: Annotated[int, Field(ge=0, le=1024)] = 4

@@ -110,7 +110,7 @@ class SectionContrast(Objective):
         """The loss over the sections of all documents, against the target ``group``."""
         labels = batch.targets["group"]
         if len(rows) != len(batch):
-            labels = labels[batch.graphs.document_of_section]
+            labels = labels[batch.graphs.sections.document_of]
         output = self.contrast(rows, labels, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 

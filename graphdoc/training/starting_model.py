@@ -20,8 +20,6 @@ from ..settings.model import ModelSettings
 from .checkpoint import not_finite
 from .tuning import prepare_tuning
 
-READOUTS_WITHOUT_WEIGHTS = ("document_node", "mean", "initial_mean")
-
 
 def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
     """Load the model that a run starts from.
@@ -40,11 +38,11 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
             place for.
     """
     encoder = _load(settings, device, similarity)
-    readout = encoder.model.config.readout
-    if settings.result_readout is not None and readout not in READOUTS_WITHOUT_WEIGHTS:
+    if settings.result_readout is not None and any(True for _ in encoder.model.readout.parameters()):
         raise SettingsError(
-            f"model.result_readout={settings.result_readout} leaves no place for the weights of the {readout} readout "
-            f"that is trained; leave it out, or set model.settings.readout to {' or '.join(READOUTS_WITHOUT_WEIGHTS)}"
+            f"model.result_readout={settings.result_readout} leaves no place for the weights of the "
+            f"{encoder.model.config.readout} readout that is trained; leave it out, or set model.settings.readout to "
+            "one without weights, such as mean"
         )
     if (wrong := not_finite(encoder.model.named_parameters())) is not None:
         raise ModelError(f"model.start={settings.start}: the weights {wrong} are no numbers; fetch or train it again")

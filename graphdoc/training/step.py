@@ -179,7 +179,7 @@ class CachedStep:
         costs = [nodes * config.node_size + nodes * nodes * config.graph_heads for nodes in graphs.node_counts]
         default = GRAPH_NUMBERS if vectors.requires_grad else GRAPH_NUMBERS_FROZEN
         slices = list(graphs.slices(costs, self.graph_numbers or default))
-        counts = [int(part.is_passage.sum()) for part in slices]
+        counts = [sum(part.passage_counts) for part in slices]
         return list(zip(slices, torch.split(vectors, counts), strict=True))
 
     def _encode_slice(self, part: tuple[GraphBatch, Tensor]) -> Tensor:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,27 +11,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import GraphBatch, section_ids
-from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.graphs.document_graph import graph_of_sections, query_graph
 from graphdoc.graphs.elements import EdgeKind
 from graphdoc.graphs.kinds.window import WindowGraph
 from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.section_layout import section_ids
+from graphdoc.graphs.tensors import map_tensors, pack
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 layouts = st.lists(st.integers(0, 4), max_size=9)
 
 
+def graphs_of(batch: GraphBatch) -> list[dict[str, torch.Tensor]]:
+    """The graphs of a batch, taken apart by hand."""
+    graphs = []
+    node = edge = 0
+    for nodes, edges in zip(batch.node_counts, batch.edge_counts, strict=True):
+        graphs.append(
+            {
+                "edge_index": batch.edge_index[:, edge : edge + edges] - node,
+                "edge_kind": batch.edge_kind[edge : edge + edges],
+                "node_kind": batch.node_kind[node : node + nodes],
+                "section_of": batch.section_of[node : node + nodes],
+            }
+        )
+        node, edge = node + nodes, edge + edges
+    return graphs
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(layouts, st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=6))
 def test_graphs_come_back_as_they_went_in(drawn: list[tuple[list[int], str]]) -> None:
     before = [graph_of_sections(*one) for one in drawn]
-    after = GraphBatch.from_graphs(before).to_graphs()
+    after = graphs_of(GraphBatch.from_graphs(before))
     assert len(after) == len(before)
     for a, b in zip(before, after, strict=True):
-        assert isinstance(b, DocumentGraph)
-        assert sorted(a.keys()) == sorted(b.keys())
-        assert a.num_nodes == b.num_nodes
         assert all(torch.equal(a[name], b[name]) for name in ("edge_index", "edge_kind", "node_kind", "section_of"))
 
 
@@ -40,12 +57,15 @@ def test_a_batch_numbers_nodes_through(random_document) -> None:
     assert len(batch) == 2
     assert batch.node_counts == (6, 3)
     assert batch.document_of.tolist() == [0] * 6 + [1] * 3
-    assert batch.is_document.tolist() == [True, *[False] * 5, True, False, False]
-    assert batch.is_passage.tolist() == [False, True, True, True, False, False, False, True, False]
+    assert batch.rows.documents.tolist() == [0, 6]
+    assert batch.rows.passages.tolist() == [1, 2, 3, 7]
+    assert batch.rows.document_of.tolist() == [0, 0, 0, 1]
+    assert batch.rows.sections.tolist() == [4, 5, 8]
+    assert batch.rows.section_of.tolist() == [0, 0, 1, 2]
+    assert (batch.passage_counts, batch.rows.section_counts.tolist()) == ((3, 1), [2, 1, 1])
     assert batch.section_of.tolist() == [-1, 0, 0, 1, 0, 1, -1, 0, 0]
     assert torch.equal(batch.document_of[batch.edge_index[0]], batch.document_of[batch.edge_index[1]])
     assert torch.bincount(batch.document_of[batch.edge_index[0]]).tolist() == list(batch.edge_counts)
-    assert not bool(batch.is_readout_edge.any())
     assert bool((batch.edge_kind == EdgeKind.SELF_LOOP).any())
     assert batch.token_ids == documents[0].token_ids + documents[1].token_ids
 
@@ -107,9 +127,9 @@ def test_slices_are_the_batch_in_parts(drawn: list[tuple[list[int], str]], most_
     parts = list(batch.slices([nodes * nodes for nodes in batch.node_counts], most_cells))
 
     assert all(sum(n * n for n in part.node_counts) <= most_cells or len(part) == 1 for part in parts)
-    for found, expected in zip([g for part in parts for g in part.to_graphs()], batch.to_graphs(), strict=True):
-        assert torch.equal(found.edge_index, expected.edge_index)
-        assert torch.equal(found.section_of, expected.section_of)
+    for found, expected in zip([g for part in parts for g in graphs_of(part)], graphs_of(batch), strict=True):
+        assert torch.equal(found["edge_index"], expected["edge_index"])
+        assert torch.equal(found["section_of"], expected["section_of"])
     for part in parts:
         assert part.document_of.tolist() == sorted(part.document_of.tolist())
         assert set(part.document_of.tolist()) == set(range(len(part)))
@@ -118,8 +138,8 @@ def test_slices_are_the_batch_in_parts(drawn: list[tuple[list[int], str]], most_
 def test_a_query_is_passage_and_document_in_one() -> None:
     batch = GraphBatch.from_graphs([graph_of_sections([0, 0]), query_graph(section=4)])
 
-    assert batch.is_passage.tolist() == [False, True, True, True]
-    assert batch.is_document.tolist() == [True, False, False, True]
+    assert batch.rows.passages.tolist() == [1, 2, 3]
+    assert batch.rows.documents.tolist() == [0, 3]
     assert batch.is_query.tolist() == [False, False, False, True]
     assert batch.section_of[3] == 4
     assert query_graph().num_passages == 1
@@ -146,16 +166,16 @@ def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st
     ]
     batch = GraphBatch.from_graphs(graphs)
     document_of = [number for number, one in enumerate(layouts) for _ in one]
-    assert batch.structure.tolist() == places_by_hand(document_of, [0] * len(document_of))
+    assert batch.places.tolist() == places_by_hand(document_of, [0] * len(document_of))
     ids = [section for one in layouts for section in one]
-    split = replace(batch, section_ids=torch.tensor(ids))
-    assert split.structure.tolist() == places_by_hand(document_of, ids)
-    chunks = torch.arange(len(ids)) + 5
-    assert replace(split, chunk_ids=chunks).structure.tolist() == [[a, b + 5] for b, a in enumerate(ids)]
-    for whole in (split, replace(split, chunk_ids=chunks)):
-        parts = [part.structure for part in whole.slices([1] * len(layouts), 2)]
+    split = batch.split_into(np.array(ids))
+    assert split.places.tolist() == places_by_hand(document_of, ids)
+    numbered = batch.split_into(np.array(ids), np.arange(len(ids)) + 5)
+    assert numbered.places.tolist() == [[a, b + 5] for b, a in enumerate(ids)]
+    for whole in (split, numbered):
+        parts = [part.places for part in whole.slices([1] * len(layouts), 2)]
         assert len(parts) == -(-len(layouts) // 2)
-        assert torch.equal(torch.cat(parts), whole.structure)
+        assert np.array_equal(np.concatenate(parts), whole.places)
 
 
 def test_sections_are_counted_as_they_come() -> None:
@@ -181,3 +201,31 @@ def test_passage_vectors_that_are_not_those_of_the_passages(
     ]
     with pytest.raises(DocumentError, match=message):
         GraphBatch.from_documents(given, "full")
+
+
+def tensors_of(part: object) -> list[torch.Tensor]:
+    found: list[torch.Tensor] = []
+    map_tensors(part, found.append)
+    return found
+
+
+def test_a_batch_goes_through_pickle_in_a_few_blocks(random_document) -> None:
+    documents = [random_document([0] * count, seed=count) for count in (1, 3, 9, 30, 31)]
+    batch = GraphBatch.from_documents(documents, "hierarchical", split=True)
+    assert len(pack(batch.rows)[1]) == 1 < len(tensors_of(batch.rows))
+    back = pickle.loads(pickle.dumps(batch))
+    assert back.token_ids == batch.token_ids
+    assert np.array_equal(back.places, batch.places)
+    for a, b in zip(tensors_of(back), tensors_of(batch), strict=True):
+        assert a.dtype == b.dtype
+        assert torch.equal(a, b)
+
+
+def test_what_is_moved_is_cut_and_split_from_where_it_came(random_document) -> None:
+    batch = GraphBatch.from_documents([random_document([0, 1]), random_document([0])], "section")
+    moved = batch.to("meta")
+    assert {tensor.device.type for tensor in tensors_of(replace(moved, origin=None))} == {"meta"}
+    assert moved.to("meta") is moved
+    for part in (*moved.slices([1, 1], 1), moved.split_into(np.array([0, 1, 0]))):
+        assert {tensor.device.type for tensor in tensors_of(replace(part, origin=None))} == {"meta"}
+    assert [part.passage_counts for part in moved.slices([1, 1], 1)] == [(2,), (1,)]

@@ -56,6 +56,14 @@ def test_terms_add_up_to_the_vector(
         torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
 
 
+@pytest.mark.parametrize("readout", READOUTS)
+def test_terms_add_up_where_nodes_skip_layers_as_they_are(
+    tiny_model: ModelFactory, random_document: DocumentFactory, readout: str
+) -> None:
+    terms, vector = terms_of(tiny_model(readout=readout, skip="identity"), random_document(SECTIONS))
+    torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
+
+
 @pytest.mark.parametrize("factor", [3.0, 6.0])
 @pytest.mark.parametrize("readout", READOUTS)
 def test_also_where_elu_saturates(

@@ -87,7 +87,7 @@ def test_without_projection_passages_are_the_encoders(tiny_model, documents) -> 
     model = tiny_model(projection_size=None, normalize_passages=True)
     batch = GraphBatch.from_documents(documents, "full")
     vectors = model.encode_passages(batch)
-    passages = model.initial_nodes(vectors, batch)[batch.is_passage]
+    passages = model.initial_nodes(vectors, batch)[batch.rows.passages]
     torch.testing.assert_close(passages, vectors / vectors.norm(dim=1, keepdim=True))
     plain = tiny_model(projection_size=None)
     assert torch.equal(plain.initial_passages(vectors), vectors)
@@ -117,7 +117,7 @@ def test_vectors_do_not_depend_on_neighbours(
 def test_forms_give_the_same_documents(kind: str, tiny_model, documents) -> None:
     model = tiny_model(readout="attention")
     batch = GraphBatch.from_documents(documents, kind)
-    dense, sparse = (model(batch, form=form, output_attention=True) for form in ("dense", "sparse"))
+    dense, sparse = (model(batch.with_plan(form), output_attention=True) for form in ("dense", "sparse"))
     torch.testing.assert_close(dense.documents, sparse.documents, atol=1e-5, rtol=1e-5)
     for a, b in zip(dense.attention, sparse.attention, strict=True):
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
@@ -131,7 +131,7 @@ def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
     output = model(batch, output_attention=True)
     assert output.documents.shape == (5, 16)
     assert output.nodes.shape == (len(batch.node_kind), 16)
-    assert torch.equal(output.passages, output.nodes[batch.is_passage])
+    assert torch.equal(output.passages, output.nodes[batch.rows.passages])
     assert [weights.shape for weights in output.attention] == [(batch.edge_index.shape[1], 4)] * 3
     vectors = model.encode_passages(batch)
     torch.testing.assert_close(output.layer_inputs[0], model.initial_nodes(vectors, batch), atol=1e-6, rtol=1e-5)
@@ -140,7 +140,7 @@ def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
     if readout == "document_node":
         assert output.readout_weights is None
     else:
-        sums = torch.zeros(5).index_add(0, batch.document_of[batch.is_passage], output.readout_weights)
+        sums = torch.zeros(5).index_add(0, batch.rows.document_of, output.readout_weights)
         torch.testing.assert_close(sums, torch.ones(5))
 
 

@@ -12,16 +12,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch_geometric.nn import GATConv
 
+from graphdoc.graphs.attention_plan import DENSE_BLOCK_CELLS, DENSE_BLOCK_EVENNESS, Form
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.modeling.graph_attention import (
-    DENSE_BLOCK_CELLS,
-    DENSE_BLOCK_EVENNESS,
-    Form,
-    GraphAttention,
-    GraphAttentionStack,
-    plan_attention,
-)
+from graphdoc.modeling import DocumentConfig
+from graphdoc.modeling.graph_attention import GraphAttention, GraphAttentionStack
 from graphdoc.registry import GRAPH_KINDS
 
 Floats = npt.NDArray[np.float64]
@@ -45,11 +40,11 @@ def make_layer(heads: int, dropout: float = 0.0) -> GraphAttention:
 
 
 def apply(layer: GraphAttention, nodes: Tensor, batch: GraphBatch, form: Form) -> Tensor:
-    return layer(nodes, batch, plan_attention(batch, form))[0]
+    return layer(nodes, batch, batch.with_plan(form).plan)[0]
 
 
 def attention_of(layer: GraphAttention, nodes: Tensor, batch: GraphBatch, form: Form) -> Tensor:
-    return layer(nodes, batch, plan_attention(batch, form), return_attention=True)[1]
+    return layer(nodes, batch, batch.with_plan(form).plan, return_attention=True)[1]
 
 
 def relative_error(actual: Tensor, expected: Tensor) -> float:
@@ -108,7 +103,7 @@ def test_equation_3_is_the_papers(kind: str, layers: int, heads: int, form: Form
     stack = GraphAttentionStack(HIDDEN, layers, heads)
     stack.layers = torch.nn.ModuleList(make_layer(heads) for _ in range(layers))
     nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    actual, attention, inputs = stack(nodes, batch, True, form)
+    actual, attention, inputs = stack(nodes, batch.with_plan(form), True)
     by_paper = stack_by_the_paper(stack, nodes.double().numpy(), batch.edge_index.T.tolist())
     np.testing.assert_allclose(actual.detach().numpy(), by_paper[0], rtol=1e-5, atol=1e-5)
     assert len(attention) == len(inputs) == layers
@@ -184,10 +179,10 @@ def small_mixed_batch() -> GraphBatch:
 
 def test_long_window_graphs_are_sparse_and_the_rest_dense() -> None:
     batch = mixed_plan_batch()
-    plan = plan_attention(batch)
+    plan = batch.plan
     assert plan.is_sparse_node.tolist() == (batch.document_of == 1).tolist()
     assert len(plan.sparse_edges) == batch.edge_counts[1]
-    assert sum(int(block.is_node.sum()) for block in plan.blocks) == 10 + 31 + 2
+    assert sum(len(block.rows) for block in plan.blocks) == 10 + 31 + 2
 
 
 def test_plans_that_mix_dense_and_sparse_equal_gatconv() -> None:
@@ -208,17 +203,18 @@ def test_mixed_plans_return_the_attention_of_the_sparse_form() -> None:
 )
 def test_plans_hold_every_node_and_edge_once(drawn: list[tuple[int, str]], form: Form) -> None:
     batch = GraphBatch.from_graphs([graph_of_sections([p // 3 for p in range(size)], kind) for size, kind in drawn])
-    plan = plan_attention(batch, form)
-    nodes = torch.cat(
-        [torch.nonzero(plan.is_sparse_node).squeeze(1), *(block.nodes[block.is_node] for block in plan.blocks)]
-    )
+    plan = batch.with_plan(form).plan
+    nodes = torch.cat([torch.nonzero(plan.is_sparse_node).squeeze(1), *(block.rows for block in plan.blocks)])
     edges = torch.cat([plan.sparse_edges, *(block.edges for block in plan.blocks)])
     assert sorted(nodes.tolist()) == list(range(len(batch.node_kind)))
     assert sorted(edges.tolist()) == list(range(batch.edge_index.shape[1]))
     for block in plan.blocks:
         assert int(block.adjacency.sum()) == len(block.edges)
         assert block.adjacency.numel() <= DENSE_BLOCK_CELLS or len(block.nodes) == 1
-        assert int(block.is_node.sum(1).min()) >= DENSE_BLOCK_EVENNESS * block.nodes.shape[1]
+        assert (
+            int(torch.bincount(block.places // block.nodes.shape[1]).min())
+            >= DENSE_BLOCK_EVENNESS * block.nodes.shape[1]
+        )
         document, target, source = torch.nonzero(block.adjacency, as_tuple=True)
         pairs = torch.stack([block.nodes[document, source], block.nodes[document, target]])
         place = torch.argsort(block.cells)
@@ -251,7 +247,7 @@ def test_attention_is_equal_in_both_forms_and_gatconv(kind: str) -> None:
 
 def test_mixed_batches_of_both_sizes_are_computed_in_both_forms() -> None:
     for batch in (mixed_plan_batch(), small_mixed_batch()):
-        plan = plan_attention(batch)
+        plan = batch.plan
         assert plan.blocks
         assert len(plan.sparse_edges)
 
@@ -260,7 +256,7 @@ def test_mixed_batches_of_both_sizes_are_computed_in_both_forms() -> None:
 def test_asking_for_attention_changes_no_values(form: Form) -> None:
     batch, layer = small_mixed_batch(), make_layer(2)
     nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    plan = plan_attention(batch, form)
+    plan = batch.with_plan(form).plan
     assert torch.equal(layer(nodes, batch, plan)[0], layer(nodes, batch, plan, return_attention=True)[0])
     assert layer(nodes, batch, plan)[1] is None
 
@@ -269,7 +265,7 @@ def test_asking_for_attention_changes_no_values(form: Form) -> None:
 def test_dropout_acts_on_messages_and_not_on_returned_attention(form: Form) -> None:
     batch, layer = make_batch([6, 3]), make_layer(2, dropout=0.5)
     nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    plan = plan_attention(batch, form)
+    plan = batch.with_plan(form).plan
     expected, weights = layer.eval()(nodes, batch, plan, return_attention=True)
     layer.train()
     assert torch.allclose(layer(nodes, batch, plan, return_attention=True)[1], weights, atol=1e-6)
@@ -284,10 +280,10 @@ def test_autocast_leaves_the_graph_in_fp32(form: Form) -> None:
     batch = small_mixed_batch()
     stack = GraphAttentionStack(HIDDEN, 2, 2)
     nodes = torch.randn(len(batch.node_kind), HIDDEN)
-    expected, _, _ = stack(nodes, batch, False, form)
+    expected, _, _ = stack(nodes, batch.with_plan(form), False)
     with torch.autocast("cpu", torch.bfloat16):
-        actual, attention, _ = stack(nodes, batch, True, form)
-        from_half, _, _ = stack(nodes.bfloat16(), batch, False, form)
+        actual, attention, _ = stack(nodes, batch.with_plan(form), True)
+        from_half, _, _ = stack(nodes.bfloat16(), batch.with_plan(form), False)
     assert actual.dtype == attention[0].dtype == from_half.dtype == torch.float32
     assert torch.equal(actual, expected)
 
@@ -313,3 +309,23 @@ def test_large_scores_stay_finite() -> None:
         assert bool(result.isfinite().all())
         assert bool(nodes.grad.isfinite().all())
         assert all(bool(parameter.grad.isfinite().all()) for parameter in trained.parameters())
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_the_identity_skips_as_the_papers_implementation(kind: str) -> None:
+    batch = make_batch([6, 1, 9], kind)
+    identity, linear = GraphAttention(HIDDEN, 2, skip="identity"), make_layer(2)
+    assert "conv.res.weight" not in identity.state_dict()
+    with torch.no_grad():
+        linear.conv.res.weight.copy_(torch.eye(HIDDEN))
+    identity.load_state_dict({name: weight for name, weight in linear.state_dict().items() if ".res." not in name})
+    nodes = torch.randn(len(batch.node_kind), HIDDEN)
+    expected = apply(linear, nodes, batch, "sparse")
+    for form in FORMS:
+        assert relative_error(apply(identity, nodes, batch, form), expected) < 1e-5
+
+
+def test_only_new_models_skip_by_the_identity() -> None:
+    assert DocumentConfig().skip == "linear"
+    assert "skip" not in DocumentConfig().describe()
+    assert DocumentConfig(skip="identity").describe()["skip"] == "identity"

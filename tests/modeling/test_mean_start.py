@@ -12,7 +12,7 @@ from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.mean_start import start_at_mean
-from graphdoc.modeling.readouts.weighted import mean_by_group
+from graphdoc.modeling.readouts.readout import mean_by_group
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
@@ -43,8 +43,8 @@ def test_vectors_are_nearly_the_mean_of_passages(
     kept = {"section_aggregation": "mean", "chunk_attention_heads": 2} if settings["readout"] == "sections" else {}
     model = tiny_model("bert", normalize_passages=True, **settings, **kept)
     batch = batch_of(random_document)
-    vectors = functional.normalize(torch.randn(int(batch.is_passage.sum()), HIDDEN), dim=-1) * 0.3
-    means = mean_by_group(functional.normalize(vectors, dim=-1), batch.document_of[batch.is_passage], len(batch))
+    vectors = functional.normalize(torch.randn(sum(batch.passage_counts), HIDDEN), dim=-1) * 0.3
+    means = mean_by_group(functional.normalize(vectors, dim=-1), batch.rows.document_of, batch.rows.counts)
 
     def cosine() -> float:
         documents = model.encode_graphs(vectors, batch).documents
@@ -56,6 +56,18 @@ def test_vectors_are_nearly_the_mean_of_passages(
     assert before < 0.8 < 0.97 < cosine()
     if not settings["graph_layers"]:
         assert cosine() == pytest.approx(1, abs=1e-5)
+
+
+@torch.no_grad()
+def test_with_the_identity_as_skip_connection_there_is_nothing_to_set(
+    tiny_model: ModelFactory, random_document: DocumentFactory
+) -> None:
+    model = tiny_model("bert", projection_size=None, graph_layers=1, readout="mean", skip="identity")
+    batch = batch_of(random_document)
+    vectors = torch.randn(sum(batch.passage_counts), HIDDEN)
+    start_at_mean(model)
+    means = mean_by_group(vectors, batch.rows.document_of, batch.rows.counts)
+    assert float(functional.cosine_similarity(model.encode_graphs(vectors, batch).documents, means).min()) > 0.97
 
 
 def test_all_of_it_is_trained_away_from_there(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:

@@ -146,7 +146,7 @@ def test_unknown_suffixes(tmp_path: Path, name: str) -> None:
 class TestPredictions:
     def predictions(self, items: list[Prediction], threshold: float | None) -> Predictions:
         several = items[0].multi_label
-        return Predictions(tuple(items), CLASSES, several, threshold, {"name": "m"}, True, Coverage(documents=2))
+        return Predictions(tuple(items), CLASSES, several, threshold, {"name": "m"}, Coverage(documents=2))
 
     def test_a_sequence(self) -> None:
         found = self.predictions(SINGLE, None)

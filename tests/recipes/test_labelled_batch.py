@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,11 +40,12 @@ def test_a_batch_holds_every_passage_in_its_section(examples: Any) -> None:
     for number, example in enumerate(examples):
         split = sections.draw(example.id, 2, example.sections)
         rows = slice(first, first + len(split.order))
-        assert batch.graphs.structure[rows, 0].tolist() == split.section_ids.tolist()
-        assert batch.graphs.structure[rows, 1].tolist() == split.chunk_ids.tolist()
-        assert batch.graphs.document_of[batch.graphs.is_passage][rows].tolist() == [number] * len(split.order)
+        assert batch.graphs.places[rows, 0].tolist() == split.section_ids.tolist()
+        assert batch.graphs.places[rows, 1].tolist() == split.chunk_ids.tolist()
+        assert batch.graphs.rows.document_of[rows].tolist() == [number] * len(split.order)
         assert (
-            batch.graphs.section_of[batch.graphs.is_passage][rows].tolist() == example.sections[split.order].tolist()
+            batch.graphs.section_of[batch.graphs.rows.passages][rows].tolist()
+            == example.sections[split.order].tolist()
         )
         for place, passage in enumerate(split.order.tolist()):
             assert batch.graphs.token_ids[first + place] is example.token_ids[passage]
@@ -65,13 +65,13 @@ def test_sections_are_cut_after_so_many_tokens(examples: Any) -> None:
     vectors = [np.arange(len(example.sections) * 2, dtype=np.float32).reshape(-1, 2) for example in examples]
     frozen = section_batch(examples, sections, 0, {}, passage_vectors=vectors, most_tokens=most).graphs
     assert frozen.passage_vectors is not None
-    assert len(frozen.passage_vectors) == int(frozen.is_passage.sum()) == len(expected)
+    assert len(frozen.passage_vectors) == sum(frozen.passage_counts) == len(expected)
 
 
 @torch.no_grad()
 def test_one_section_is_the_document_unsplit(examples: Any, model: DocumentModel) -> None:
     batch = section_batch(examples, DocumentSections(1), 0, {}).graphs
-    whole = replace(batch, section_ids=None, chunk_ids=None)
+    whole = batch.split_into(None)
     assert torch.equal(model(batch).documents, model(whole).documents)
     assert len(model(batch).sections) == 6
     split = section_batch(examples, DocumentSections(2), 0, {}).graphs

@@ -56,7 +56,7 @@ def test_sections_have_the_groups_of_their_documents(tiny_model: ModelFactory, t
         rows = objective.rows(output)
         labels = [int(target) for example, target in zip(examples, targets, strict=True)
                   for _ in range(len(sections.split(example.sections)))]  # fmt: skip
-        assert torch.equal(batch.graphs.document_of_section, output.document_of_section)
+        assert torch.equal(batch.graphs.sections.document_of, output.document_of_section)
         expected = SupervisedContrastive(0.5)(output.sections, torch.tensor(labels)).loss
         torch.testing.assert_close(objective.loss(rows, batch, ONE_PROCESS).loss, expected)
     plain = tiny_model("bert", readout="mean", graph_layers=0)(batch.graphs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def batch(training_examples: Any) -> TrainingBatch:
     )
     sections = np.concatenate([np.arange(len(example.sections)) // 3 for example in examples])
     assert len(set(sections.tolist())) == 3
-    split = replace(graphs, section_ids=torch.from_numpy(sections))
+    split = graphs.split_into(sections)
     return TrainingBatch(split, tuple(example.id for example in examples), {})
 
 

@@ -30,7 +30,6 @@ def write_mistakes(
     scores: ClassificationScores,
     model: str,
     *,
-    exact: bool = True,
     places: Mapping[str, str] | None = None,
     passages: int = 3,
 ) -> Path:
@@ -41,7 +40,6 @@ def write_mistakes(
         mistakes: the mistakes, in the order in which they are shown.
         scores: what was measured on all documents.
         model: name of the model.
-        exact: whether contributions of passages are exact.
         places: where documents were found, by id: a file, or a file and the row in it.
         passages: most passages of a mistake.
 
@@ -52,14 +50,13 @@ def write_mistakes(
         OutputError: the file cannot be written.
     """
     folder = Path(os.path.realpath(path)).parent
-    return write_text(path, render_mistakes(mistakes, scores, model, exact, places, passages, folder))
+    return write_text(path, render_mistakes(mistakes, scores, model, places, passages, folder))
 
 
 def render_mistakes(
     mistakes: Sequence[ExplainedMistake],
     scores: ClassificationScores,
     model: str,
-    exact: bool = True,
     places: Mapping[str, str] | None = None,
     passages: int = 3,
     folder: Path | None = None,
@@ -70,7 +67,6 @@ def render_mistakes(
         mistakes: the mistakes, in the order in which they are shown.
         scores: what was measured on all documents.
         model: name of the model.
-        exact: whether contributions of passages are exact.
         places: where documents were found, by id.
         passages: most passages of a mistake.
         folder: where the page will lie; None for the current folder.
@@ -89,7 +85,6 @@ def render_mistakes(
         style=Markup(style),
         model=model,
         summary=f"{summary}.",
-        exact=exact,
         mistakes=[_shown(mistake, passages, (places or {}), folder or Path.cwd()) for mistake in mistakes],
     )
     return writable(page)

@@ -9,17 +9,15 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from ...encoder import DocumentEncoder
 from ...graphs.batch import GraphBatch
+from ...inference.all_levels import chunkwise_attention
 from ...inference.inputs import AnyDocument
 from ...inference.levels import as_numpy
 from ...inference.precision import Precision, inference
-from ...modeling import DocumentModel, DocumentOutput
-from ...modeling.attribution import passage_terms
-from ...modeling.logit_attribution import logit_contributions
-from ...modeling.readouts.sections import SectionReadout
+from ...modeling import DocumentModel
+from ...modeling.attribution import logit_contributions, passage_terms
 from ...prediction.predicting import probabilities_of
 from ...segmentation.coverage import Coverage
 from ...segmentation.spans import SegmentedDocument
@@ -108,20 +106,11 @@ def _explained(model: DocumentModel, segmented: SegmentedDocument, *, classes: b
         )
         if not classes:
             terms = as_numpy(passage_terms(model, vectors, batch, output)).astype(np.float64)
-            return document(terms=terms, chunkwise=_chunkwise(model, output))
+            return document(terms=terms, chunkwise=chunkwise_attention(output, output))
         assert output.logits is not None
         likeliest = int(output.logits[0].argmax())
         parts = logit_contributions(model, vectors, batch, output, [likeliest])[:, 0]
         return document(likeliest=likeliest, contributions=as_numpy(parts).astype(np.float64))
-
-
-def _chunkwise(model: DocumentModel, output: DocumentOutput) -> ChunkwiseAttention | None:
-    if not isinstance(model.readout, SectionReadout) or model.readout.attention is None:
-        return None
-    assert output.passages is not None and output.chunk_pairs is not None and output.chunk_attention is not None
-    pairs: Tensor = output.chunk_pairs
-    queries, keys = (as_numpy(part) for part in model.readout.attention.queries_and_keys(output.passages))
-    return ChunkwiseAttention(pairs.cpu().numpy(), as_numpy(output.chunk_attention), queries, keys)
 
 
 @dataclass(frozen=True)

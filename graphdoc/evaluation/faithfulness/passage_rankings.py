@@ -18,17 +18,13 @@ Floats = npt.NDArray[np.float64]
 
 
 def attention_source(model: DocumentModel) -> str | None:
-    """Whose weights :func:`passage_attention` takes, in words; None for a model without attention.
+    """Whose weights :func:`passage_attention` takes, in words; None for a model that treats all passages alike.
 
     Args:
         model: the model.
     """
-    config = model.config
-    if config.readout == "sections" and config.chunk_attention_heads:
-        return "chunkwise attention, mean over heads and over the passages that look"
-    if config.readout == "attention":
-        return "the weights of the readout"
-    return "attention of the document node in the last graph layer, mean over heads" if config.graph_layers else None
+    of_graph = "attention of the document node in the last graph layer, mean over heads"
+    return model.readout.own_attention or (of_graph if model.config.graph_layers else None)
 
 
 def passage_attention(model: DocumentModel, batch: GraphBatch, output: DocumentOutput) -> Floats:
@@ -46,24 +42,23 @@ def passage_attention(model: DocumentModel, batch: GraphBatch, output: DocumentO
     Returns:
         ``(passages,)``, not negative; all the same for a model without attention.
     """
-    is_passage = batch.is_passage.cpu().numpy()
-    count = int(is_passage.sum())
+    passages = batch.rows.passages.cpu().numpy()
+    count = len(passages)
     if output.chunk_pairs is not None and output.chunk_attention is not None:
         weights = as_numpy(output.chunk_attention).mean(axis=1, dtype=np.float64)
         return np.bincount(output.chunk_pairs[0].cpu().numpy(), weights, count) / count
-    if model.config.readout == "attention":
-        assert output.readout_weights is not None
+    if model.readout.own_attention is not None and output.readout_weights is not None:
         return as_numpy(output.readout_weights).astype(np.float64)
     if not output.attention:
         return np.full(count, 1 / count)
     source, target = batch.edge_index.cpu().numpy()
     weights = as_numpy(output.attention[-1]).mean(axis=1, dtype=np.float64)
-    kinds, nodes = batch.node_kind.cpu().numpy(), len(is_passage)
+    kinds, nodes = batch.node_kind.cpu().numpy(), len(batch.node_kind)
     from_document = kinds[target] == NodeKind.DOCUMENT
     of_document = np.bincount(source[from_document], weights[from_document], nodes)
     from_section = kinds[target] == NodeKind.SECTION
     through = weights[from_section] * of_document[target[from_section]]
-    return np.asarray((of_document + np.bincount(source[from_section], through, nodes))[is_passage])
+    return np.asarray((of_document + np.bincount(source[from_section], through, nodes))[passages])
 
 
 class WordOverlap:

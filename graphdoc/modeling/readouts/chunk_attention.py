@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
 
-from .section_layout import SectionLayout
-
-# Cells (query by key) of one block; bounds the memory of its (sections, heads, queries, keys) attention.
-BLOCK_CELLS = 2**21
+from ...graphs.section_layout import GROUP_CELLS, SectionGroup, SectionLayout
 
 
 class ChunkAttention(nn.Module):
@@ -82,12 +79,15 @@ class ChunkAttention(nn.Module):
             attention = torch.softmax(scores, dim=-1)
             dropped = functional.dropout(attention, p=self.dropout, training=self.training)
             message = torch.einsum("shqk,skhw->sqhw", dropped, values[block.asked])
-            rows.append(block.asking[block.is_asking])
-            messages.append(message[block.is_asking].flatten(1))
+            # Padding writes to a row that is thrown away.
+            rows.append(torch.where(block.is_asking, block.asking, len(chunks)).flatten())
+            messages.append(message.flatten(0, 1).flatten(1))
             if return_attention:
-                pairs.append(layout.chunks[block.pairs])
-                weights.append(rearrange(attention, "s h q k -> s q k h")[block.is_pair])
-        added: Tensor = self.output(torch.cat(messages)[torch.argsort(torch.cat(rows))])
+                sides, found = _pairs(block, attention)
+                pairs.append(layout.chunks[sides])
+                weights.append(found)
+        heads = torch.zeros(len(chunks) + 1, chunks.shape[1], dtype=chunks.dtype, device=chunks.device)
+        added: Tensor = self.output(heads.index_copy(0, torch.cat(rows), torch.cat(messages))[:-1])
         if not return_attention:
             return added, None, None
         table = torch.cat(pairs, dim=1)
@@ -95,47 +95,20 @@ class ChunkAttention(nn.Module):
         return added, table[:, order], torch.cat(weights)[order]
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Sections of about the same size, laid out for dense attention.
-
-    Args:
-        asking: ``(sections, queries)``, chunks that look; padding repeats a chunk.
-        is_asking: ``(sections, queries)``, False for padding.
-        asked: ``(sections, keys)``, chunks that are looked at.
-        is_asked: ``(sections, keys)``, False for padding.
-    """
-
-    asking: Tensor
-    is_asking: Tensor
-    asked: Tensor
-    is_asked: Tensor
-
-    @property
-    def is_pair(self) -> Tensor:
-        """``(sections, queries, keys)``, False for padding."""
-        return self.is_asking.unsqueeze(2) & self.is_asked.unsqueeze(1)
-
-    @property
-    def pairs(self) -> Tensor:
-        """Chunks looked at above those that look, ``(2, pairs)``."""
-        is_pair = self.is_pair
-        sides = (self.asked.unsqueeze(1), self.asking.unsqueeze(2))
-        return torch.stack([side.expand(is_pair.shape)[is_pair] for side in sides])
+def _blocks(layout: SectionLayout) -> Iterator[SectionGroup]:
+    """The groups of a layout in parts whose attention fits in memory."""
+    for group in layout.groups:
+        # A single section may be larger than a group should be; its chunks look in parts.
+        width = max(1, GROUP_CELLS // max(1, group.asked.numel()))
+        for asking, is_asking in zip(
+            *(torch.split(part, width, dim=1) for part in (group.asking, group.is_asking)), strict=True
+        ):
+            yield replace(group, asking=asking, is_asking=is_asking)
 
 
-def _blocks(layout: SectionLayout) -> Iterator[_Block]:
-    """Blocks of sections with about as many chunks that look and that are looked at: little of them is padding."""
-    sizes = torch.stack([layout.counts, layout.counts[layout.following]]).cpu()
-    # Sizes within a power of two share a block, which at most doubles each side of it.
-    scales = torch.ceil(torch.log2(sizes.double())).long()
-    _, kind_of = torch.unique(scales, dim=1, return_inverse=True)
-    for kind in range(int(kind_of.max()) + 1):
-        members = torch.nonzero(kind_of == kind).squeeze(1)
-        asking, asked = sizes[:, members].amax(dim=1).tolist()
-        for sections in torch.split(members.to(layout.counts.device), max(1, BLOCK_CELLS // (asking * asked))):
-            queries, keys = layout.padded(sections), layout.padded(layout.following[sections])
-            # A single section may be larger than a block; its chunks look in parts.
-            width = max(1, BLOCK_CELLS // (len(sections) * asked))
-            for chunks, is_chunk in zip(*(torch.split(part, width, dim=1) for part in queries), strict=True):
-                yield _Block(chunks, is_chunk, *keys)
+def _pairs(block: SectionGroup, attention: Tensor) -> tuple[Tensor, Tensor]:
+    """Chunks looked at above those that look, ``(2, pairs)``, and weights ``(pairs, heads)``, without padding."""
+    is_pair = block.is_asking.unsqueeze(2) & block.is_asked.unsqueeze(1)
+    sides = (block.asked.unsqueeze(1), block.asking.unsqueeze(2))
+    pairs = torch.stack([side.expand(is_pair.shape)[is_pair] for side in sides])
+    return pairs, rearrange(attention, "s h q k -> s q k h")[is_pair]

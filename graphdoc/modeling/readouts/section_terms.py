@@ -8,10 +8,15 @@ from torch import Tensor, nn
 
 from ..outputs import DocumentOutput
 from .chunk_attention import ChunkAttention
-from .sections import SectionReadout
 
 
-def section_terms(readout: SectionReadout, states: Tensor, output: DocumentOutput) -> Tensor:
+def section_terms(
+    attention: ChunkAttention | None,
+    lstm: nn.LSTM | None,
+    projection: nn.Linear | None,
+    states: Tensor,
+    output: DocumentOutput,
+) -> Tensor:
     """Carry sums over passages through the readout of a document that is not split.
 
     What multiplies a part is held at the value it has for the whole: the weights of chunkwise attention, the spread
@@ -20,7 +25,9 @@ def section_terms(readout: SectionReadout, states: Tensor, output: DocumentOutpu
     terms add up to the document vector.
 
     Args:
-        readout: the readout.
+        attention: chunkwise attention, if the readout has it.
+        lstm: what aggregates the chunks; None for their mean.
+        projection: what follows the aggregation, if anything does.
         states: ``(origins, passages, node size)``, the part of every passage node that stems from each origin.
         output: the output for that document alone, with attention.
 
@@ -34,19 +41,17 @@ def section_terms(readout: SectionReadout, states: Tensor, output: DocumentOutpu
     if len(output.sections) != 1:
         raise ValueError(f"terms are computed for a document that is one section, not {len(output.sections)}")
     whole, share = output.passages, 1.0 / len(output.passages)
-    if readout.attention is not None:
-        added = [
-            _attend(readout.attention, parts, whole, output, one) for parts, one in ((whole[None], 1), (states, share))
-        ]
+    if attention is not None:
+        added = [_attend(attention, parts, whole, output, one) for parts, one in ((whole[None], 1), (states, share))]
         whole, states = whole + added[0][0], states + added[1]
-    if readout.lstm is None:
+    if lstm is None:
         whole, parts = whole.mean(dim=0), states.mean(dim=1)
     else:
-        ends = [_lstm_end(readout.lstm, suffix, whole, states, share) for suffix in ("", "_reverse")]
+        ends = [_lstm_end(lstm, suffix, whole, states, share) for suffix in ("", "_reverse")]
         whole, parts = torch.cat([end[0] for end in ends]), torch.cat([end[1] for end in ends], dim=1)
-    if readout.projection is not None:
-        whole = readout.projection(whole)
-        parts = _linear(readout.projection, parts, share)
+    if projection is not None:
+        whole = projection(whole)
+        parts = _linear(projection, parts, share)
     return torch.as_tensor(parts / whole.norm().clamp(min=1e-12))
 
 

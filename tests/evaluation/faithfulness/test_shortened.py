@@ -75,7 +75,7 @@ def test_with_structural_embeddings_passages_keep_their_places(tiny_model: Model
             token_ids=tuple(document.token_ids[one] for one in rows),
         )
         moved_up = GraphBatch.from_documents([part], "full")
-        in_place = replace(moved_up, chunk_ids=torch.from_numpy(rows))
+        in_place = moved_up.split_into(None, rows)
         np.testing.assert_allclose(vectors[0], model(in_place).documents[0].numpy(), atol=2e-5)
         assert np.abs(vectors[0] - model(moved_up).documents[0].numpy()).max() > 1e-3
 

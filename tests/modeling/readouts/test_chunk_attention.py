@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from sections_by_hand import attention_by_hand, sections_of
 from test_section_layout import batch_of, documents
 
+from graphdoc.graphs import section_layout
+from graphdoc.graphs.section_layout import SectionLayout
 from graphdoc.modeling.readouts import chunk_attention as module
 from graphdoc.modeling.readouts.chunk_attention import ChunkAttention
-from graphdoc.modeling.readouts.section_layout import SectionLayout
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
 
@@ -37,7 +38,7 @@ def run(layer: ChunkAttention, chunks: torch.Tensor, layout: SectionLayout) -> t
 def test_the_equation_is_the_papers(heads: int) -> None:
     layer = made(heads).double()
     chunks = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64)
-    added, pairs, weights = run(layer, chunks, SectionLayout.of(batch_of(IDS)))
+    added, pairs, weights = run(layer, chunks, batch_of(IDS).sections)
     assert weights.shape == (pairs.shape[1], heads)
     found = {tuple(pair): weight for pair, weight in zip(pairs.T.tolist(), weights.tolist(), strict=True)}
     assert pairs.T.tolist() == sorted(pairs.T.tolist(), key=lambda pair: pair[::-1])
@@ -56,7 +57,7 @@ def test_the_equation_is_the_papers(heads: int) -> None:
 def test_normalised_chunks_are_those_of_bert_whatever_their_length() -> None:
     layer, plain = made(norm=True).double(), made().double()
     assert layer.state_dict().keys() == plain.state_dict().keys()
-    ids, layout = [0, 0, 0, 1, 1, 2, 2], SectionLayout.of(batch_of([[0, 0, 0, 1, 1, 2, 2]]))
+    ids, layout = [0, 0, 0, 1, 1, 2, 2], batch_of([[0, 0, 0, 1, 1, 2, 2]]).sections
     chunks = torch.nn.functional.normalize(torch.randn(7, 16, dtype=torch.float64), dim=-1)
     rows = chunks.numpy()
     normal = (rows - rows.mean(1, keepdims=True)) / np.sqrt(rows.var(1, keepdims=True) + 1e-5)
@@ -78,7 +79,7 @@ def test_it_is_the_attention_of_torch() -> None:
         theirs.out_proj.load_state_dict(layer.output.state_dict())
     looks = torch.tensor([[(own + 1) % 3 != other for other in ids] for own in ids])
     expected, weights = theirs(chunks, chunks, chunks, attn_mask=looks, average_attn_weights=False)
-    added, pairs, own = run(layer, chunks, SectionLayout.of(batch_of([ids])))
+    added, pairs, own = run(layer, chunks, batch_of([ids]).sections)
     torch.testing.assert_close(added, expected, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(own, weights[:, pairs[1], pairs[0]].T, atol=1e-6, rtol=1e-5)
 
@@ -87,7 +88,7 @@ def test_it_is_the_attention_of_torch() -> None:
 @given(documents, st.integers(0, 2**16))
 def test_weights_of_one_that_looks_sum_to_one(ids: list[list[int]], seed: int) -> None:
     chunks = torch.randn(sum(map(len, ids)), 8, generator=torch.Generator().manual_seed(seed)) * 3
-    _, pairs, weights = run(made(2, 8), chunks, SectionLayout.of(batch_of(ids)))
+    _, pairs, weights = run(made(2, 8), chunks, batch_of(ids).sections)
     sums = torch.zeros(len(chunks), 2).index_add(0, pairs[1], weights)
     torch.testing.assert_close(sums, torch.ones(len(chunks), 2))
     first = 0
@@ -107,41 +108,47 @@ def test_weights_of_one_that_looks_sum_to_one(ids: list[list[int]], seed: int) -
 def test_neighbours_and_padding_have_no_influence(ids: list[list[int]], seed: int) -> None:
     layer = made()
     chunks = torch.randn(sum(map(len, ids)), 16, generator=torch.Generator().manual_seed(seed))
-    together = run(layer, chunks, SectionLayout.of(batch_of(ids)))[0]
+    together = run(layer, chunks, batch_of(ids).sections)[0]
     first = 0
     for one in ids:
         own = chunks[first : first + len(one)]
-        alone = run(layer, own, SectionLayout.of(batch_of([one])))[0]
+        alone = run(layer, own, batch_of([one]).sections)[0]
         assert float((together[first : first + len(one)] - alone).detach().abs().max()) < 1e-5
         first += len(one)
 
 
+def cells_of(block: section_layout.SectionGroup) -> int:
+    return int(block.asking.shape[1] * block.asked.numel())
+
+
 @pytest.mark.parametrize("cells", [1, 5, 12, 24])
 def test_blocks_of_any_size_give_the_same(cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    layer, layout = made(), SectionLayout.of(batch_of(IDS))
+    layer, layout = made(), batch_of(IDS).sections
     chunks = torch.randn(sum(map(len, IDS)), 16)
     expected = run(layer, chunks, layout)
     whole = len(list(module._blocks(layout)))
-    monkeypatch.setattr(module, "BLOCK_CELLS", cells)
+    monkeypatch.setattr(module, "GROUP_CELLS", cells)
+    monkeypatch.setattr(section_layout, "GROUP_CELLS", cells)
+    layout = batch_of(IDS).sections
     blocks = list(module._blocks(layout))
     assert len(blocks) > whole
-    assert all(block.is_pair.numel() <= max(cells, block.asked.shape[1]) for block in blocks)
+    assert all(cells_of(block) <= max(cells, block.asked.shape[1]) for block in blocks)
     for found, one in zip(run(layer, chunks, layout), expected, strict=True):
         torch.testing.assert_close(found, one, atol=1e-6, rtol=1e-5)
 
 
 def test_little_of_a_block_is_padding() -> None:
     sizes = np.random.default_rng(0).integers(1, 60, size=(40, 2))
-    layout = SectionLayout.of(batch_of([[0] * int(a) + [1] * int(b) for a, b in sizes]))
+    layout = batch_of([[0] * int(a) + [1] * int(b) for a, b in sizes]).sections
     blocks = list(module._blocks(layout))
     assert len(blocks) < 49
-    pairs = sum(int(block.is_pair.sum()) for block in blocks)
+    pairs = sum(int((block.is_asking.sum(1) * block.is_asked.sum(1)).sum()) for block in blocks)
     assert pairs == 2 * int((sizes[:, 0] * sizes[:, 1]).sum())
-    assert sum(block.is_pair.numel() for block in blocks) < 4 * pairs
+    assert sum(map(cells_of, blocks)) < 4 * pairs
 
 
 def test_gradients_are_those_of_plain_autograd() -> None:
-    layer, layout = made().double(), SectionLayout.of(batch_of(IDS))
+    layer, layout = made().double(), batch_of(IDS).sections
     chunks = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64, requires_grad=True)
     upstream = torch.randn(len(chunks), 16, dtype=torch.float64)
     run(layer, chunks, layout)[0].mul(upstream).sum().backward()
@@ -172,7 +179,7 @@ def test_gradients_are_those_of_plain_autograd() -> None:
 
 
 def test_dropout_is_on_what_is_used_not_on_what_is_shown() -> None:
-    layer, layout = made(dropout=0.5).train(), SectionLayout.of(batch_of(IDS))
+    layer, layout = made(dropout=0.5).train(), batch_of(IDS).sections
     chunks = torch.randn(sum(map(len, IDS)), 16)
     first, second = run(layer, chunks, layout), run(layer, chunks, layout)
     assert float((first[0] - second[0]).detach().abs().max()) > 0.1
@@ -181,7 +188,7 @@ def test_dropout_is_on_what_is_used_not_on_what_is_shown() -> None:
 
 
 def test_weights_only_where_they_are_asked_for() -> None:
-    layout = SectionLayout.of(batch_of(IDS))
+    layout = batch_of(IDS).sections
     chunks = torch.randn(sum(map(len, IDS)), 16)
     added, pairs, weights = made()(chunks, layout)
     assert pairs is None and weights is None

@@ -6,7 +6,8 @@ import torch
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.modeling.readouts.weighted import Readout, mean_by_group
+from graphdoc.modeling import DocumentConfig
+from graphdoc.modeling.readouts.readout import Readout, mean_by_group, sum_by_group
 from graphdoc.registry import GRAPH_KINDS
 
 SIZES = [4, 1, 30, 2]
@@ -17,6 +18,16 @@ def batch(request: pytest.FixtureRequest) -> GraphBatch:
     return GraphBatch.from_graphs([graph_of_sections([p // 3 for p in range(n)], request.param) for n in SIZES])
 
 
+def made(name: str) -> Readout:
+    config = DocumentConfig(readout=name, projection_size=8)
+    return config.readout_class(config)
+
+
+def read(readout: Readout, nodes: torch.Tensor, batch: GraphBatch) -> tuple[torch.Tensor, torch.Tensor | None]:
+    output = readout(nodes, nodes[batch.rows.passages], batch)
+    return output.documents, output.readout_weights
+
+
 def passages_of(batch: GraphBatch, nodes: torch.Tensor) -> list[np.ndarray]:
     """Passage nodes of every document, counted off by hand."""
     starts = np.cumsum([0, *batch.node_counts])
@@ -25,7 +36,7 @@ def passages_of(batch: GraphBatch, nodes: torch.Tensor) -> list[np.ndarray]:
 
 def test_document_node(batch: GraphBatch) -> None:
     nodes = torch.randn(len(batch.node_kind), 8)
-    documents, weights = Readout("document_node", 8)(nodes, batch)
+    documents, weights = read(made("document_node"), nodes, batch)
     starts = np.cumsum([0, *batch.node_counts])[:-1]
     assert torch.equal(documents, nodes[starts])
     assert weights is None
@@ -33,7 +44,7 @@ def test_document_node(batch: GraphBatch) -> None:
 
 def test_mean_is_exact(batch: GraphBatch) -> None:
     nodes = torch.randn(len(batch.node_kind), 8)
-    documents, weights = Readout("mean", 8)(nodes, batch)
+    documents, weights = read(made("mean"), nodes, batch)
     by_hand = np.stack([passages.mean(0) for passages in passages_of(batch, nodes)])
     np.testing.assert_allclose(documents.numpy(), by_hand, atol=1e-6)
     assert weights is not None
@@ -42,8 +53,8 @@ def test_mean_is_exact(batch: GraphBatch) -> None:
 
 def test_attention_is_a_softmax_over_the_passages_of_a_document(batch: GraphBatch) -> None:
     nodes = 3 * torch.randn(len(batch.node_kind), 8)
-    readout = Readout("attention", 8)
-    documents, weights = readout(nodes, batch)
+    readout = made("attention")
+    documents, weights = read(readout, nodes, batch)
     assert weights is not None
     vector = readout.score.weight[0].detach().double().numpy()
     first = 0
@@ -59,8 +70,8 @@ def test_attention_is_a_softmax_over_the_passages_of_a_document(batch: GraphBatc
 
 
 def test_attention_learns(batch: GraphBatch) -> None:
-    readout = Readout("attention", 8)
-    documents, _ = readout(torch.randn(len(batch.node_kind), 8), batch)
+    readout = made("attention")
+    documents, _ = read(readout, torch.randn(len(batch.node_kind), 8), batch)
     documents.square().sum().backward()
     assert float(readout.score.weight.grad.abs().max()) > 1e-3
 
@@ -68,6 +79,7 @@ def test_attention_learns(batch: GraphBatch) -> None:
 def test_mean_by_group_takes_weights_and_leaves_empty_groups_at_zero() -> None:
     vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 8.0]])
     group_of = torch.tensor([2, 0, 2])
-    assert mean_by_group(vectors, group_of, 4).tolist() == [[3, 4], [0, 0], [3, 5], [0, 0]]
+    counts = torch.tensor([1, 0, 2, 0])
+    assert mean_by_group(vectors, group_of, counts).tolist() == [[3, 4], [0, 0], [3, 5], [0, 0]]
     weights = torch.tensor([0.25, 1.0, 0.75])
-    assert mean_by_group(vectors, group_of, 3, weights).tolist() == [[3, 4], [0, 0], [4, 6.5]]
+    assert sum_by_group(vectors, group_of, counts[:3], weights).tolist() == [[3, 4], [0, 0], [4, 6.5]]

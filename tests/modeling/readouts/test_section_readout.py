@@ -13,11 +13,11 @@ from sections_by_hand import readout_by_hand, sections_of
 from test_section_layout import batch_of, documents
 from torch.nn.utils.rnn import pack_sequence
 
-from graphdoc.graphs.batch import GraphBatch, section_ids
+from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import query_graph
 from graphdoc.graphs.packing import Packing
+from graphdoc.graphs.section_layout import section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.modeling.readouts.section_layout import SectionLayout
 from graphdoc.modeling.readouts.sections import SectionReadout, packed
 from graphdoc.registry import GRAPH_KINDS
 
@@ -55,7 +55,7 @@ def made(**settings: Any) -> SectionReadout:
 def test_the_equations_are_the_papers(variant: dict[str, Any]) -> None:
     readout = made(**variant).double()
     passages = torch.randn(sum(map(len, IDS)), 16, dtype=torch.float64)
-    read = readout(passages, batch_of(IDS))
+    read = readout(passages, passages, batch_of(IDS))
     first, sections = 0, []
     for number, ids in enumerate(IDS):
         vectors, document = readout_by_hand(readout, passages[first : first + len(ids)].numpy(), sections_of(ids))
@@ -63,23 +63,22 @@ def test_the_equations_are_the_papers(variant: dict[str, Any]) -> None:
         sections.append(vectors)
         first += len(ids)
     np.testing.assert_allclose(read.sections.detach(), np.concatenate(sections), atol=1e-12)
-    assert read.document_of.tolist() == [number for number, vectors in enumerate(sections) for _ in vectors]
+    assert read.document_of_section.tolist() == [number for number, vectors in enumerate(sections) for _ in vectors]
     torch.testing.assert_close(read.sections.norm(dim=1), torch.ones(len(read.sections), dtype=torch.float64))
     # The document of one section is that section.
     torch.testing.assert_close(read.documents[1:3], read.sections[2:4])
 
 
 def test_sections_are_packed_as_torch_packs_them() -> None:
-    layout = SectionLayout.of(batch_of(IDS))
+    layout = batch_of(IDS).sections
     chunks = torch.randn(sum(map(len, IDS)), 5)[layout.chunks]
-    ends = (layout.starts + layout.counts).tolist()
-    rows = [chunks[start:end] for start, end in zip(layout.starts.tolist(), ends, strict=True)]
+    rows = list(torch.split(chunks, layout.counts.tolist()))
     own, theirs = packed(chunks, layout), pack_sequence(rows, enforce_sorted=False)
     assert own.batch_sizes.tolist() == theirs.batch_sizes.tolist()
     lstm = torch.nn.LSTM(5, 3, bidirectional=True)
     for found, expected in zip(lstm(own)[1], lstm(theirs)[1], strict=True):
         torch.testing.assert_close(found, expected)
-    one_long = SectionLayout.of(batch_of([[0] * 900, *[[0]] * 500]))
+    one_long = batch_of([[0] * 900, *[[0]] * 500]).sections
     assert len(packed(torch.zeros(1400, 2), one_long).data) == 1400
 
 
@@ -90,14 +89,15 @@ def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
 ) -> None:
     readout = made(**variant)
     passages = torch.randn(sum(map(len, ids)), 16, generator=torch.Generator().manual_seed(draw.randrange(2**16)))
-    together = readout(passages, batch_of(ids), True)
+    together = readout(passages, passages, batch_of(ids), True)
     first = section = 0
     for number, one in enumerate(ids):
         # The same passages in another order, with ids that say where they belong.
         order = draw.sample(range(len(one)), len(one))
         places = [sections_of(one)[sorted(set(one)).index(id)].index(row) for row, id in enumerate(one)]
         batch = batch_of([[one[row] for row in order]], [[places[row] for row in order]])
-        alone = readout(passages[[first + row for row in order]], batch)
+        moved = passages[[first + row for row in order]]
+        alone = readout(moved, moved, batch)
         assert float((together.documents[number] - alone.documents[0]).abs().max()) < 1e-5
         found = together.sections[section : section + len(alone.sections)]
         assert float((found - alone.sections).abs().max()) < 1e-5
@@ -137,7 +137,7 @@ def test_outputs_are_what_they_say(tiny_model, segmented) -> None:
     assert output.chunk_pairs.shape == (2, len(output.chunk_attention))
     assert output.chunk_attention.shape[1] == 4
     assert output.readout_weights is None
-    read = model.readout(output.passages, batch)
+    read = model.readout(output.nodes, output.passages, batch)
     assert torch.equal(read.sections, output.sections)
     bare = model(batch)
     assert bare.chunk_pairs is None and bare.chunk_attention is None
@@ -151,7 +151,8 @@ def test_a_query_is_a_section_of_one_chunk(tiny_model) -> None:
     model = tiny_model(readout="sections", **SIZES)
     vectors = torch.randn(1, 24)
     output = model.encode_graphs(vectors, GraphBatch.from_graphs([query_graph()]))
-    expected = model.readout(model.initial_passages(vectors), batch_of([[0]]))
+    passages = model.initial_passages(vectors)
+    expected = model.readout(passages, passages, batch_of([[0]]))
     torch.testing.assert_close(output.documents, expected.documents)
 
 
@@ -232,11 +233,10 @@ def test_moving_sections_with_their_ids_moves_nothing(tiny_model, random_documen
         torch.nn.init.normal_(model.structural_embeddings.chunks)
         for kind in kinds:
             batch = GraphBatch.from_documents([own], kind, split=True)
-            structure = batch.structure[order]
             shuffled = GraphBatch.from_documents([moved], kind)
-            natural = replace(shuffled, section_ids=structure[:, 0], chunk_ids=structure[:, 1])
+            natural = shuffled.split_into(*batch.places[order].T)
             expected, found = model(batch), model(natural)
             assert float((found.sections - expected.sections).abs().max()) < 1e-5
             assert float((found.documents - expected.documents).abs().max()) < 1e-5
-            numbered_anew = replace(shuffled, section_ids=torch.from_numpy(section_ids([1, 1, 2, 2, 2, 0, 0, 0])))
+            numbered_anew = shuffled.split_into(section_ids([1, 1, 2, 2, 2, 0, 0, 0]))
             assert float((model(numbered_anew).documents - expected.documents).abs().max()) > 1e-3

@@ -1,0 +1,39 @@
+"""A weighted mean of the passage nodes with learned weights."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch import Tensor, nn
+from torch_geometric.utils import softmax
+
+from ...errors import SettingsError
+from ...graphs.batch import GraphBatch
+from .mean import WeightedReadout
+
+if TYPE_CHECKING:
+    from ..configuration import DocumentConfig
+
+
+class AttentionReadout(WeightedReadout):
+    """Learns one score for every passage node; weights are the softmax over the passages of a document."""
+
+    def __init__(self, config: DocumentConfig) -> None:
+        super().__init__(config)
+        self.score = nn.Linear(config.node_size, 1)
+
+    @property
+    def own_attention(self) -> str:
+        """Its weights."""
+        return "the weights of the readout"
+
+    def weights(self, passages: Tensor, batch: GraphBatch) -> Tensor:
+        """The softmax of the scores, ``(passages,)``."""
+        scores: Tensor = self.score(passages).squeeze(-1)
+        return softmax(scores, batch.rows.document_of, num_nodes=len(batch))  # type: ignore[no-any-return]
+
+    def start_at_mean(self) -> None:
+        """Refuse: scores that are all zero would learn nothing that separates passages from the start."""
+        raise SettingsError(
+            "a start at the mean of passages is not possible with readout=attention; set it to mean or document_node"
+        )

@@ -1,0 +1,141 @@
+"""What a readout has to say: how the nodes of a document become its vector."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ...graphs.batch import GraphBatch
+
+if TYPE_CHECKING:
+    from ..configuration import DocumentConfig
+    from ..outputs import DocumentOutput
+
+
+@dataclass(frozen=True)
+class ReadoutOutput:
+    """What a readout gives; the fields are those of :class:`~graphdoc.modeling.outputs.DocumentOutput`."""
+
+    documents: Tensor
+    readout_weights: Tensor | None = None
+    sections: Tensor | None = None
+    document_of_section: Tensor | None = None
+    chunk_pairs: Tensor | None = None
+    chunk_attention: Tensor | None = None
+    chunk_queries: Tensor | None = None
+    chunk_keys: Tensor | None = None
+
+
+class Readout(nn.Module, ABC):
+    """How the nodes of a document become its vector: a file in this folder and a line in :mod:`graphdoc.registry`.
+
+    Args:
+        config: configuration of the model.
+
+    Attributes:
+        settings: the fields of the configuration that it reads.
+        reads_initial_nodes: whether it reads nodes as they are before the graph, which then only shows its attention.
+        averages: whether without a graph its vectors are the mean of the passages.
+        has_sections: whether it makes vectors of the sections that a document is split into; elsewhere section vectors
+            are means of passages under the readout's weights.
+    """
+
+    settings: ClassVar[tuple[str, ...]] = ()
+    reads_initial_nodes: ClassVar[bool] = False
+    averages: ClassVar[bool] = False
+    has_sections: ClassVar[bool] = False
+
+    def __init__(self, config: DocumentConfig) -> None:
+        super().__init__()
+
+    @property
+    def own_attention(self) -> str | None:
+        """Where it looks, in words; None where it treats all passages alike."""
+        return None
+
+    @classmethod
+    def width(cls, config: DocumentConfig) -> int:
+        """Width of document vectors, and of section vectors."""
+        return config.node_size
+
+    @classmethod
+    def check(cls, config: DocumentConfig) -> None:
+        """Check settings that have to fit each other.
+
+        Raises:
+            ValueError: they do not; the message names them and the fix.
+        """
+
+    @classmethod
+    def describe(cls, config: DocumentConfig) -> dict[str, Any]:
+        """What it is made with: the fields of the configuration that it has."""
+        return {name: getattr(config, name) for name in cls.settings}
+
+    def init_weights(self, module: nn.Module) -> bool:
+        """Initialise one of its modules; False leaves that to transformers."""
+        return False
+
+    @abstractmethod
+    def forward(
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+    ) -> ReadoutOutput:
+        """Read document vectors off the nodes.
+
+        Args:
+            nodes: ``(nodes, node size)``.
+            passages: ``(passages, node size)``, the passages among them, document after document.
+            batch: the graphs the nodes belong to; every document has at least one passage.
+            output_attention: also return the weights of its own attention, if it has any.
+
+        Returns:
+            Document vectors, and whatever else it knows.
+        """
+
+    @abstractmethod
+    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        """Read the vector of one document, which is not split, off nodes that are given as sums over passages.
+
+        Args:
+            states: ``(origins, nodes, node size)``, the part of every node that stems from each origin.
+            batch: that document alone.
+            output: the model's output for it, with attention.
+
+        Returns:
+            ``(origins, hidden)``; over all passages as origins, they add up to ``output.documents[0]``.
+        """
+
+    def start_at_mean(self) -> None:
+        """Set its layers so that document vectors are the mean of the passage nodes, or nearly.
+
+        Raises:
+            SettingsError: a layer does not allow it; the message names the setting and the fix.
+        """
+
+
+def mean_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:
+    """The mean of the vectors of every group; zero for a group without any.
+
+    Args:
+        vectors: ``(rows, hidden)``.
+        group_of: ``(rows,)``.
+        counts: ``(groups,)``, rows of every group.
+
+    Returns:
+        ``(groups, hidden)``.
+    """
+    return sum_by_group(vectors, group_of, counts, mean_weights(vectors, group_of, counts))
+
+
+def mean_weights(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:
+    """The weight of every row in the mean of its group, ``(rows,)`` (see :func:`mean_by_group`)."""
+    return 1.0 / counts.clamp(min=1).to(vectors.dtype)[group_of]
+
+
+def sum_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor, weights: Tensor) -> Tensor:
+    """Sum vectors by group under ``(rows,)`` weights, ``(groups, hidden)`` (see :func:`mean_by_group`)."""
+    result = torch.zeros(len(counts), vectors.shape[1], dtype=vectors.dtype, device=vectors.device)
+    return result.index_add(0, group_of, vectors * weights.unsqueeze(-1))
