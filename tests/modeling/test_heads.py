@@ -140,9 +140,9 @@ def test_names_are_on_one_line_and_otherwise_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("labels", "multi_label", "message"),
     [
-        ("rice", False, "labels='rice' must be a list of names, or None for a model without head"),
-        ([1, 2], False, "labels=[1, 2] must be a list of names, or None for a model without head"),
-        ({"a": 1}, False, "labels={'a': 1} must be a list of names, or None for a model without head"),
+        ("rice", False, "labels='rice' must be a list of names, or null for a model without head"),
+        ([1, 2], False, "labels=[1, 2] must be a list of names, or null for a model without head"),
+        ({"a": 1}, False, "labels={'a': 1} must be a list of names, or null for a model without head"),
         ([], False, "labels=[] are too few; give two names, or with multi_label at least one"),
         (["a"], False, "labels=['a'] are too few; give two names, or with multi_label at least one"),
         ([], True, "labels=[] are too few; give two names, or with multi_label at least one"),
