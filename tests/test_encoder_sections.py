@@ -139,10 +139,8 @@ class TestSaving:
         theirs, own = loaded.compare(*structured[:2]).to_dict(), encoder.compare(*structured[:2]).to_dict()
         assert {**theirs, "model": None} == {**own, "model": None}
         card = (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
-        aggregation = (
-            "the mean of the chunks" if "section_aggregation" in settings else "a bidirectional LSTM of 2 x 10"
-        )
-        assert f"| readout | `sections`: chunkwise attention of 4 heads, {aggregation} |" in card
+        aggregation = settings.get("section_aggregation", "lstm")
+        assert f"`sections`: chunk_attention_heads 4, section_aggregation {aggregation}" in card
         assert ("chunks that fill 80 tokens" in card) == ("unit" in settings)
         assert ("structural embeddings" in card) == (settings is not ON_A_GRAPH)
         assert "| vector | 8 numbers |" in card
@@ -172,9 +170,10 @@ class TestComparison:
         a, b = (encoder.encode(document, level="passage") for document in structured[:2])
         ids = [0] * len(a) + [1] * len(b)
         batch = GraphBatch.from_graphs([graph_of_sections(ids)], section_ids=np.array(ids))
-        read = encoder.model.readout(torch.from_numpy(np.concatenate([a, b])), batch, True)
+        passages = torch.from_numpy(np.concatenate([a, b]))
+        read = encoder.model.readout(passages, passages, batch, True)
         matrix = np.zeros((4, len(ids), len(ids)))
-        matrix[:, read.pairs[1], read.pairs[0]] = read.weights.T.numpy()
+        matrix[:, read.chunk_pairs[1], read.chunk_pairs[0]] = read.chunk_attention.T.numpy()
         np.testing.assert_allclose(comparison.attention_to_b, matrix[:, : len(a), len(a) :], atol=1e-5)
         np.testing.assert_allclose(comparison.attention_to_a, matrix[:, len(a) :, : len(a)], atol=1e-5)
         np.testing.assert_allclose(comparison.attention_to_b.sum(-1), 1, atol=1e-9)

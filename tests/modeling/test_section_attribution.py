@@ -11,7 +11,6 @@ from test_attribution import SECTIONS, run, spread, terms_of
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, attribution
 from graphdoc.modeling.attribution import passage_terms
-from graphdoc.modeling.readouts.section_terms import section_terms
 from graphdoc.registry import GRAPH_KINDS
 
 VARIANTS: list[dict[str, Any]] = [
@@ -135,4 +134,4 @@ def test_a_document_that_is_split_has_no_terms(tiny_model, random_document) -> N
     batch = GraphBatch.from_documents([random_document([0, 0, 1])], "full", split=True)
     output = model(batch, output_attention=True)
     with pytest.raises(ValueError, match="a document that is one section, not 2"):
-        section_terms(model.readout, output.passages[None], output)
+        model.readout.terms(output.nodes[None], batch, output)

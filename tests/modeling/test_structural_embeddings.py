@@ -131,5 +131,5 @@ def test_mini_batches_carry_the_structure_only_where_it_is_used(tiny_model, docu
     mini_batches = list(tiny_model(structural_embeddings=True).mini_batches(batch, Packing(200)))
     assert len(mini_batches) > 2
     for mini_batch in mini_batches:
-        assert torch.equal(mini_batch.structure, batch.structure[mini_batch.passage_order])
+        assert torch.equal(mini_batch.structure, torch.from_numpy(batch.places)[mini_batch.passage_order])
         assert mini_batch.to("meta").structure.device.type == "meta"
