@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
@@ -41,6 +42,8 @@ logger = logging.getLogger(__name__)
 Parts = Literal["section", "passage"]
 Matrix = TypeVar("Matrix", Tensor, Floats)
 Many = Iterable[AnyDocument | SegmentedDocument]
+
+_DRAWING = threading.Lock()
 
 
 class DocumentEncoder(EncodingPipeline):
@@ -105,7 +108,8 @@ class DocumentEncoder(EncodingPipeline):
         """
         require_path("backbone", backbone)
         config = backbone_config(str(backbone), **settings)
-        with torch.random.fork_rng(devices=[]):
+        # Torch has one generator for all threads.
+        with _DRAWING, torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             model, tokenizer = load_backbone(config)
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
@@ -402,12 +406,11 @@ class DocumentEncoder(EncodingPipeline):
             SettingsError: the model has no attention.
         """
         readout = self.model.readout
-        split = readout.has_sections
-        if split and not self.model.config.graph_layers and readout.own_attention is None:
+        if readout.has_sections and not self.model.config.graph_layers and readout.own_attention is None:
             raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
         self._warn_if_untrained("weights")
         segmented = self.segment_with_text(document)
-        window = self.run([segmented], attention=True, split=split)
+        window = self.run([segmented], attention=True, split=readout.has_sections)
         return AttentionTable.of(
             segmented, window.batch, window.output, self.describe(), with_readout=not readout.reads_initial_nodes
         )

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -470,3 +471,16 @@ def test_push_to_hub_uploads_a_whole_checkpoint(tiny: DocumentEncoder, monkeypat
     assert address == "https://huggingface.co/someone/graph/commit/1"
     api.create_repo.assert_called_once_with("someone/graph", private=True, exist_ok=True)
     assert uploaded == ["README.md", "config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+
+
+def test_threads_that_make_models_get_the_weights_of_their_seeds(backbone_folder: Callable[[str], Path]) -> None:
+    def weights(seed: int) -> torch.Tensor:
+        model = DocumentEncoder.from_backbone(backbone_folder("roberta"), seed=seed, device="cpu").model
+        return torch.cat([weight.flatten() for weight in model.graph.parameters()])
+
+    seeds = [1, 2, 3, 4] * 2
+    alone = {seed: weights(seed) for seed in seeds}
+    with ThreadPoolExecutor(4) as pool:
+        for seed, found in zip(seeds, pool.map(weights, seeds), strict=True):
+            assert torch.equal(found, alone[seed])
+    assert not torch.equal(alone[1], alone[2])

@@ -79,7 +79,12 @@ def load_checkpoint(
     with quiet_transformers():
         try:
             loaded: Any = DocumentModel.from_pretrained(
-                folder, config=config, dtype=torch.float32, output_loading_info=True, ignore_mismatched_sizes=True
+                folder,
+                config=config,
+                dtype=torch.float32,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,
+                use_safetensors=True,
             )
             foreign = not_floating(folder / WEIGHTS_FILE)
         except MemoryError:
@@ -140,7 +145,9 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     with quiet_transformers():
         try:
             options = pooler_options(cast(PreTrainedConfig, config.encoder_config))
-            pretrained = AutoModel.from_pretrained(source, dtype=torch.float32, **options)
+            pretrained = AutoModel.from_pretrained(
+                source, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, **options
+            )
         except (RuntimeError, SafetensorError) as error:
             raise ModelError(f"weights of backbone {backbone} cannot be loaded: {first_line(error)}") from error
         except Exception as error:  # from a foreign configuration transformers raises anything
@@ -165,7 +172,7 @@ def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:
         raise ModelError(f"{backbone} is a graphdoc checkpoint; load it with DocumentEncoder.from_pretrained")
     with quiet_transformers():
         try:
-            encoder_config = AutoConfig.from_pretrained(source)
+            encoder_config = AutoConfig.from_pretrained(source, trust_remote_code=False)
             encoder_config.name_or_path = ""
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise _not_found(backbone, error) from error

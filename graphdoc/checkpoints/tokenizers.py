@@ -21,7 +21,7 @@ def load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTraine
     fix = "fetch its tokenizer files again"
     with quiet_transformers():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(source)
+            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         except Exception as error:  # tokenizers raises plain Exceptions
             raise ModelError(f"{owner} has no usable tokenizer: {first_line(error)}; {fix}") from error
     # Without its vocabulary file transformers makes a tokenizer of special tokens alone, and says nothing.

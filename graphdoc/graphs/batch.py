@@ -215,7 +215,7 @@ class GraphBatch:
     def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
         """Cut the batch into batches of consecutive documents that keep to a cost.
 
-        Token ids and passage vectors are left behind.
+        Token ids and passage vectors are left behind where there are several slices.
 
         Args:
             costs: cost of every document.
@@ -227,7 +227,7 @@ class GraphBatch:
                 yield self._slice(first, document)
                 first, used = document, 0
             used += cost
-        yield self._slice(first, len(costs))
+        yield self._slice(first, len(costs)) if first else self
 
     def _slice(self, first: int, last: int) -> GraphBatch:
         own = self.origin or self

@@ -56,8 +56,7 @@ def encode_all_levels(
                 vectors = model.encode_passages(split)
         read = model.encode_graphs(vectors, split, output_attention=True)
     assert read.sections is not None
-    encoded = replace(encoded, own_sections=as_numpy(read.sections))
-    return replace(encoded, attention=chunkwise_attention(read, output))
+    return replace(encoded, own_sections=as_numpy(read.sections), attention=chunkwise_attention(read, output))
 
 
 def chunkwise_attention(read: DocumentOutput, whole: DocumentOutput) -> ChunkwiseAttention | None:

@@ -64,7 +64,7 @@ def vectors_of(level: Level, window: Window) -> list[Tensor]:
     if level == "document":
         return list(torch.split(output.documents.cpu(), 1))
     if level == "section" and output.sections is not None and output.document_of_section is not None:
-        counts = torch.bincount(output.document_of_section, minlength=len(window.documents))
+        counts = torch.bincount(output.document_of_section.cpu(), minlength=len(window.documents))
         return list(torch.split(output.sections.cpu(), counts.tolist()))
     passages = output.passages.cpu()
     if level == "passage":

@@ -23,7 +23,9 @@ class PassageEncoder(nn.Module):
 
     def __init__(self, config: PreTrainedConfig, pooling: str) -> None:
         super().__init__()
-        self.transformer = AutoModel.from_config(copy.deepcopy(config), **pooler_options(config))
+        self.transformer = AutoModel.from_config(
+            copy.deepcopy(config), trust_remote_code=False, **pooler_options(config)
+        )
         self.pooling = pooling
 
     @property

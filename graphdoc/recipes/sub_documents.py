@@ -62,8 +62,9 @@ def pretrain(
             _evaluation(settings, encoder, data, objective, processes),
             [
                 data.describe(),
-                f"{data.steps:,} steps of {data.batch_size:,} documents: each is told from {data.batch_size - 1:,} "
-                f"negatives, by {settings.loss.similarity} at temperature {settings.loss.temperature:g}",
+                f"{data.steps:,} steps of {data.batch_size:,} documents: each is compared with "
+                f"{data.batch_size - 1:,} negatives, by {settings.loss.similarity} at temperature "
+                f"{settings.loss.temperature:g}",
             ],
             lambda record, results: training_card(settings, _told(settings), record, data.report, results),
             show_progress,

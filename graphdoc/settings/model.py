@@ -8,11 +8,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from .base import FileName, Given, Settings, Share
-from .document import DocumentSettings
+from .document import DocumentSettings, Readout
 from .mistakes import Refused
 
 Tune = Literal["full", "lora", "frozen"]
-ResultReadout = Literal["document_node", "mean", "initial_mean"]
 ModelValues = dict[str, Any]
 
 _SET_BY_THE_RUN = {
@@ -56,7 +55,7 @@ class ModelSettings(Settings):
     """store whole checkpoints, or only what was trained on top of the backbone, which is then loaded by its name"""
     begin: Literal["random", "mean"] = "random"
     """how untrained layers begin; mean makes document vectors nearly the mean of the passage vectors"""
-    result_readout: ResultReadout | None = None
+    result_readout: Readout | None = None
     """readout of the trained model, where it is another than that of training; for pretraining alone"""
 
     @model_validator(mode="before")

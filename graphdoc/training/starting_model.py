@@ -15,6 +15,7 @@ from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
 from ..modeling.mean_start import start_at_mean
+from ..registry import READOUTS, load
 from ..segmentation.segmenter import Segmenter
 from ..settings.model import ModelSettings
 from .checkpoint import not_finite
@@ -38,12 +39,14 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
             place for.
     """
     encoder = _load(settings, device, similarity)
-    if settings.result_readout is not None and any(True for _ in encoder.model.readout.parameters()):
-        raise SettingsError(
-            f"model.result_readout={settings.result_readout} leaves no place for the weights of the "
-            f"{encoder.model.config.readout} readout that is trained; leave it out, or set model.settings.readout to "
-            "one without weights, such as mean"
-        )
+    if settings.result_readout is not None:
+        trained, result = encoder.model.readout, load(READOUTS[settings.result_readout])(encoder.model.config)
+        if any(True for readout in (trained, result) for _ in readout.parameters()):
+            raise SettingsError(
+                f"model.result_readout={settings.result_readout} leaves no place for the weights of the "
+                f"{encoder.model.config.readout} readout that is trained, or has some that are not; leave it out, or "
+                "take readouts without weights, such as mean"
+            )
     if (wrong := not_finite(encoder.model.named_parameters())) is not None:
         raise ModelError(f"model.start={settings.start}: the weights {wrong} are no numbers; fetch or train it again")
     return encoder

@@ -190,7 +190,7 @@ class CachedStep:
 def _in_order(vectors: Tensor, mini_batches: Sequence[MiniBatch]) -> Tensor:
     """Vectors of mini-batches in the order of the passages of the batch."""
     order = torch.cat([mini_batch.passage_order for mini_batch in mini_batches])
-    return vectors[torch.argsort(order).to(vectors.device)]
+    return vectors.index_select(0, torch.argsort(order).to(vectors.device, non_blocking=True))
 
 
 def _sum(output: StepOutput, terms: Sequence[LossOutput]) -> StepOutput:

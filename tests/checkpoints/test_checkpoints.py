@@ -227,7 +227,8 @@ class TestBrokenCheckpoints:
         (checkpoint / CONFIG_FILE).write_text(json.dumps({**values, key: value}))
         message = refusal(checkpoint)
         assert "is not valid" in message
-        assert f"{key}={value!r}" in message
+        assert key in message
+        assert value is None or f"{key}={value!r}" in message
 
     @pytest.mark.parametrize("size", [0, 5, 100, 10_000])
     def test_truncated_weights(self, checkpoint: Path, size: int) -> None:

@@ -116,7 +116,7 @@ class TestRun:
         assert status == 0
         assert "wrote run/model" in out
         assert "11 documents to train on, 0 held out" in out
-        assert "4 steps of 4 documents: each is told from 3 negatives, by cosine at temperature 0.2" in out
+        assert "4 steps of 4 documents: each is compared with 3 negatives, by cosine at temperature 0.2" in out
         assert "(full passage encoder), on cpu, 1 process" in out
         assert "over max_passages" in out
 
@@ -507,7 +507,7 @@ class TestBadInput:
         run = pretrain("training.batch_size=1536", "training.max_steps=1")
         assert run.status == 0
         assert "there are 11 documents, fewer than batch_size=1536: every batch holds all of them" in run.err
-        assert "1 steps of 11 documents: each is told from 10 negatives" in run.out
+        assert "1 steps of 11 documents: each is compared with 10 negatives" in run.out
 
     def test_a_broken_line_is_named_and_skipped_or_stops(
         self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path

@@ -160,7 +160,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
             assert expected.get(name, "") in seen["err"], name
             assert "Traceback" not in seen["err"]
     # One process speaks.
-    assert "3 steps of 7 documents: each is told from 6 negatives" in first["two"]["out"]
+    assert "3 steps of 7 documents: each is compared with 6 negatives" in first["two"]["out"]
     assert "2 processes" in first["two"]["out"]
     assert second["two"]["out"] == ""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from ...graphs.batch import GraphBatch
@@ -13,8 +11,6 @@ from .readout import Readout, ReadoutOutput
 
 class DocumentNodeReadout(Readout):
     """Takes the document node after the last graph layer (Graph-RoBERTa, section 2.1)."""
-
-    averages: ClassVar[bool] = True
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False

@@ -35,8 +35,6 @@ class WeightedReadout(Readout):
 class MeanReadout(WeightedReadout):
     """Gives every passage node the same weight."""
 
-    averages: ClassVar[bool] = True
-
 
 class InitialMeanReadout(MeanReadout):
     """Gives every passage the same weight, as it is before the graph, whose attention is then shown beside it."""

@@ -39,14 +39,12 @@ class Readout(nn.Module, ABC):
     Attributes:
         settings: the fields of the configuration that it reads.
         reads_initial_nodes: whether it reads nodes as they are before the graph, which then only shows its attention.
-        averages: whether without a graph its vectors are the mean of the passages.
         has_sections: whether it makes vectors of the sections that a document is split into; elsewhere section vectors
             are means of passages under the readout's weights.
     """
 
     settings: ClassVar[tuple[str, ...]] = ()
     reads_initial_nodes: ClassVar[bool] = False
-    averages: ClassVar[bool] = False
     has_sections: ClassVar[bool] = False
 
     def __init__(self, config: DocumentConfig) -> None:
