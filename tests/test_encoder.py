@@ -349,18 +349,17 @@ class TestSettings:
 
     def test_unknown_device(self, tiny_encoder: EncoderFactory, tiny: DocumentEncoder) -> None:
         for device in ("gpu", "", "meta", "lazy", "hpu"):
-            with pytest.raises(
-                ModelError, match=r"device '.*' cannot be used here \(.*\); use cpu or leave"
-            ) as caught:
+            with pytest.raises(ModelError) as caught:
                 DocumentEncoder(tiny.model, tiny.tokenizer, device=device)
+            assert f"device {device!r}" in str(caught.value)
             assert len(str(caught.value)) < 400
 
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"passage_tokens": 4}, "passage_tokens is 4; set it to 8 or more"),
+            ({"passage_tokens": 4}, "passage_tokens is 4"),
             ({"passage_tokens": 79}, "passage_tokens=79 exceeds the 78 tokens that .* can read"),
-            ({"language": ""}, "language is empty"),
+            ({"language": ""}, "language is ''"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many' must be a whole number"),
             ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, c"),
@@ -427,12 +426,12 @@ class TestPassageVectorsMadeBefore:
         expected = {level: encoder.encode(structured, level=level) for level in ("document", "section", "passage")}
         ready = list(encoder.with_passage_vectors(structured))
         assert ready == [encoder.segment(document) for document in structured]
-        monkeypatch.setattr(encoder.model.passage_encoder, "forward", None)
+        monkeypatch.setattr(encoder.model.passage_encoder, "transformer", None)
         for level, vectors in expected.items():
             found = [part.numpy() for _, part in encoder.stream(ready, level=level)]  # type: ignore[arg-type]
             for ours, theirs in zip(found, vectors, strict=True):
                 np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-5)
-        with pytest.raises(TypeError):
+        with pytest.raises((AttributeError, TypeError), match="None"):
             encoder.encode(structured)
 
     def test_a_window_of_both_is_encoded_anew(self, tiny: DocumentEncoder, structured: list[Document]) -> None:

@@ -64,7 +64,6 @@ def test_contributions_and_the_bias_add_up_to_the_logit(
 ) -> None:
     encoder = classifier(readout=readout, graph_layers=layers, graph_kind="section")
     predictions = predict(encoder, structured)
-    assert predictions.exact
     for item in predictions:
         (decision,) = item.decisions
         place = LABELS.index(decision.label)
