@@ -426,12 +426,12 @@ class TestPassageVectorsMadeBefore:
         expected = {level: encoder.encode(structured, level=level) for level in ("document", "section", "passage")}
         ready = list(encoder.with_passage_vectors(structured))
         assert ready == [encoder.segment(document) for document in structured]
-        monkeypatch.setattr(encoder.model.passage_encoder, "transformer", None)
+        monkeypatch.setattr(encoder.model, "encode_mini_batch", None)
         for level, vectors in expected.items():
             found = [part.numpy() for _, part in encoder.stream(ready, level=level)]  # type: ignore[arg-type]
             for ours, theirs in zip(found, vectors, strict=True):
                 np.testing.assert_allclose(ours.reshape(theirs.shape), theirs, atol=1e-5)
-        with pytest.raises((AttributeError, TypeError), match="None"):
+        with pytest.raises(TypeError):
             encoder.encode(structured)
 
     def test_a_window_of_both_is_encoded_anew(self, tiny: DocumentEncoder, structured: list[Document]) -> None:

@@ -22,7 +22,7 @@ from graphdoc.checkpoints.loading import CONFIG_FILE, SHIPPED, WEIGHTS_FILE, tok
 from graphdoc.checkpoints.model_card import model_card
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import ModelError, OutputError
+from graphdoc.errors import GraphdocError, ModelError, OutputError
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
 
@@ -401,7 +401,10 @@ class TestNames:
 
     @pytest.mark.parametrize("name", ["", "  "])
     def test_empty(self, name: str) -> None:
-        assert "is empty" in refusal(name)
+        with pytest.raises(GraphdocError) as caught:
+            load(name)
+        assert "model" in str(caught.value)
+        assert "\n" not in str(caught.value)
 
     @pytest.mark.parametrize("name", ["mini", Path("mini")])
     def test_a_folder_of_the_same_name_does_not_hide_a_shipped_model(
