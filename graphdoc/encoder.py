@@ -6,10 +6,8 @@ import logging
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -20,18 +18,15 @@ from .checkpoints.loading import backbone_config, load_backbone, load_checkpoint
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences
-from .inference.inputs import AnyDocument, documents_of, is_single
-from .inference.levels import Level
-from .inference.pipeline import EncodingOptions, EncodingPipeline
+from .inference.inputs import AnyDocument
 from .inference.precision import Precision
-from .inference.queries import encode_queries
+from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
-from .runtime.arguments import require_one_of, require_path
-from .runtime.plain_text import described
+from .runtime.arguments import require_path
 from .segmentation.spans import SegmentedDocument
-from .similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
-from .similarity.encoded_document import EncodedDocument, Vectors
+from .similarity.cosine import Floats
+from .similarity.encoded_document import EncodedDocument
 
 if TYPE_CHECKING:
     from .vectors.store import Manifest
@@ -46,7 +41,7 @@ Many = Iterable[AnyDocument | SegmentedDocument]
 _DRAWING = threading.Lock()
 
 
-class DocumentEncoder(EncodingPipeline):
+class DocumentEncoder(VectorPipeline):
     """Encodes, compares and explains documents with a document model.
 
     Args:
@@ -146,195 +141,6 @@ class DocumentEncoder(EncodingPipeline):
             DocumentError: the document has no text.
         """
         return build_graph(self.segment_with_text(document), self.model.config.graph)
-
-    @overload
-    def encode(  # type: ignore[overload-overlap]
-        self,
-        documents: AnyDocument | SegmentedDocument,
-        *,
-        level: Level = "document",
-        normalize: bool = False,
-        output: Literal["numpy"] = "numpy",
-        **options: Unpack[EncodingOptions],
-    ) -> Vectors: ...
-    @overload
-    def encode(  # type: ignore[overload-overlap]
-        self,
-        documents: AnyDocument | SegmentedDocument,
-        *,
-        level: Level = "document",
-        normalize: bool = False,
-        output: Literal["torch"],
-        **options: Unpack[EncodingOptions],
-    ) -> Tensor: ...
-    @overload
-    def encode(
-        self,
-        documents: Many,
-        *,
-        level: Literal["document"] = "document",
-        normalize: bool = False,
-        output: Literal["numpy"] = "numpy",
-        **options: Unpack[EncodingOptions],
-    ) -> Vectors: ...
-    @overload
-    def encode(
-        self,
-        documents: Many,
-        *,
-        level: Literal["document"] = "document",
-        normalize: bool = False,
-        output: Literal["torch"],
-        **options: Unpack[EncodingOptions],
-    ) -> Tensor: ...
-    @overload
-    def encode(
-        self,
-        documents: Many,
-        *,
-        level: Parts,
-        normalize: bool = False,
-        output: Literal["numpy"] = "numpy",
-        **options: Unpack[EncodingOptions],
-    ) -> list[Vectors]: ...
-    @overload
-    def encode(
-        self,
-        documents: Many,
-        *,
-        level: Parts,
-        normalize: bool = False,
-        output: Literal["torch"],
-        **options: Unpack[EncodingOptions],
-    ) -> list[Tensor]: ...
-    def encode(
-        self,
-        documents: AnyDocument | SegmentedDocument | Many,
-        *,
-        level: Level = "document",
-        normalize: bool = False,
-        output: Literal["numpy", "torch"] = "numpy",
-        **options: Unpack[EncodingOptions],
-    ) -> Vectors | Tensor | list[Vectors] | list[Tensor]:
-        """Encode documents.
-
-        Args:
-            documents: one document or many; a string is a document without structure, a mapping a row. A pandas table
-                gives its rows.
-            level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``.
-            normalize: bring vectors to unit length.
-            output: ``numpy`` or ``torch``.
-            **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
-                :meth:`windows`.
-
-        Returns:
-            ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)`` or
-            ``(passages, hidden)`` per document. For a single document, without the first axis.
-
-        Raises:
-            DocumentError: a document has no text, or something is no document.
-            SettingsError: the level or another choice is unknown.
-
-        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
-        >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
-        (2, 384)
-        """
-        require_one_of("output", output, ("numpy", "torch"))
-        parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]
-        if normalize:
-            parts = [torch.nn.functional.normalize(part, dim=-1) for part in parts]
-        if is_single(documents):
-            found = parts[0][0] if level == "document" else parts[0]
-        elif level == "document":
-            found = torch.cat(parts) if parts else torch.zeros(0, self.hidden_size)
-        elif output == "torch":
-            return parts
-        else:
-            return [part.numpy() for part in parts]
-        return found if output == "torch" else found.numpy()
-
-    @overload
-    def encode_query(
-        self,
-        queries: AnyDocument | Iterable[AnyDocument],
-        *,
-        normalize: bool = False,
-        dtype: Precision | None = None,
-        output: Literal["numpy"] = "numpy",
-    ) -> Vectors: ...
-    @overload
-    def encode_query(
-        self,
-        queries: AnyDocument | Iterable[AnyDocument],
-        *,
-        normalize: bool = False,
-        dtype: Precision | None = None,
-        output: Literal["torch"],
-    ) -> Tensor: ...
-    def encode_query(
-        self,
-        queries: AnyDocument | Iterable[AnyDocument],
-        *,
-        normalize: bool = False,
-        dtype: Precision | None = None,
-        output: Literal["numpy", "torch"] = "numpy",
-    ) -> Vectors | Tensor:
-        """Encode queries, to be compared with documents.
-
-        A query is one passage, and its vector is the one it has before graph attention, as in training (Graph-RoBERTa,
-        section 3.3).
-
-        Args:
-            queries: one query or many.
-            normalize: bring vectors to unit length.
-            dtype: compute the transformer in this precision.
-            output: ``numpy`` or ``torch``.
-
-        Returns:
-            ``(queries, hidden)`` in fp32; for a single query without the first axis.
-
-        Raises:
-            DocumentError: a query has no text.
-
-        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
-        >>> query = encoder.encode_query("steamed rice")
-        >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
-        array([0])
-        """
-        require_one_of("output", output, ("numpy", "torch"))
-        found = encode_queries(self, documents_of(queries), dtype=dtype)
-        if normalize:
-            found = torch.nn.functional.normalize(found, dim=-1)
-        found = found[0] if is_single(queries) else found
-        return found if output == "torch" else found.numpy()
-
-    @overload
-    def similarity(self, a: Tensor, b: Tensor) -> Tensor: ...
-    @overload
-    def similarity(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats: ...
-    def similarity(self, a: Tensor | npt.ArrayLike, b: Tensor | npt.ArrayLike) -> Tensor | Floats:
-        """Compare vectors by the similarity that the model was trained for, cosine or dot product.
-
-        Args:
-            a: ``(rows of a, hidden)``, arrays or tensors; a single vector is one row.
-            b: ``(rows of b, hidden)``.
-
-        Returns:
-            ``(rows of a, rows of b)``, a tensor for tensors.
-
-        Raises:
-            SettingsError: they are no vectors of one length.
-        """
-        kind = self.model.config.similarity
-        if isinstance(a, Tensor) and isinstance(b, Tensor):
-            return similarity_of_tensors(*_rows(a, b), kind)
-        try:
-            left, right = (np.asarray(value, np.float64) for value in (a, b))
-        except (TypeError, ValueError) as error:
-            raise SettingsError(
-                f"{described(a)} and {described(b)} are not both vectors; give what encode or encode_query returns"
-            ) from error
-        return similarity_matrix(*_rows(left, right), kind)
 
     def predict(self, documents: Many | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
         """Predict which classes documents belong to, how likely each is, and which passages speak for them.
@@ -460,17 +266,3 @@ class DocumentEncoder(EncodingPipeline):
         if not self.model.config.trained:
             message = "%s was not trained to compare documents: its %s mean little; use mini, or train it"
             logger.warning(message, self.name, numbers)
-
-
-def _rows(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:
-    """Two matrices whose rows can be compared, each made of a single row where it was one.
-
-    Raises:
-        SettingsError: they are no matrices of one width.
-    """
-    left, right = (value[None] if value.ndim == 1 else value for value in (a, b))
-    if left.ndim != 2 or right.ndim != 2 or left.shape[1] != right.shape[1]:
-        raise SettingsError(
-            f"vectors of shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be compared; give (rows, hidden) twice"
-        )
-    return left, right
