@@ -108,8 +108,8 @@ def load_checkpoint(
             f"foreign or of another shape ({', '.join(wrong[:3])}{more}); take {CONFIG_FILE} and {WEIGHTS_FILE} from "
             "the same run, and leave settings that change shapes as they are"
         )
-    for parameter in model.readout.parameters():
-        # The last bits of an LSTM depend on how its weights lie in memory, and a file packs them without gaps.
+    for parameter in model.parameters():
+        # The last bits of a product depend on how weights lie in memory, and a file packs them without gaps.
         parameter.data = parameter.data.clone()
     return model.eval(), load_tokenizer(str(folder), config, f"checkpoint {name}")
 
