@@ -54,7 +54,7 @@ def file_identities(paths: Iterable[Path], records: Path) -> list[list[Any]]:
             if not path.is_file():
                 raise FileNotFoundError
             entry = now[name] = _entry(path, known.get(name))
-        except OSError:
+        except (OSError, OutputError):
             # Reading says what is wrong.
             identities.append([name, None, None])
         else:

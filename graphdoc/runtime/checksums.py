@@ -18,10 +18,13 @@ def file_checksum(path: Path) -> str:
     """BLAKE2b hash of a file, 32 bytes in hexadecimal digits.
 
     Raises:
-        OSError: the file cannot be read.
+        OutputError: the file cannot be read.
     """
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror or error}; run again") from error
 
 
 def file_stamp(path: Path) -> Stamp:
@@ -47,10 +50,7 @@ def mark_checked(path: Path) -> str:
     Raises:
         OutputError: the file cannot be read, or its mark not written.
     """
-    try:
-        stamp, checksum = file_stamp(path), file_checksum(path)
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror or error}; run again") from error
+    stamp, checksum = file_stamp(path), file_checksum(path)
     write_text(mark_path(path), json.dumps({"checksum": checksum, "stamp": stamp}))
     return checksum
 
@@ -79,7 +79,7 @@ def is_unchanged(path: Path, expected: str | None = None) -> bool:
             return True
         if file_checksum(path) != expected:
             return False
-    except OSError:
+    except (OSError, OutputError):
         return False
     if os.access(path.parent, os.W_OK):
         with suppress(OutputError):

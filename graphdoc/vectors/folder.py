@@ -16,10 +16,11 @@ import transformers
 from ..errors import OutputError
 from ..inference.pipeline import EncodingPipeline
 from ..modeling.weights_hash import weights_hash
+from ..runtime.checksums import file_checksum
 from ..runtime.files import writing_error
 from ..runtime.locks import LOCK_FILE, FolderLock
 from ..version import __version__
-from .shards import file_checksum, read_record, shard_name
+from .shards import read_record, shard_name
 from .store import MANIFEST_FILE, Manifest
 
 logger = logging.getLogger("graphdoc")

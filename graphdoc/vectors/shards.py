@@ -21,6 +21,7 @@ from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..inference.levels import Level
+from ..runtime.checksums import file_checksum
 from ..runtime.files import writing_error
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
@@ -294,19 +295,6 @@ def _is_record(value: Any, rows: int) -> bool:
     except (KeyError, TypeError, ValueError):
         return False
     return True
-
-
-def file_checksum(path: Path) -> str:
-    """BLAKE2b hash of a file, 32 bytes in hexadecimal digits.
-
-    Raises:
-        OutputError: the file cannot be read.
-    """
-    try:
-        with path.open("rb") as stream:
-            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
-    except OSError as error:
-        raise OutputError(f"{path} cannot be read: {error.strerror or error}; run the encoding again") from error
 
 
 def read_rows(path: Path) -> tuple[list[str], npt.NDArray[np.float32]]:

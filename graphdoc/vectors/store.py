@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from ..documents.readers import Skipped
 from ..errors import OutputError
+from ..runtime.checksums import file_checksum
 from ..runtime.files import write_text
 from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
-from .shards import FORMAT, FORMAT_VERSION, Shard, file_checksum, read_rows, shard_name
+from .shards import FORMAT, FORMAT_VERSION, Shard, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
