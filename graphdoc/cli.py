@@ -8,8 +8,9 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import GraphdocError
@@ -128,11 +129,12 @@ def _unmarked(value: Any) -> Any:
     return value.removeprefix(_NO_OPTION) if isinstance(value, str) else value
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] | None = None) -> int:
     """Run the command line.
 
     Args:
         arguments: what follows the program's name; None takes it from the system.
+        train: trains by the settings, in the place of the recipe of a command that trains, for scripts.
 
     Returns:
         The exit status: 0, 2 after a mistake that the user can mend, which is reported in one line, or another that
@@ -147,7 +149,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = parse(sys.argv[1:] if arguments is None else arguments)
         name = f"graphdoc {options.command}"
         with _warnings_on_one_line():
-            status = options.run(options)
+            status = options.run(options) if train is None else options.run(options, train)
         sys.stdout.flush()
     except GraphdocError as error:
         print(_shortened(f"{name}: {error}"), file=sys.stderr)

@@ -22,8 +22,8 @@ READOUTS: dict[str, str] = {
 }
 
 
-class Recipe(NamedTuple):
-    """How a model can be trained.
+class RecipeTargets(NamedTuple):
+    """Where a way to train a model lives.
 
     Args:
         settings: its settings, a class.
@@ -35,14 +35,14 @@ class Recipe(NamedTuple):
 
 
 # By the words of its command.
-RECIPES: dict[str, Recipe] = {
-    "pretrain": Recipe(
+RECIPES: dict[str, RecipeTargets] = {
+    "pretrain": RecipeTargets(
         "graphdoc.settings.sub_documents:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"
     ),
-    "finetune classify": Recipe(
+    "finetune classify": RecipeTargets(
         "graphdoc.settings.classify:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
     ),
-    "finetune compare": Recipe(
+    "finetune compare": RecipeTargets(
         "graphdoc.settings.compare:ComparisonSettings", "graphdoc.recipes.compare:train_comparison"
     ),
 }

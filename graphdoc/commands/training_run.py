@@ -53,13 +53,18 @@ class TrainingCommand:
 
     add_arguments = staticmethod(add_training_arguments)
 
-    def run(self, options: argparse.Namespace) -> int:
-        """Train, say where the model is, and give the exit status; or print the settings."""
+    def run(self, options: argparse.Namespace, own: Callable[..., Path] | None = None) -> int:
+        """Train, say where the model is, and give the exit status; or print the settings.
+
+        Args:
+            options: the arguments of the command.
+            own: trains by the settings in the place of the recipe.
+        """
         settings = load_settings(self._kind, options.config, options.settings)
         if options.print:
             print(settings.explained())
             return 0
-        return train(load(self._recipe.train), settings, options)
+        return train(own or load(self._recipe.train), settings, options)
 
 
 # What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
@@ -16,30 +16,20 @@ from ..losses import ClassificationLoss, balanced_weights
 from ..prediction.predicting import given_labels, probabilities_of
 from ..prediction.records import THRESHOLD
 from ..settings.classify import ClassificationSettings
-from ..training.launch import join_run
 from ..training.loop import RunEvaluation
 from ..training.objectives import Classification
-from ..training.run import TrainingRun
-from ..training.starting_model import begin_training, load_start
+from ..training.starting_model import begin_training
 from ..training.task import Task
-from ..training.training_card import training_card
+from .base import Recipe, RunOptions, Start, train
 from .classify_data import LabelledData
 
 
-def train_classifier(
-    settings: ClassificationSettings,
-    *,
-    resume: bool = False,
-    device: str | torch.device | None = None,
-    show_progress: bool | None = None,
-) -> Path:
+def train_classifier(settings: ClassificationSettings, **options: Unpack[RunOptions]) -> Path:
     """Train a model with a head that tells the classes of documents.
 
     Args:
         settings: the settings.
-        resume: go on with the run in the output folder from its last checkpoint.
-        device: where to train; None takes an accelerator if there is one.
-        show_progress: show bars; None shows them on a terminal.
+        options: see :class:`~graphdoc.recipes.base.RunOptions`.
 
     Returns:
         Folder of the trained model.
@@ -47,31 +37,27 @@ def train_classifier(
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    labels = settings.labels
-    with join_run(settings.training, device) as processes:
-        encoder = load_start(settings.model, processes.device, "cosine")
-        encoder.name = settings.folder.name
-        data = LabelledData(settings, encoder, processes, show_progress)
-        encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)
-        begin_training(encoder, settings.model)
-        data.load()
-        objective = Classification(
-            ClassificationLoss(labels.multi_label, _class_weights(settings, data), labels.label_smoothing)
-        )
-        run = TrainingRun(
-            settings,
-            encoder,
-            [Task("classify", data, objective)],
-            processes,
-            _evaluation(settings, encoder, data),
-            [*data.describe(), f"{data.steps:,} steps of {data.batch_size:,} documents"],
-            lambda record, results: training_card(settings, _told(settings, data), record, data.report, results),
-            show_progress,
-        )
-        return run.start(resume)
+    return train(settings, recipe, **options)
 
 
-def _told(settings: ClassificationSettings, data: LabelledData) -> str:
+def recipe(start: Start[ClassificationSettings]) -> Recipe:
+    """Data, objective and evaluation of the model that the run starts from."""
+    settings, encoder, labels = start.settings, start.encoder, start.settings.labels
+    data = LabelledData(start)
+    encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)
+    begin_training(encoder, settings.model)
+    data.load()
+    loss = ClassificationLoss(labels.multi_label, class_weights_of(settings, data), labels.label_smoothing)
+    return Recipe(
+        Task("classify", data, Classification(loss)),
+        data,
+        evaluation_of(settings, encoder, data),
+        [f"{data.steps:,} steps of {data.batch_size:,} documents"],
+        _how(settings, data),
+    )
+
+
+def _how(settings: ClassificationSettings, data: LabelledData) -> str:
     """How the model was trained, in a sentence for its card."""
     training, labels = settings.training, settings.labels
     kind = "any number of classes" if labels.multi_label else "one class"
@@ -82,13 +68,14 @@ def _told(settings: ClassificationSettings, data: LabelledData) -> str:
     )
 
 
-def _class_weights(settings: ClassificationSettings, data: LabelledData) -> tuple[float, ...] | None:
+def class_weights_of(settings: ClassificationSettings, data: LabelledData) -> tuple[float, ...] | None:
+    """Weights of the classes in the loss, as the settings ask for them; None for 1 each."""
     if settings.labels.class_weights == "none":
         return None
     return balanced_weights(data.counts, data.documents if settings.labels.multi_label else None)
 
 
-def _evaluation(
+def evaluation_of(
     settings: ClassificationSettings, encoder: DocumentEncoder, data: LabelledData
 ) -> RunEvaluation | None:
     """Accuracy, F1 and loss on the documents that are measured."""

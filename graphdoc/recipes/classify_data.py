@@ -11,14 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
-from ..encoder import DocumentEncoder
 from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
-from ..runtime.processes import Processes
 from ..runtime.wording import counted
 from ..sampling import EpochBatches
 from ..settings.classify import ClassificationSettings
 from ..training.batch import TrainingBatch
+from .base import Start
 from .corpus_data import CorpusData
 from .labelled_batch import LabelledCollator
 
@@ -35,10 +34,7 @@ class LabelledData(CorpusData):
     """Batches of a corpus with labels, for training and for validation.
 
     Args:
-        settings: the settings of the run.
-        encoder: the model and its tokenizer.
-        processes: the processes of the run.
-        show_progress: show bars; None shows them on a terminal.
+        start: what the recipe begins with.
 
     Attributes:
         classes: names of the classes that training documents have.
@@ -53,15 +49,9 @@ class LabelledData(CorpusData):
         SettingsError: settings need documents to measure, and there are none.
     """
 
-    def __init__(
-        self,
-        settings: ClassificationSettings,
-        encoder: DocumentEncoder,
-        processes: Processes,
-        show_progress: bool | None = None,
-    ) -> None:
-        super().__init__(settings, encoder, processes, show_progress)
-        self._settings = settings
+    def __init__(self, start: Start[ClassificationSettings]) -> None:
+        super().__init__(start)
+        settings = self._settings = start.settings
         self._names = self._labels()
         self._train, self._validation = self._parts()
         found = Counter(name for row in self._train for name in self._names_of(row))

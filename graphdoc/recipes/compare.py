@@ -4,37 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import Unpack
 
 from ..errors import SettingsError
 from ..losses import PairCosine, SupervisedContrastive
 from ..modeling import DocumentModel
 from ..settings.compare import ComparisonSettings
-from ..training.launch import join_run
 from ..training.objectives import Objective, PairSimilarity, SectionContrast
-from ..training.run import TrainingRun
-from ..training.starting_model import begin_training, load_start
+from ..training.starting_model import begin_training
 from ..training.task import Task
-from ..training.training_card import training_card
+from .base import Recipe, RunOptions, Start, train
 from .compare_data import GroupedData, PairedData
 from .pair_validation import PairValidation
 
 
-def train_comparison(
-    settings: ComparisonSettings,
-    *,
-    resume: bool = False,
-    device: str | torch.device | None = None,
-    show_progress: bool | None = None,
-) -> Path:
+def train_comparison(settings: ComparisonSettings, **options: Unpack[RunOptions]) -> Path:
     """Train a model whose document vectors tell documents that belong together from others.
 
     Args:
         settings: the settings.
-        resume: go on with the run in the output folder from its last checkpoint.
-        device: where to train; None takes an accelerator if there is one.
-        show_progress: show bars; None shows them on a terminal.
+        options: see :class:`~graphdoc.recipes.base.RunOptions`.
 
     Returns:
         Folder of the trained model.
@@ -42,31 +31,34 @@ def train_comparison(
     Raises:
         GraphdocError: what the user can mend; the message says how.
     """
-    with join_run(settings.training, device) as processes:
-        encoder = load_start(settings.model, processes.device, "cosine")
-        _require_sections(settings, encoder.model)
-        encoder.name = settings.folder.name
-        # A head would read vectors that are no longer those it was trained on.
-        encoder.model.remove_head()
-        begin_training(encoder, settings.model)
-        # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
-        validation = PairValidation(settings, encoder, processes) if settings.validation.pairs else None
-        make = GroupedData if settings.loss.kind == "contrastive" else PairedData
-        data = make(settings, encoder, processes, show_progress)
-        run = TrainingRun(
-            settings,
-            encoder,
-            [Task("compare", data, _objective(settings))],
-            processes,
-            validation.evaluation() if validation else None,
-            _announcement(settings, data, validation) if processes.is_first else (),
-            lambda record, results: training_card(settings, _told(settings), record, data.report, results),
-            show_progress,
-        )
-        return run.start(resume)
+    return train(settings, recipe, **options)
 
 
-def _require_sections(settings: ComparisonSettings, model: DocumentModel) -> None:
+def recipe(start: Start[ComparisonSettings]) -> Recipe:
+    """Data, objective and evaluation of the model that the run starts from."""
+    settings, encoder = start.settings, start.encoder
+    require_sections(settings, encoder.model)
+    # A head would read vectors that are no longer those it was trained on.
+    encoder.model.remove_head()
+    begin_training(encoder, settings.model)
+    # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
+    validation = PairValidation(start) if settings.validation.pairs else None
+    data = data_of(start)
+    return Recipe(
+        Task("compare", data, objective_of(settings)),
+        data,
+        validation.evaluation() if validation else None,
+        _announcement(settings, data, validation) if start.processes.is_first else (),
+        _how(settings),
+    )
+
+
+def data_of(start: Start[ComparisonSettings]) -> GroupedData | PairedData:
+    """The documents, in groups or in pairs as the loss takes them."""
+    return GroupedData(start) if start.settings.loss.kind == "contrastive" else PairedData(start)
+
+
+def require_sections(settings: ComparisonSettings, model: DocumentModel) -> None:
     """Refuse sections that the model cannot read.
 
     Raises:
@@ -85,7 +77,8 @@ def _require_sections(settings: ComparisonSettings, model: DocumentModel) -> Non
         )
 
 
-def _objective(settings: ComparisonSettings) -> Objective:
+def objective_of(settings: ComparisonSettings) -> Objective:
+    """What the model is trained for."""
     if settings.loss.kind == "cosine":
         return PairSimilarity(PairCosine(settings.loss.margin))
     return SectionContrast(SupervisedContrastive(settings.loss.temperature))
@@ -98,13 +91,12 @@ def _announcement(
     unit = "documents" if settings.loss.kind == "contrastive" else "pairs"
     measured = "no pairs to measure (validation.pairs): the last model is the result"
     return [
-        *data.describe(),
         measured if validation is None else validation.describe(data.ids),
-        f"{data.steps:,} steps of {data.batch_size:,} {unit}, {_how(settings)}",
+        f"{data.steps:,} steps of {data.batch_size:,} {unit}, {_split_and_loss(settings)}",
     ]
 
 
-def _how(settings: ComparisonSettings) -> str:
+def _split_and_loss(settings: ComparisonSettings) -> str:
     """How documents are compared in training, in a few words."""
     loss, sections = settings.loss, settings.sections
     split = f"split into up to {sections.number} sections" if sections.number > 1 else "whole"
@@ -112,11 +104,11 @@ def _how(settings: ComparisonSettings) -> str:
     return f"{split}; {loss.kind} loss, {by}"
 
 
-def _told(settings: ComparisonSettings) -> str:
+def _how(settings: ComparisonSettings) -> str:
     """How the model was trained, in a sentence for its card."""
     training, groups = settings.training, settings.groups
     what = "label" if groups.by == "label" else f"{groups.by} in {groups.file}"
     return (
-        f"Comparison of documents that belong together by {what}: {_how(settings)}, batches of "
+        f"Comparison of documents that belong together by {what}: {_split_and_loss(settings)}, batches of "
         f"{training.batch_size:,} documents, {training.epochs:g} epochs, {settings.model.tune} passage encoder."
     )

@@ -14,11 +14,9 @@ import torch
 from ..corpus.document import values_hash
 from ..corpus.prepare import TrainingCorpus
 from ..documents.readers.pair_files import Pairs, read_link_file, read_pair_file
-from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..evaluation.labels import class_names
 from ..evaluation.pairs import require_both_labels
-from ..runtime.processes import Processes
 from ..runtime.wording import counted
 from ..sampling import (
     ClassBalancedBatches,
@@ -31,6 +29,7 @@ from ..sampling import (
 )
 from ..settings.compare import ComparisonSettings
 from ..training.batch import TrainingBatch, TrainingExample
+from .base import Start
 from .corpus_data import CorpusData
 from .labelled_batch import WHOLE, LabelledCollator, token_counts
 
@@ -72,10 +71,7 @@ class GroupedData(_SectionData):
     """Batches of documents that belong to groups, split into sections.
 
     Args:
-        settings: the settings of the run.
-        encoder: the model and its tokenizer.
-        processes: the processes of the run.
-        show_progress: show bars; None shows them on a terminal.
+        start: what the recipe begins with.
 
     Attributes:
         ids: ids of the documents that are trained on.
@@ -86,14 +82,9 @@ class GroupedData(_SectionData):
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(
-        self,
-        settings: ComparisonSettings,
-        encoder: DocumentEncoder,
-        processes: Processes,
-        show_progress: bool | None = None,
-    ) -> None:
-        super().__init__(settings, encoder, processes, show_progress)
+    def __init__(self, start: Start[ComparisonSettings]) -> None:
+        super().__init__(start)
+        settings, processes = start.settings, start.processes
         self.groups = _groups(settings, self._corpus, warn=processes.is_first)
         labels, smallest = self.groups.labels, settings.smallest_group
         sizes = np.bincount(labels[labels >= 0])
@@ -174,10 +165,7 @@ class PairedData(_SectionData):
     """Batches of pairs of documents with labels.
 
     Args:
-        settings: the settings of the run.
-        encoder: the model and its tokenizer.
-        processes: the processes of the run.
-        show_progress: show bars; None shows them on a terminal.
+        start: what the recipe begins with.
 
     Attributes:
         ids: ids of the documents that are trained on.
@@ -189,14 +177,9 @@ class PairedData(_SectionData):
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(
-        self,
-        settings: ComparisonSettings,
-        encoder: DocumentEncoder,
-        processes: Processes,
-        show_progress: bool | None = None,
-    ) -> None:
-        super().__init__(settings, encoder, processes, show_progress)
+    def __init__(self, start: Start[ComparisonSettings]) -> None:
+        super().__init__(start)
+        settings, processes = start.settings, start.processes
         training = settings.training
         given = read_pair_file(settings.groups.file or "")
         row_of = _rows_by_id(self._corpus, given)

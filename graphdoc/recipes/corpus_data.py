@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ..corpus.report import CorpusReport
 from ..corpus.stored import open_corpus
-from ..encoder import DocumentEncoder
 from ..errors import SettingsError
-from ..runtime.processes import Processes
 from ..sampling import DocumentBatches
-from ..settings.run import RunSettings
 from ..training.loading import Collate, Corpus, EpochLoader
 from ..training.task import TaskData
+from .base import Start
 
 
 class CorpusData(TaskData):
     """Batches of a corpus that was cut and tokenised once, as a function of the step alone.
 
     Args:
-        settings: the settings of the run.
-        encoder: the model and its tokenizer.
-        processes: the processes of the run.
-        show_progress: show bars; None shows them on a terminal.
+        start: what the recipe begins with.
 
     Attributes:
         documents: documents to train on.
@@ -36,16 +32,10 @@ class CorpusData(TaskData):
     batch_size: int
     steps: int
 
-    def __init__(
-        self,
-        settings: RunSettings,
-        encoder: DocumentEncoder,
-        processes: Processes,
-        show_progress: bool | None = None,
-    ) -> None:
-        self._training, self._processes = settings.training, processes
-        self._corpus, self._vectors = open_corpus(settings, encoder, processes, show_progress)
-        self._config = encoder.model.config
+    def __init__(self, start: Start[Any]) -> None:
+        self._training, self._processes = start.settings.training, start.processes
+        self._corpus, self._vectors = open_corpus(start.settings, start.encoder, start.processes, start.show_progress)
+        self._config = start.encoder.model.config
 
     @property
     def report(self) -> CorpusReport:

@@ -9,23 +9,20 @@ from ..corpus.report import CorpusReport
 from ..corpus.source import CorpusSource
 from ..documents.document import Document
 from ..documents.readers.pair_files import read_pair_file
-from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs
-from ..runtime.processes import Processes
 from ..settings.compare import ComparisonSettings
 from ..settings.corpus import CorpusSettings
 from ..training.loop import RunEvaluation
+from .base import Start, transformer_precision
 
 
 class PairValidation:
     """The validation pairs of a run with their documents, cut and tokenised once, in the first process.
 
     Args:
-        settings: the settings of the run, with ``validation.pairs``.
-        encoder: the encoder around the model in training.
-        processes: the processes of the run.
+        start: what the recipe begins with; its settings have ``validation.pairs``.
 
     Attributes:
         comparison: measures the model; there in the first process.
@@ -37,9 +34,9 @@ class PairValidation:
 
     comparison: PairEvaluator
 
-    def __init__(self, settings: ComparisonSettings, encoder: DocumentEncoder, processes: Processes) -> None:
-        self._settings, self._encoder = settings, encoder
-        processes.run_first(self._read)
+    def __init__(self, start: Start[ComparisonSettings]) -> None:
+        self._settings, self._encoder = start.settings, start.encoder
+        start.processes.run_first(self._read)
 
     def _read(self) -> None:
         validation, training = self._settings.validation, self._settings.training
@@ -69,7 +66,7 @@ class PairValidation:
             unknown="leave_out",
             lengths=(),
             resamples=0,
-            dtype=None if training.precision == "float32" else training.precision,
+            dtype=transformer_precision(training),
         )
 
     def _corpus(self) -> CorpusSettings:

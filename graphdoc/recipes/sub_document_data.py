@@ -8,23 +8,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..corpus.passage_vectors import PassageVectors
 from ..corpus.report import CorpusReport
-from ..corpus.stored import open_corpus
 from ..corpus.stream import StreamingCorpus
-from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.kinds.kind import GraphKind
-from ..runtime.processes import Processes
 from ..runtime.wording import counted
 from ..sampling import EpochBatches, SubDocuments
-from ..sampling.sub_documents import random_generator
+from ..sampling.sub_documents import Rows, random_generator
 from ..settings.sub_documents import PretrainingSettings
 from ..training.batch import TrainingBatch, TrainingExample
-from ..training.loading import EpochLoader, StreamLoader
+from ..training.loading import StreamLoader
 from ..training.task import TaskData
+from .base import Start
+from .corpus_data import CorpusData
 from .sub_document_batch import sub_document_batch
 
 logger = logging.getLogger(__name__)
@@ -61,58 +59,43 @@ class SubDocumentCollator:
         )
 
 
-def _collator(
-    settings: PretrainingSettings, encoder: DocumentEncoder, vectors: PassageVectors | None
-) -> SubDocumentCollator:
-    sub_documents = SubDocuments(settings.split, settings.training.seed)
-    return SubDocumentCollator(sub_documents, encoder.model.config.vector_graph, vectors)
+def _collator(start: Start[PretrainingSettings], vectors: PassageVectors | None) -> SubDocumentCollator:
+    sub_documents = SubDocuments(start.settings.split, start.settings.training.seed)
+    return SubDocumentCollator(sub_documents, start.encoder.model.config.vector_graph, vectors)
 
 
-class StoredData(TaskData):
+class StoredData(CorpusData):
     """Batches of a corpus that was cut and tokenised once.
 
     Args:
-        settings: the settings of the run.
-        encoder: the model and its tokenizer.
-        processes: the processes of the run.
-        show_progress: show bars; None shows them on a terminal.
+        start: what the recipe begins with.
 
     Attributes:
-        documents: documents to train on.
-        batch_size: documents of a batch, over all processes.
         held_out: batches of the documents that are held out.
-        loader: gives this process's share of every batch.
 
     Raises:
         DocumentError: there are too few documents.
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(
-        self,
-        settings: PretrainingSettings,
-        encoder: DocumentEncoder,
-        processes: Processes,
-        show_progress: bool | None = None,
-    ) -> None:
-        training = settings.training
-        self.corpus, vectors = open_corpus(settings, encoder, processes, show_progress)
-        collator = _collator(settings, encoder, vectors)
-        rows, held_out = self._hold_out(settings)
-        self.documents = len(rows)
-        try:
-            batches = EpochBatches(
-                self.corpus.passage_counts,
+    def __init__(self, start: Start[PretrainingSettings]) -> None:
+        super().__init__(start)
+        training, processes = self._training, self._processes
+        collator = _collator(start, self._vectors)
+        rows, held_out = self._hold_out(start.settings)
+        self.documents, self._held_out_documents = len(rows), len(held_out)
+
+        def batches_of() -> EpochBatches:
+            return EpochBatches(
+                self._corpus.passage_counts,
                 training.batch_size,
                 training.seed,
                 processes.rank,
                 processes.count,
                 rows=rows,
             )
-        except ValueError as error:
-            raise SettingsError(f"{error}; use fewer processes or a larger batch_size") from error
-        self.batch_size = batches.batch_size
-        self.steps = training.max_steps or int(np.ceil(training.epochs * len(batches)))
+
+        self._load(batches_of, collator)
         if self.documents < training.batch_size and processes.is_first:
             logger.warning(
                 "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %s; "
@@ -121,28 +104,25 @@ class StoredData(TaskData):
                 training.batch_size,
                 counted(self.steps, "step"),
             )
-        self.loader = EpochLoader(self.corpus, batches, collator, training.loading_processes, steps=self.steps)
-        self.held_out = self._held_out_batches(held_out, collator, training.batch_size)
-        self._held_out_documents = len(held_out)
+        self.held_out = [
+            collator([(self._corpus[row], HELD_OUT_EPOCH, row) for row in part.tolist()])
+            for part in held_out_parts(held_out, training.batch_size)
+        ]
 
-    @property
-    def report(self) -> CorpusReport:
-        """What was read, kept and left out."""
-        return self.corpus.report
-
-    def describe(self) -> str:
+    def describe(self) -> list[str]:
         """What there is to train on, in a line or two."""
-        return (
-            f"{self.report.summary()}\n{self.documents:,} documents to train on, {self._held_out_documents:,} held out"
-        )
+        return [
+            self.report.summary(),
+            f"{self.documents:,} documents to train on, {self._held_out_documents:,} held out",
+        ]
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its corpus."""
-        return {**self.corpus.record(), "held_out": self._held_out_documents}
+        return {**self._corpus.record(), "held_out": self._held_out_documents}
 
-    def _hold_out(self, settings: PretrainingSettings) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _hold_out(self, settings: PretrainingSettings) -> tuple[Rows, Rows]:
         """Rows that are trained on, and rows that are held out."""
-        count = len(self.corpus)
+        count = len(self._corpus)
         order = random_generator(settings.training.seed, "held out").permutation(count)
         share = settings.evaluation.held_out
         held_out = max(2, round(count * share)) if share else 0
@@ -154,32 +134,26 @@ class StoredData(TaskData):
             )
         return np.sort(order[held_out:]), np.sort(order[:held_out])
 
-    def _held_out_batches(
-        self, rows: npt.NDArray[np.int64], collator: SubDocumentCollator, batch_size: int
-    ) -> list[TrainingBatch]:
-        if not len(rows):
-            return []
-        # All are measured, in batches of nearly one size, since the loss grows with the size; and in none of one.
-        number = min(max(1, round(len(rows) / batch_size)), len(rows) // 2)
-        return [
-            collator([(self.corpus[row], HELD_OUT_EPOCH, int(row)) for row in part])
-            for part in np.array_split(rows, number)
-        ]
+
+def held_out_parts(rows: Rows, batch_size: int) -> list[Rows]:
+    """Deal documents that are held out to batches of nearly one size, since the loss grows with it; none of one."""
+    if not len(rows):
+        return []
+    return np.array_split(rows, min(max(1, round(len(rows) / batch_size)), len(rows) // 2))
 
 
 class StreamedData(TaskData):
     """Batches of a corpus that is read and cut anew in every epoch, without being copied.
 
     Args:
-        settings: the settings of the run.
-        encoder: the model and its tokenizer.
-        processes: the processes of the run.
+        start: what the recipe begins with.
 
     Raises:
         SettingsError: something is asked for that a stream cannot give.
     """
 
-    def __init__(self, settings: PretrainingSettings, encoder: DocumentEncoder, processes: Processes) -> None:
+    def __init__(self, start: Start[PretrainingSettings]) -> None:
+        settings, processes = start.settings, start.processes
         training = settings.training
         assert training.max_steps is not None, "settings of a stream have them"
         if training.batch_size % processes.count:
@@ -188,13 +162,13 @@ class StreamedData(TaskData):
                 "corpus.streaming needs; change one of them"
             )
         self._processes = processes
-        self._corpus = StreamingCorpus(settings.corpus, encoder.segmenter, processes, seed=training.seed)
+        self._corpus = StreamingCorpus(settings.corpus, start.encoder.segmenter, processes, seed=training.seed)
         self._name = settings.corpus.name
         self.batch_size, self.steps = training.batch_size, training.max_steps
         self.documents = training.batch_size * training.max_steps
         self.held_out: list[TrainingBatch] = []
         self.loader = StreamLoader(
-            self._corpus, training.batch_size // processes.count, _collator(settings, encoder, None), processes
+            self._corpus, training.batch_size // processes.count, _collator(start, None), processes
         )
 
     @property
@@ -202,9 +176,9 @@ class StreamedData(TaskData):
         """What was read, kept and left out of the epoch so far."""
         return self._corpus.report
 
-    def describe(self) -> str:
+    def describe(self) -> list[str]:
         """What there is to train on."""
-        return f"streaming {self._name}, in a share for each process"
+        return [f"streaming {self._name}, in a share for each process"]
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its corpus."""
@@ -231,10 +205,6 @@ class StreamedData(TaskData):
 PretrainingData = StoredData | StreamedData
 
 
-def open_data(
-    settings: PretrainingSettings, encoder: DocumentEncoder, processes: Processes, show_progress: bool | None = None
-) -> PretrainingData:
+def open_data(start: Start[PretrainingSettings]) -> PretrainingData:
     """Open the corpus of a run, stored or streamed as the settings say."""
-    if settings.corpus.streaming:
-        return StreamedData(settings, encoder, processes)
-    return StoredData(settings, encoder, processes, show_progress)
+    return StreamedData(start) if start.settings.corpus.streaming else StoredData(start)

@@ -10,6 +10,7 @@ from pydantic import model_validator
 
 from .base import FileName, Settings
 from .corpus import CorpusSettings, LabelledCorpusSettings
+from .document import Similarity
 from .model import ModelSettings
 from .output_folder import output_folder, place_among_documents
 from .training import TrainingSettings
@@ -57,6 +58,11 @@ class RunSettings(Settings):
                 "on a frozen passage encoder; leave it out, or set model.tune=lora or full",
             )  # fmt: skip
         return self
+
+    @property
+    def similarity(self) -> Similarity:
+        """How vectors are compared by the loss, and from then on."""
+        return "cosine"
 
     @property
     def folder(self) -> Path:

@@ -145,6 +145,11 @@ class PretrainingSettings(RunSettings):
     evaluation: EvaluationSettings = EvaluationSettings()
     """what is measured meanwhile"""
 
+    @property
+    def similarity(self) -> Similarity:
+        """How vectors are compared by the loss, and from then on."""
+        return self.loss.similarity
+
     @model_validator(mode="after")
     def _check_streaming(self) -> Self:
         if self.corpus.streaming and self.training.max_steps is None:

@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.recipes.sub_document_data import StoredData
+from graphdoc.recipes.sub_document_data import held_out_parts
 
 
 @given(st.integers(2, 300), st.integers(2, 80))
 def test_all_documents_held_out_are_measured_in_batches_of_nearly_one_size(documents: int, batch_size: int) -> None:
-    data: Any = object.__new__(StoredData)
-    data.corpus = range(documents)
     rows = np.arange(documents)[::-1]
-    batches: Any = data._held_out_batches(rows, lambda places: [row for _, _, row in places], batch_size)
+    batches = held_out_parts(rows, batch_size)
 
     assert [row for batch in batches for row in batch] == rows.tolist()
     sizes = {len(batch) for batch in batches}
@@ -26,5 +22,4 @@ def test_all_documents_held_out_are_measured_in_batches_of_nearly_one_size(docum
 
 
 def test_nothing_held_out_makes_no_batch() -> None:
-    data: Any = object.__new__(StoredData)
-    assert data._held_out_batches(np.empty(0, np.int64), None, 4) == []
+    assert held_out_parts(np.empty(0, np.int64), 4) == []

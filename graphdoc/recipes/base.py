@@ -1,0 +1,131 @@
+"""What all recipes share: a model to start from, the processes of a run, its announcement and its card."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
+
+import torch
+from tqdm.auto import tqdm
+
+from ..corpus.report import CorpusReport
+from ..encoder import DocumentEncoder
+from ..inference.precision import Precision
+from ..runtime.processes import Processes
+from ..settings.run import RunSettings
+from ..settings.training import TrainingSettings
+from ..training.launch import join_run
+from ..training.loop import RunEvaluation
+from ..training.run import TrainingRun
+from ..training.starting_model import load_start
+from ..training.task import Task
+from ..training.training_card import training_card
+
+Settings = TypeVar("Settings", bound=RunSettings)
+
+
+class RunOptions(TypedDict, total=False):
+    """What a run is given beside its settings.
+
+    Args:
+        resume: go on with the run in the output folder from its last checkpoint.
+        device: where to train; None takes an accelerator if there is one.
+        show_progress: show bars; None shows them on a terminal.
+    """
+
+    resume: bool
+    device: str | torch.device | None
+    show_progress: bool | None
+
+
+class RecipeData(Protocol):
+    """What a recipe says of its data."""
+
+    @property
+    def report(self) -> CorpusReport:
+        """What was read, kept and left out."""
+        ...
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        ...
+
+
+@dataclass(frozen=True)
+class Start(Generic[Settings]):
+    """What every recipe begins with.
+
+    Args:
+        settings: the settings of the run.
+        encoder: the model that the run starts from, and its tokenizer.
+        processes: the processes that train together.
+        show_progress: show bars; None shows them on a terminal.
+    """
+
+    settings: Settings
+    encoder: DocumentEncoder
+    processes: Processes
+    show_progress: bool | None = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a model is trained for and how it is measured.
+
+    Args:
+        task: data and objective.
+        data: the data of the task, as it is announced and reported.
+        evaluation: how the model is measured meanwhile; None for not at all.
+        announcement: further lines that say what is going to happen.
+        how: how the model is trained, in a sentence for its card.
+        last_words: makes a line that is said when the run is over.
+    """
+
+    task: Task
+    data: RecipeData
+    evaluation: RunEvaluation | None
+    announcement: Sequence[str]
+    how: str
+    last_words: Callable[[], str] | None = None
+
+
+def train(settings: Settings, make: Callable[[Start[Settings]], Recipe], **options: Unpack[RunOptions]) -> Path:
+    """Train a model by a recipe, alone or as one of the processes that a launcher started.
+
+    Args:
+        settings: the settings.
+        make: makes the recipe of the model that the run starts from.
+        options: see :class:`RunOptions`.
+
+    Returns:
+        Folder of the trained model.
+
+    Raises:
+        GraphdocError: what the user can mend; the message says how.
+    """
+    show_progress = options.get("show_progress")
+    with join_run(settings.training, options.get("device")) as processes:
+        encoder = load_start(settings.model, processes.device, settings.similarity)
+        encoder.name = settings.folder.name
+        recipe = make(Start(settings, encoder, processes, show_progress))
+        run = TrainingRun(
+            settings,
+            encoder,
+            [recipe.task],
+            processes,
+            recipe.evaluation,
+            [*recipe.data.describe(), *recipe.announcement] if processes.is_first else (),
+            lambda record, results: training_card(settings, recipe.how, record, recipe.data.report, results),
+            show_progress,
+        )
+        result = run.start(options.get("resume", False))
+        if recipe.last_words is not None and processes.is_first:
+            tqdm.write(recipe.last_words())
+        return result
+
+
+def transformer_precision(training: TrainingSettings) -> Precision | None:
+    """Precision that the transformer is measured in, which is that of training; None is that of its weights."""
+    return None if training.precision == "float32" else training.precision
