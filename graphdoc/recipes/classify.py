@@ -25,18 +25,7 @@ from .classify_data import LabelledData
 
 
 def train_classifier(settings: ClassificationSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model with a head that tells the classes of documents.
-
-    Args:
-        settings: the settings.
-        options: see :class:`~graphdoc.recipes.base.RunOptions`.
-
-    Returns:
-        Folder of the trained model.
-
-    Raises:
-        GraphdocError: what the user can mend; the message says how.
-    """
+    """Train a model with a head that gives documents their classes (see :func:`~graphdoc.recipes.base.train`)."""
     return train(settings, recipe, **options)
 
 

@@ -19,18 +19,7 @@ from .pair_validation import PairValidation
 
 
 def train_comparison(settings: ComparisonSettings, **options: Unpack[RunOptions]) -> Path:
-    """Train a model whose document vectors tell documents that belong together from others.
-
-    Args:
-        settings: the settings.
-        options: see :class:`~graphdoc.recipes.base.RunOptions`.
-
-    Returns:
-        Folder of the trained model.
-
-    Raises:
-        GraphdocError: what the user can mend; the message says how.
-    """
+    """Train a model to compare documents that belong together or not (see :func:`~graphdoc.recipes.base.train`)."""
     return train(settings, recipe, **options)
 
 

@@ -22,18 +22,7 @@ from .sub_document_data import PretrainingData, open_data
 
 
 def pretrain(settings: PretrainingSettings, **options: Unpack[RunOptions]) -> Path:
-    """Pretrain a document model without labels.
-
-    Args:
-        settings: the settings.
-        options: see :class:`~graphdoc.recipes.base.RunOptions`.
-
-    Returns:
-        Folder of the trained model.
-
-    Raises:
-        GraphdocError: what the user can mend; the message says how.
-    """
+    """Pretrain a document model without labels (see :func:`~graphdoc.recipes.base.train`)."""
     return train(settings, recipe, **options)
 
 

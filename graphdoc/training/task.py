@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -11,7 +12,7 @@ from .loading import Loader
 from .objectives import Objective
 
 
-class TaskData:
+class TaskData(ABC):
     """Where the batches of a task come from.
 
     Attributes:
@@ -22,11 +23,11 @@ class TaskData:
     loader: Loader
     documents: int
 
+    @abstractmethod
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
-        raise NotImplementedError
 
-    def begin_epoch(self, epoch: int) -> None:
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (a hook)
         """Prepare the batches of an epoch, such as views or negatives that the model chooses.
 
         Every process calls it before the first batch of an epoch, and a resumed run before the first batch that is
@@ -38,7 +39,7 @@ class TaskData:
         """The place in the data for a checkpoint; None where the number of the step says it all."""
         return None
 
-    def go_on(self, state: Mapping[str, Any]) -> None:
+    def go_on(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (a hook)
         """Go on from a place that :meth:`state` gave."""
 
 

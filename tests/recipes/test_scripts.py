@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,7 @@ from safetensors.torch import load_file
 
 from graphdoc.cli import main
 
+PATIENCE = 600
 ROOT = Path(__file__).parents[2]
 
 
@@ -46,6 +49,10 @@ def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     return path
 
 
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "model" / "model.safetensors")
+
+
 @pytest.mark.parametrize(
     ("script", "command", "options"),
     [
@@ -63,11 +70,28 @@ def test_a_script_trains_the_model_of_its_command(
     with pytest.raises(SystemExit) as ended:
         runpy.run_path(str(ROOT / script), run_name="__main__")
     assert ended.value.code == 0
-    by_command, by_script = (
-        load_file(tmp_path / name / "model" / "model.safetensors") for name in ("command", "script")
-    )
+    by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
     assert by_command.keys() == by_script.keys()
     assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize(
+    "launcher",
+    [["torch.distributed.run", "--standalone", "--nproc-per-node", "2"], ["accelerate.commands.launch", "--cpu"]],
+    ids=["torchrun", "accelerate"],
+)
+def test_a_script_runs_under_a_launcher(config: Path, tmp_path: Path, launcher: list[str]) -> None:
+    # Without dropout, whose draws differ from process to process.
+    common = ["--config", str(config), "--device", "cpu", "model.tune=frozen", "labels.dropout=0"]
+    assert main(["finetune", "classify", *common, f"output={tmp_path / 'command'}"]) == 0
+    run = [str(ROOT / "finetune" / "classify.py"), *common, f"output={tmp_path / 'script'}"]
+    subprocess.run([sys.executable, "-m", *launcher, *run], check=True, timeout=PATIENCE)
+    by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
+    assert by_command.keys() == by_script.keys()
+    assert max(float((weight - by_script[name]).abs().max()) for name, weight in by_command.items()) < 1e-4
+    processes = json.loads((tmp_path / "script" / "record.json").read_text(encoding="utf-8"))["processes"]
+    assert processes == (2 if "--nproc-per-node" in launcher else 1)
 
 
 def test_a_mistake_is_one_line(
