@@ -73,6 +73,9 @@ class MemoryData(TaskData):
         batches = EpochBatches(corpus.passage_counts, settings.batch_size, settings.seed)
         self.loader = EpochLoader(corpus, batches, collate, settings.loading_processes)
 
+    def record(self) -> dict[str, Any]:
+        return {"documents": self.documents}
+
     def begin_epoch(self, epoch: int) -> None:
         self.begun.append(epoch)
 
