@@ -102,11 +102,6 @@ class ClassificationScores:
     calibration: Calibration | None
     multi_label: bool = False
 
-    @property
-    def known_classes(self) -> list[str]:
-        """Names of the classes that the model knows."""
-        return [scores.label for scores in self.classes if scores.label not in self.unknown]
-
     def metrics(self) -> dict[str, float]:
         """What was measured as one flat table, as trackers take it."""
         result = {"accuracy": self.accuracy, "macro_f1": self.macro_f1}

@@ -25,22 +25,20 @@ def plain_document(document: ReadyDocument) -> Document:
     return document.document if isinstance(document, SegmentedDocument) else document
 
 
-def labels_of(document: Document, separator: str | None = None) -> tuple[str, ...] | None:
-    """The classes that a document belongs to, each once.
+def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] | None:
+    """The classes that a label names, each once.
 
     Args:
-        document: the document; its label is a string, a number, or several strings.
+        label: a string, a number, or several strings.
         separator: what stands between the labels of a string that holds several, such as ``;`` in a CSV file.
 
     Returns:
         Names of classes (see :func:`~graphdoc.runtime.plain_text.class_name`) in the order given; none of them for an
-        empty list, which says that the document belongs to no class; None where it has no label, or a blank one.
+        empty list, which says that the document belongs to no class; None where there is no label, or a blank one.
+
+    >>> class_names("tide; wave;tide", ";"), class_names(7), class_names(""), class_names(())
+    (('tide', 'wave'), ('7',), None, ())
     """
-    return class_names(document.label, separator)
-
-
-def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] | None:
-    """The classes that a label names (see :func:`labels_of`)."""
     if label is None:
         return None
     if isinstance(label, tuple) and not label:
@@ -48,12 +46,6 @@ def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] |
     parts = label if isinstance(label, tuple) else str(label).split(separator) if separator else (label,)
     names = dict.fromkeys(name for part in parts if (name := class_name(part)))
     return tuple(names) or None
-
-
-def label_of(document: Document) -> str | None:
-    """The one class that a document belongs to; None where it has no label, or several."""
-    names = labels_of(document)
-    return names[0] if names is not None and len(names) == 1 else None
 
 
 @dataclass(frozen=True)
@@ -92,7 +84,7 @@ class LabelledDocuments:
         with_several: list[str] = []
         for document in documents:
             plain = plain_document(document)
-            names = labels_of(plain, separator if multi_label else None)
+            names = class_names(plain.label, separator if multi_label else None)
             if names is None:
                 without_label.append(plain.id)
             elif len(names) != 1 and not multi_label:

@@ -106,20 +106,21 @@ def test_outputs_one_by_one(graphdoc: Command, two: tuple[Path, Path], model: st
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (("--layer", "3"), "there is no layer 3; this model has the layers [0, 1, 2]"),
-        (("--layer", "-3"), "there is no layer -3"),
-        (("--head", "2"), "layer 1 has no head 2; it has the heads [0, 1]"),
-        (("--head", "-1"), "layer 1 has no head -1"),
-        (("--layer", "first"), "argument --layer: invalid int value: 'first'"),
+        (("--layer", "3"), ("3", "[0, 1, 2]", "no layer")),
+        (("--layer", "-3"), ("-3", "no layer")),
+        (("--head", "2"), ("2", "[0, 1]", "no head")),
+        (("--head", "-1"), ("-1", "no head")),
+        (("--layer", "first"), ("--layer", "'first'")),
     ],
 )
 def test_layers_and_heads_that_do_not_exist(
-    refused: Command, two: tuple[Path, Path], model: str, options: tuple[str, ...], message: str
+    refused: Command, two: tuple[Path, Path], model: str, options: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
     outputs = ("--csv", "a.csv", "--plot", "a.png", "--json", "a.json")
-    assert message in refused("attention", two[0], "--model", model, *options, *outputs)
+    line = refused("attention", two[0], "--model", model, *options, *outputs)
+    assert all(part in line for part in parts), line
 
 
 def test_texts_need_a_file(refused: Command, two: tuple[Path, Path], model: str) -> None:

@@ -239,33 +239,36 @@ def test_text_cannot_steer_the_terminal(graphdoc: Command, tmp_path: Path, model
 
 class TestRefusals:
     @pytest.mark.parametrize(
-        ("options", "message"),
+        ("options", "parts"),
         [
-            (("--plot", "p.gif"), "p.gif has no image suffix; use .png, .svg or .pdf"),
-            (("--plot", "p"), "p has no image suffix"),
-            (("--json", "."), ". is a folder; give the name of a file"),
-            (("--html", "a.md/r.html"), "a.md is not a folder; choose another place"),
-            (("--output", "a.md"), "a.md is not a folder; choose another place"),
-            (("--json", ""), "'' is no name for an output"),
-            (("--csv", "a\0b"), r"'a\x00b' is no name for an output"),
-            (("--output", ""), "'' is no name for an output"),
-            (("--output", "a\0b"), r"'a\x00b' is no name for an output"),
-            (("--json", "x", "--html", "./x"), "x is given for two outputs; give each its own file"),
-            (("--model", "no-such-model"), "model 'no-such-model' is neither a folder nor shipped with graphdoc"),
-            (("--model", "./nowhere"), "there is no model folder ./nowhere; check the path"),
-            (("--device", "gpu"), "device 'gpu' cannot be used here"),
-            (("--encoding", "klingon"), "'klingon' is no known text encoding"),
-            (("--top", "0"), "argument --top: '0' is not a whole number of at least 1"),
-            (("--max-passages", "-1"), "'-1' is neither a number of at least 1 nor 'all'"),
-            (("--dtype", "int8"), "argument --dtype: invalid choice: 'int8'"),
-            (("--level", "word"), "argument --level: invalid choice: 'word'"),
-            (("--jsn", "x"), "option --jsn is unknown; did you mean --json?"),
-            (("--html",), "argument --html: expected one argument"),
-            (("c.md",), "c.md: there is no such file or folder"),
+            (("--plot", "p.gif"), ("p.gif", ".svg")),
+            (("--plot", "p"), (".svg",)),
+            (("--json", "."), ("is a folder",)),
+            (("--html", "a.md/r.html"), ("a.md", "not a folder")),
+            (("--output", "a.md"), ("a.md", "not a folder")),
+            (("--json", ""), ("''", "name")),
+            (("--csv", "a\0b"), ("'a\\x00b'", "name")),
+            (("--output", ""), ("''", "name")),
+            (("--output", "a\0b"), ("'a\\x00b'", "name")),
+            (("--json", "x", "--html", "./x"), ("two outputs",)),
+            (("--model", "no-such-model"), ("'no-such-model'", "model")),
+            (("--model", "./nowhere"), ("./nowhere", "model folder")),
+            (("--device", "gpu"), ("'gpu'", "device", "cannot be used")),
+            (("--encoding", "klingon"), ("'klingon'", "encoding")),
+            (("--top", "0"), ("--top", "'0'", "at least 1")),
+            (("--max-passages", "-1"), ("'-1'", "'all'", "at least 1")),
+            (("--dtype", "int8"), ("--dtype", "'int8'")),
+            (("--level", "word"), ("--level", "'word'")),
+            (("--jsn", "x"), ("--jsn", "--json")),
+            (("--html",), ("--html",)),
+            (("c.md",), ("c.md", "no such file")),
         ],
     )
-    def test_options(self, refused: Command, two: tuple[Path, Path], options: tuple[str, ...], message: str) -> None:
-        assert message in refused("compare", *two, *options)
+    def test_options(
+        self, refused: Command, two: tuple[Path, Path], options: tuple[str, ...], parts: tuple[str, ...]
+    ) -> None:
+        line = refused("compare", *two, *options)
+        assert all(part in line for part in parts), line
 
     @pytest.mark.parametrize("a", ["-", "b.html"])
     def test_documents_that_cannot_be_told_apart(self, refused: Command, tmp_path: Path, model: str, a: str) -> None:

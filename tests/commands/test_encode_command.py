@@ -182,26 +182,32 @@ def test_nothing_left(refused: Command, tmp_path: Path, model: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (("--output", "v", "--json", "v.json"), "--output cannot be combined with --json or --csv"),
-        (("--level", "section", "--csv", "v.csv"), "--level section needs --output FOLDER"),
-        (("--level", "passage"), "--level passage needs --output FOLDER"),
-        (("--output", ""), "'' is no name for an output"),
-        (("--output", "a\0b"), r"'a\x00b' is no name for an output"),
-        (("--output", "corpus.jsonl"), "corpus.jsonl is a file; give a folder"),
-        (("--shard-size", "9" * 19), f"argument --shard-size: '{'9' * 19}' is too large; give a number of up to 18"),
-        (("--shard-size", "-1"), "argument --shard-size: '-1' is not a whole number of at least 1"),
-        (("--shard-size", "0"), "argument --shard-size: '0' is not a whole number of at least 1"),
-        (("--on-error", "cry"), "argument --on-error: invalid choice: 'cry'"),
-        (("-", "-"), "standard input can be read only once"),
-        (("",), "the name of a document is empty"),
-        (("missing.md", "--output", "v"), "missing.md: there is no such file or folder"),
-        (("--output", "v", "--text-column", "body"), "it has neither column 'body' nor 'sections'"),
+        (("--output", "v", "--json", "v.json"), ("--output", "--json", "--csv", "combined")),
+        (("--level", "section", "--csv", "v.csv"), ("--level", "--output", "needs")),
+        (("--level", "passage"), ("--level", "--output", "needs")),
+        (("--output", ""), ("''", "name")),
+        (("--output", "a\0b"), ("'a\\x00b'", "name")),
+        (("--output", "corpus.jsonl"), ("corpus.jsonl", "is a file")),
+        (
+            ("--shard-size", "9" * 19),
+            (f"argument --shard-size: '{'9' * 19}' is too large; give a number of up to 18",),
+        ),
+        (("--shard-size", "-1"), ("--shard-size", "'-1'", "at least 1")),
+        (("--shard-size", "0"), ("--shard-size", "'0'", "at least 1")),
+        (("--on-error", "cry"), ("--on-error", "'cry'")),
+        (("-", "-"), ("standard input",)),
+        (("",), ("empty",)),
+        (("missing.md", "--output", "v"), ("missing.md", "no such file")),
+        (("--output", "v", "--text-column", "body"), ("'body'", "'sections'", "column")),
     ],
 )
-def test_refusals(refused: Command, corpus: Path, model: str, options: tuple[str, ...], message: str) -> None:
-    assert message in refused("encode", corpus, "--model", model, *options)
+def test_refusals(
+    refused: Command, corpus: Path, model: str, options: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
+    line = refused("encode", corpus, "--model", model, *options)
+    assert all(part in line for part in parts), line
 
 
 def test_escapes_of_documents_do_not_reach_the_terminal(graphdoc: Command, tmp_path: Path, model: str) -> None:

@@ -222,49 +222,54 @@ def test_help(graphdoc: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        ((), "give the documents as --data SOURCE, or as --test SOURCE, if need be with --train SOURCE"),
-        (("--train", "corpus.jsonl"), "give the documents as --data SOURCE"),
-        (("--data", "corpus.jsonl", "--test", "corpus.jsonl"), "give the documents as --data SOURCE"),
-        (("--test", "none.jsonl"), "none.jsonl: there is no such file"),
+        ((), ("--data", "--test", "--train")),
+        (("--train", "corpus.jsonl"), ("--data",)),
+        (("--data", "corpus.jsonl", "--test", "corpus.jsonl"), ("--data",)),
+        (("--test", "none.jsonl"), ("none.jsonl", "no such file")),
         (
             ("--test", "corpus.jsonl", "--test-split", "dev"),
-            "--test-split dev is for --data; with --test all",
+            ("--test-split", "--data", "--test"),
         ),
-        (("--test", "corpus.jsonl", "--split-column", "x"), "--split-column x is for --data; with --test all"),
+        (("--test", "corpus.jsonl", "--split-column", "x"), ("--split-column", "--data", "--test")),
         (
             ("--data", "corpus.jsonl", "--split-column", "x"),
-            "has a column 'x'; name it with --split-column, or measure all documents with --test corpus.jsonl",
+            ("'x'", "--split-column", "--test", "corpus.jsonl"),
         ),
-        (("--data", "corpus.jsonl", "--test-split", "x"), "has 'x' in column 'split', only 'dev', 'test', 'train'"),
-        (("--data", "corpus.jsonl", "--label-separator", ";"), "--label-separator=';' is for models with several"),
-        (("--test", "blank.jsonl", "--on-error", "skip"), "there are no documents in blank.jsonl; zero: it has no"),
-        (("--data", "corpus.jsonl", "--label-column", "x"), "has one label (9 have none, 0 several); name the column"),
+        (("--data", "corpus.jsonl", "--test-split", "x"), ("'x'", "'split'", "'dev'", "'test'", "'train'")),
+        (("--data", "corpus.jsonl", "--label-separator", ";"), ("--label-separator", "';'")),
+        (("--test", "blank.jsonl", "--on-error", "skip"), ("blank.jsonl", "no documents")),
+        (("--data", "corpus.jsonl", "--label-column", "x"), ("(9 have none, 0 several)",)),
         (
             ("--data", "corpus.jsonl", "--label-column", "id"),
-            "no document has a label that the model knows: it knows r",
+            ("no document", "knows"),
         ),
         (
             ("--data", "corpus.jsonl", "--label-column", "same"),
-            "have the label 'rice'; two are needed at least (or do w",
+            ("'rice'",),
         ),
-        (("--data", "corpus.jsonl", "--threshold", "0.3"), "a threshold is for models with several labels"),
-        (("--data", "corpus.jsonl", "--reliability", "a.gif"), "a.gif has no image suffix"),
-        (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), "corpus.jsonl is read, and would be replaced"),
+        (("--data", "corpus.jsonl", "--threshold", "0.3"), ("several labels",)),
+        (("--data", "corpus.jsonl", "--reliability", "a.gif"), ("a.gif", ".svg")),
+        (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), ("corpus.jsonl", "read")),
         (
             ("--data", "corpus.jsonl", "--html", "a", "--csv", "a"),
-            "a is given for two outputs; give each its own file",
+            ("two outputs",),
         ),
-        (("--data", "corpus.jsonl", "--model", "MODEL"), "tiny has no classification head, so that it cannot predict"),
+        (("--data", "corpus.jsonl", "--model", "MODEL"), ("tiny", "head")),
     ],
 )
 def test_refusals(
-    refused: Command, tmp_path: Path, model: str, classifiers: Classifiers, options: tuple[str, ...], message: str
+    refused: Command,
+    tmp_path: Path,
+    model: str,
+    classifiers: Classifiers,
+    options: tuple[str, ...],
+    parts: tuple[str, ...],
 ) -> None:
     write_rows(tmp_path / "corpus.jsonl", [row | {"same": "rice"} for part in SIZES for row in rows_of(part)])
     write_rows(tmp_path / "blank.jsonl", [{"id": "zero", "text": "\u200b", "label": "rice"}])
     words = [model if option == "MODEL" else option for option in options]
     line = refused("evaluate", "classify", "--model", classifiers(), *words)
     assert line.startswith("graphdoc evaluate classify: ")
-    assert message in line
+    assert all(part in line for part in parts), line

@@ -225,37 +225,42 @@ def test_help(graphdoc: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        ((), "give the documents as --data SOURCE, or as --train SOURCE and --test SOURCE"),
-        (("--train", "corpus.jsonl"), "give the documents as --data SOURCE"),
-        (("--data", "corpus.jsonl", "--test", "corpus.jsonl"), "give the documents as --data SOURCE"),
-        (("--data", "none.jsonl"), "none.jsonl: there is no such file"),
+        ((), ("--data", "--train", "--test")),
+        (("--train", "corpus.jsonl"), ("--data",)),
+        (("--data", "corpus.jsonl", "--test", "corpus.jsonl"), ("--data",)),
+        (("--data", "none.jsonl"), ("none.jsonl", "no such file")),
         (
             ("--data", "corpus.jsonl", "--split-column", "part"),
-            "no document of corpus.jsonl has a column 'part'; name",
+            ("corpus.jsonl", "'part'", "no document"),
         ),
         (
             ("--data", "corpus.jsonl", "--test-split", "x"),
-            "no document of corpus.jsonl has 'x' in column 'split', only 'dev', 'test', 'train'",
+            ("corpus.jsonl", "'x'", "'split'", "'dev'", "'test'", "'train'", "no document"),
         ),
-        (("--data", "corpus.jsonl", "--label-column", "x"), "no train document has a label; name the column"),
-        (("--data", "corpus.jsonl", "--label-column", "same"), "all train documents have the label 'one'"),
-        (("--data", "corpus.jsonl", "--clusters", "13"), "k-means cannot make 13 clusters of 12 train documents"),
-        (("--data", "corpus.jsonl", "--label-column", "other", "--probe"), "labels that no train document has (new)"),
-        (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), "bad.tsv:1: a pair is expected"),
-        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), "far.tsv:1: there is no document 'x'"),
-        (("--data", "corpus.jsonl", "--pairs", ""), "the name of a file of pairs is empty"),
-        (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), "corpus.jsonl is read, and would be replaced"),
-        (("--data", "corpus.jsonl", "--plot", "a.gif"), "a.gif has no image suffix"),
-        (("--data", "corpus.jsonl", "--seeds", "0"), "argument --seeds: '0' is not a whole number of at least 1"),
-        (("--data", "corpus.jsonl", "--baseline", "a", "--no-baseline"), "--baseline and --no-baseline contradict"),
-        (("--data", "corpus.jsonl", "--baseline", "./none"), "there is no model folder ./none"),
-        (("--data", "corpus.jsonl", "--model", "./none"), "there is no model folder ./none"),
-        (("--data", "corpus.jsonl", "--modle", "x"), "option --modle is unknown; did you mean --model?"),
+        (("--data", "corpus.jsonl", "--label-column", "x"), ("train", "label")),
+        (("--data", "corpus.jsonl", "--label-column", "same"), ("'one'",)),
+        (("--data", "corpus.jsonl", "--clusters", "13"), ("13", "12", "clusters")),
+        (("--data", "corpus.jsonl", "--label-column", "other", "--probe"), ("(new)",)),
+        (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), ("bad.tsv:1",)),
+        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), ("far.tsv:1", "'x'", "no document")),
+        (("--data", "corpus.jsonl", "--pairs", ""), ("empty",)),
+        (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), ("corpus.jsonl", "read")),
+        (("--data", "corpus.jsonl", "--plot", "a.gif"), ("a.gif", ".svg")),
+        (("--data", "corpus.jsonl", "--seeds", "0"), ("--seeds", "'0'", "at least 1")),
+        (
+            ("--data", "corpus.jsonl", "--baseline", "a", "--no-baseline"),
+            ("--baseline", "--no-baseline", "contradict"),
+        ),
+        (("--data", "corpus.jsonl", "--baseline", "./none"), ("./none", "model folder")),
+        (("--data", "corpus.jsonl", "--model", "./none"), ("./none", "model folder")),
+        (("--data", "corpus.jsonl", "--modle", "x"), ("--modle", "--model")),
     ],
 )
-def test_refusals(refused: Command, tmp_path: Path, model: str, options: tuple[str, ...], message: str) -> None:
+def test_refusals(
+    refused: Command, tmp_path: Path, model: str, options: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
     rows = [row | {"other": row["label"], "same": "one"} for part in SIZES for row in rows_of(part)]
     rows[12]["other"] = "new"
     write_rows(tmp_path / "corpus.jsonl", rows)
@@ -263,7 +268,7 @@ def test_refusals(refused: Command, tmp_path: Path, model: str, options: tuple[s
     (tmp_path / "far.tsv").write_text("test0\tx\t1\ntest1\tx\t0\n")
     line = refused("evaluate", "cluster", "--model", model, *options)
     assert line.startswith("graphdoc evaluate cluster: ")
-    assert message in line
+    assert all(part in line for part in parts), line
 
 
 def test_a_task_is_needed(refused: Command) -> None:

@@ -247,52 +247,54 @@ def test_help(graphdoc: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (("--pairs", "test.tsv"), "the following arguments are required: --data"),
-        (("--data", "corpus.jsonl"), "the following arguments are required: --pairs"),
-        (("--data", "none.jsonl", "--pairs", "test.tsv"), "none.jsonl: there is no such file"),
-        (("--data", "corpus.jsonl", "--pairs", "none.tsv"), "none.tsv: there is no such file"),
-        (("--data", "corpus.jsonl", "--pairs", ""), "the name of a file of pairs is empty"),
-        (("--data", "corpus.jsonl", "--pairs", "empty.tsv"), "empty.tsv: there is no pair in it"),
-        (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), "bad.tsv:1: a pair is expected as id_a, id_b and 0 or 1"),
-        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), "far.tsv:2: there is no document '[b]x' among those read"),
-        (("--data", "corpus.jsonl", "--pairs", "one.tsv"), "one.tsv do not have both labels, 0 and 1"),
+        (("--pairs", "test.tsv"), ("--data", "required")),
+        (("--data", "corpus.jsonl"), ("--pairs", "required")),
+        (("--data", "none.jsonl", "--pairs", "test.tsv"), ("none.jsonl", "no such file")),
+        (("--data", "corpus.jsonl", "--pairs", "none.tsv"), ("none.tsv", "no such file")),
+        (("--data", "corpus.jsonl", "--pairs", ""), ("empty",)),
+        (("--data", "corpus.jsonl", "--pairs", "empty.tsv"), ("empty.tsv", "no pair")),
+        (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), ("bad.tsv:1", "0")),
+        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), ("far.tsv:2", "'[b]x'", "no document")),
+        (("--data", "corpus.jsonl", "--pairs", "one.tsv"), ("one.tsv", "0", "1", "both labels")),
         (
             ("--data", "corpus.jsonl", "--pairs", "self.tsv"),
-            "self.tsv: 1 of 2 pairs cannot be used, since",
+            ("self.tsv", "1", "2", "cannot be used"),
         ),
-        (("--data", "corpus.jsonl", "--pairs", "both.tsv"), "both.tsv:3: 'test1' and 'test0' have the label 0, but 1"),
+        (("--data", "corpus.jsonl", "--pairs", "both.tsv"), ("both.tsv:3", "'test1'", "'test0'")),
         (
             ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--validation-pairs", "one.tsv"),
-            "one.tsv do not have both labels",
+            ("one.tsv", "both labels"),
         ),
         (
             ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--leave-out-section", "Abstrct"),
-            "no document has a section 'Abstrct'; check --leave-out-section",
+            ("'Abstrct'", "--leave-out-section", "no document"),
         ),
         (
             ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--lengths", "9,x"),
-            "argument --lengths: '9,x' is neither rising numbers with commas nor 'none'",
+            ("--lengths", "'9,x'", "'none'"),
         ),
         (
             ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--lengths", "9,5"),
-            "'9,5' does not rise from number to number",
+            ("'9,5'", "rise"),
         ),
-        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--resamples", "0"), "'0' is not a whole number of at"),
-        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--seed", "-1"), "'-1' is not a whole number of at"),
-        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--scored", "test.tsv"), "test.tsv is read, and would be"),
-        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--markdown", "-"), "--markdown cannot go to standard"),
-        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--plot", "a.gif"), "a.gif has no image suffix"),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--resamples", "0"), ("--resamples", "'0'")),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--seed", "-1"), ("--seed", "'-1'")),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--scored", "test.tsv"), ("test.tsv", "read")),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--markdown", "-"), ("--markdown",)),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--plot", "a.gif"), ("a.gif", ".svg")),
         (
             ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--baseline", "a", "--no-baseline"),
-            "--baseline and --no-baseline contradict",
+            ("--baseline", "--no-baseline", "contradict"),
         ),
-        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--model", "./none"), "there is no model folder ./none"),
+        (("--data", "corpus.jsonl", "--pairs", "test.tsv", "--model", "./none"), ("./none", "model folder")),
     ],
 )
 @pytest.mark.usefixtures("files")
-def test_refusals(refused: Command, tmp_path: Path, model: str, options: tuple[str, ...], message: str) -> None:
+def test_refusals(
+    refused: Command, tmp_path: Path, model: str, options: tuple[str, ...], parts: tuple[str, ...]
+) -> None:
     write_pairs(tmp_path / "far.tsv", [("test0", "test1", 0), ("test0", "[b]x", 1)])
     write_pairs(tmp_path / "one.tsv", [("test0", "test1", 1)])
     write_pairs(tmp_path / "self.tsv", [("test0", "test1", 1), ("test0", "test0", 0)])
@@ -301,4 +303,4 @@ def test_refusals(refused: Command, tmp_path: Path, model: str, options: tuple[s
     (tmp_path / "empty.tsv").write_text("")
     line = refused("evaluate", "compare", "--model", model, *options)
     assert line.startswith("graphdoc evaluate compare: ")
-    assert message in line
+    assert all(part in line for part in parts), line

@@ -67,17 +67,18 @@ def test_sections_beyond_the_passage_limit(graphdoc: Command, tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (("--kind", "ring"), "argument --kind: invalid choice: 'ring'"),
-        (("--window", "0"), "argument --window: '0' is not a whole number of at least 1"),
-        (("--plot", "g.jpg"), "g.jpg has no image suffix"),
+        (("--kind", "ring"), ("--kind", "'ring'")),
+        (("--window", "0"), ("--window", "'0'", "at least 1")),
+        (("--plot", "g.jpg"), ("g.jpg", ".svg")),
     ],
 )
 def test_refusals(
-    refused: Command, two: tuple[Path, Path], model: str, options: tuple[str, ...], message: str
+    refused: Command, two: tuple[Path, Path], model: str, options: tuple[str, ...], parts: tuple[str, ...]
 ) -> None:
-    assert message in refused("graph", two[0], "--model", model, *options)
+    line = refused("graph", two[0], "--model", model, *options)
+    assert all(part in line for part in parts), line
 
 
 def test_a_graph_too_large_for_memory(

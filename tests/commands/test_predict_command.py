@@ -155,36 +155,41 @@ def test_help(graphdoc: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "parts"),
     [
-        (("corpus.jsonl",), "the following arguments are required: --model"),
-        (("corpus.jsonl", "--model", "MODEL"), "tiny has no classification head, so that it cannot predict; give a"),
-        (("none.jsonl", "--model", "MODEL"), "none.jsonl: there is no such file"),
-        (("corpus.jsonl", "--model", "./none"), "there is no model folder ./none"),
-        (("corpus.jsonl", "--model", "TOPICS", "--threshold", "0.4"), "a threshold is for models with several labels"),
-        (("corpus.jsonl", "--model", "TOPICS", "--threshold", "1"), "'1' is not a number above 0 and below 1"),
-        (("corpus.jsonl", "--model", "TOPICS", "--threshold", "x"), "'x' is not a number above 0 and below 1"),
-        (("corpus.jsonl", "--model", "TOPICS", "--passages", "-1"), "'-1' is not a whole number of at least 0"),
+        (("corpus.jsonl",), ("--model", "required")),
+        (("corpus.jsonl", "--model", "MODEL"), ("tiny", "head")),
+        (("none.jsonl", "--model", "MODEL"), ("none.jsonl", "no such file")),
+        (("corpus.jsonl", "--model", "./none"), ("./none", "model folder")),
+        (("corpus.jsonl", "--model", "TOPICS", "--threshold", "0.4"), ("several labels",)),
+        (("corpus.jsonl", "--model", "TOPICS", "--threshold", "1"), ("'1'", "above 0 and below 1")),
+        (("corpus.jsonl", "--model", "TOPICS", "--threshold", "x"), ("'x'", "above 0 and below 1")),
+        (("corpus.jsonl", "--model", "TOPICS", "--passages", "-1"), ("'-1'", "at least 0")),
         (
             ("corpus.jsonl", "--model", "TOPICS", "--output", "p.txt"),
-            "p.txt has no suffix of a table; use one of .json",
+            ("p.txt", ".parquet"),
         ),
-        (("corpus.jsonl", "--model", "TOPICS", "--output", "-"), "--output cannot go to standard output, only --json"),
-        (("corpus.jsonl", "--model", "TOPICS", "--output", "corpus.jsonl"), "corpus.jsonl is read, and would be repl"),
+        (("corpus.jsonl", "--model", "TOPICS", "--output", "-"), ("--output", "--json", "standard output")),
+        (("corpus.jsonl", "--model", "TOPICS", "--output", "corpus.jsonl"), ("corpus.jsonl", "read")),
         (
             ("blank.jsonl", "--model", "TOPICS", "--on-error", "skip"),
-            "there are no documents in blank.jsonl; zero: it",
+            ("blank.jsonl", "no documents"),
         ),
-        (("bad.jsonl", "--model", "TOPICS", "--on-error", "skip"), "there are no documents in bad.jsonl; bad.jsonl:1"),
-        (("corpus.jsonl", "--model", "TOPICS", "--modle", "x"), "option --modle is unknown; did you mean --model?"),
+        (("bad.jsonl", "--model", "TOPICS", "--on-error", "skip"), ("bad.jsonl", "bad.jsonl:1", "no documents")),
+        (("corpus.jsonl", "--model", "TOPICS", "--modle", "x"), ("--modle", "--model")),
     ],
 )
 def test_refusals(
-    refused: Command, corpus: Path, model: str, classifiers: Callable[..., str], options: tuple[str, ...], message: str
+    refused: Command,
+    corpus: Path,
+    model: str,
+    classifiers: Callable[..., str],
+    options: tuple[str, ...],
+    parts: tuple[str, ...],
 ) -> None:
     (corpus.parent / "blank.jsonl").write_text(json.dumps({"id": "zero", "text": "\u200b"}) + "\n")
     (corpus.parent / "bad.jsonl").write_text("x\n")
     names = {"MODEL": model, "TOPICS": classifiers()}
     line = refused("predict", *(names.get(option, option) for option in options))
     assert line.startswith("graphdoc predict: ")
-    assert message in line
+    assert all(part in line for part in parts), line

@@ -162,14 +162,14 @@ class TestMistakes:
 
 
 def test_what_cannot_be_measured(classifier: EncoderFactory, tiny_encoder: EncoderFactory) -> None:
-    with pytest.raises(EvaluationError, match=r"has one label \(9 have none, 1 several\); name the column"):
+    with pytest.raises(EvaluationError, match=r"9 .* 1 .*--label-column"):
         ClassificationEvaluator(documents([None] * 9 + [["a", "b"]]))
     evaluation = ClassificationEvaluator(documents(["a"] * 10))
-    with pytest.raises(ModelError, match="has no classification head"):
+    with pytest.raises(ModelError, match="classification head"):
         evaluation(tiny_encoder("bert"))
-    with pytest.raises(EvaluationError, match="gives a document several labels, and is measured as giving one"):
+    with pytest.raises(EvaluationError, match=r"several labels.* one"):
         evaluation(classifier(multi_label=True))
-    with pytest.raises(EvaluationError, match="it knows a, b, c, the documents have x; give documents or a model"):
+    with pytest.raises(EvaluationError, match=r"a, b, c.* x;"):
         ClassificationEvaluator(documents(["x"] * 10))(classifier())
 
 

@@ -60,7 +60,7 @@ class TestSingleLabels:
         assert scores.accuracy == pytest.approx(2 / 5)
         assert scores.accuracy_known == 1
         assert [c.label for c in scores.classes] == ["a", "b", "c", "x", "y"]
-        assert scores.known_classes == list(CLASSES)
+        assert [one.label for one in scores.classes if one.label not in scores.unknown] == list(CLASSES)
         assert scores.confusion is not None
         assert scores.confusion.tolist() == [[2, 0, 0], [0, 0, 0], [0, 0, 0], [0, 2, 0], [1, 0, 0]]
         assert scores.macro_f1 == pytest.approx((0.8 + 0 + 0 + 0) / 4)
@@ -120,7 +120,7 @@ class TestSeveralLabels:
 
 
 def test_there_has_to_be_something_to_measure() -> None:
-    with pytest.raises(EvaluationError, match="there are no documents with labels"):
+    with pytest.raises(EvaluationError, match="no documents"):
         classification_scores([], [], CLASSES)
 
 
@@ -202,5 +202,5 @@ def test_documents_of_another_task() -> None:
     require_shared_classes([("a",), ("x",)], CLASSES)
     require_shared_classes([()], CLASSES)
     require_shared_classes([], CLASSES)
-    with pytest.raises(EvaluationError, match=r"it knows a, b, c, the documents have w, x, y, \.\.\.; give"):
+    with pytest.raises(EvaluationError, match=r"a, b, c.* w, x, y, \.\.\."):
         require_shared_classes([("x", "w"), ("y",), ("z",)], CLASSES)

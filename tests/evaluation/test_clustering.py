@@ -144,12 +144,12 @@ def test_refusals() -> None:
     none = [replace(document, label=None) for document in train]
     many = [replace(document, label=f"label {number}") for number, document in enumerate(test)]
     cases = [
-        ((none, test), {}, "no train document has a label; name the column that holds it"),
-        ((train, none), {}, "no test document has a label"),
-        ((one, test), {}, "all train documents have the label 'a'"),
-        ((train, one), {}, "all test documents have the label 'a'"),
-        ((train, test), {"clusters": 7}, "k-means cannot make 7 clusters of 6 train documents"),
-        ((train, many), {"probe": True}, r"labels that no train document has \(label 0, label 1, label 2, \.\.\.\)"),
+        ((none, test), {}, "train .*--label-column"),
+        ((train, none), {}, "test .*label"),
+        ((one, test), {}, "train .*'a'"),
+        ((train, one), {}, "test .*'a'"),
+        ((train, test), {"clusters": 7}, "7 clusters of 6"),
+        ((train, many), {"probe": True}, r"label 0, label 1, label 2, \.\.\."),
     ]
     for parts, options, message in cases:
         with pytest.raises(EvaluationError, match=message):

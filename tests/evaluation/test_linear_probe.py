@@ -53,7 +53,7 @@ def test_noise_is_not_read() -> None:
 
 def test_labels_that_cannot_be_learned() -> None:
     vectors = np.random.default_rng(0).normal(size=(6, 2))
-    with pytest.raises(EvaluationError, match=r"labels that no train document has \(c, d, e, \.\.\.\)"):
+    with pytest.raises(EvaluationError, match=r"train .*c, d, e, \.\.\."):
         linear_probe(vectors, list("aabbab"), vectors, list("abcdef"))
-    with pytest.raises(EvaluationError, match="all train documents have the label 'a'"):
+    with pytest.raises(EvaluationError, match=r"train .*'a'"):
         linear_probe(vectors, list("aaaaaa"), vectors, list("aaaaaa"))

@@ -156,12 +156,12 @@ def test_differences_without_values_or_resamples() -> None:
 
 
 def test_refusals() -> None:
-    with pytest.raises(SettingsError, match="by='recall' is unknown; use f1 or accuracy"):
+    with pytest.raises(SettingsError, match=r"by='recall'.*f1 or accuracy"):
         best_threshold([0, 1], [0.0, 1.0], "recall")  # type: ignore[arg-type]
     for labels in ([], [0, 0]):
-        with pytest.raises(EvaluationError, match="no pair has the label 1"):
+        with pytest.raises(EvaluationError, match="label 1"):
             best_threshold(labels, np.zeros(len(labels)))
-    with pytest.raises(EvaluationError, match="there are no pairs to measure"):
+    with pytest.raises(EvaluationError, match="no pairs"):
         score_pairs([], [], 0.0)
 
 
@@ -170,7 +170,7 @@ def test_similarities_are_numbers_one_for_each_pair() -> None:
         lambda values: best_threshold([1, 0, 1], values),
         lambda values: score_pairs([1, 0, 1], values, 0.5),
     ):
-        with pytest.raises(EvaluationError, match="there are 2 similarities for 3 pairs; give one for each"):
+        with pytest.raises(EvaluationError, match="2 similarities for 3 pairs"):
             measure([0.2, 0.3])
-        with pytest.raises(EvaluationError, match="1 of 3 similarities are no numbers"):
+        with pytest.raises(EvaluationError, match="1 of 3 similarities"):
             measure([np.nan, 0.2, 0.3])

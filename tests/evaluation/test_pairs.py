@@ -143,12 +143,12 @@ def test_pairs_that_are_left_out(documents: list[Document], tmp_path: Path) -> N
     path = tmp_path / "pairs.tsv"
     path.write_text("rice0\trice1\t1\nrice0\tsea0\t0\nrice2\trice2\t1\nsea1\t<b>\t0\nsea0\trice0\t0\n")
     pairs = read_pair_file(path)
-    with pytest.raises(DocumentError, match=r"pairs.tsv:4: there is no document '<b>' among those read; read the"):
+    with pytest.raises(DocumentError, match=r"pairs.tsv:4: .*'<b>'"):
         PairEvaluator(documents, pairs)
     comparison = PairEvaluator(documents, pairs, all_pairs(documents[:6]), unknown="leave_out")
     assert comparison.left_out == {"unknown": 1, "with_themselves": 1}
     gone = [LabelledPair("x", "y", 1), LabelledPair("rice0", "sea0", 0)]
-    with pytest.raises(EvaluationError, match="the pairs: 1 of 2 pairs cannot be used, since"):
+    with pytest.raises(EvaluationError, match="1 of 2 pairs"):
         PairEvaluator(documents, gone, unknown="leave_out")
     assert comparison.labels == [1, 0, 0]
     assert comparison.pairs.place(2) == f"{path}:5"
@@ -172,27 +172,27 @@ def test_a_model_in_training_is_measured_and_left_as_it_was(
 @pytest.mark.parametrize(
     ("pairs", "validation", "error", "message"),
     [
-        ([("rice0", "rice1", 1)], [], EvaluationError, "the pairs do not have both labels, 0 and 1"),
-        ([], [], EvaluationError, "the pairs do not have both labels"),
+        ([("rice0", "rice1", 1)], [], EvaluationError, "both labels, 0 and 1"),
+        ([], [], EvaluationError, "both labels"),
         (
             [("rice0", "rice1", 1), ("sea0", "sea0", 0)],
             [],
             EvaluationError,
-            "the pairs: 1 of 2 pairs cannot be used, .* and the rest do not have both labels",
+            "1 of 2 pairs .*both labels",
         ),
         (
             [("rice0", "rice1", 1), ("rice0", "sea0", 0)],
             [("rice0", "sea0", 0)],
             EvaluationError,
-            "the pairs do not have both labels",
+            "both labels",
         ),
         (
             [("rice0", "rice1", 1), ("rice1", "rice0", 0)],
             [],
             DocumentError,
-            "pair 2: 'rice1' and 'rice0' have the label 0, but 1 in pair 1",
+            "pair 2: 'rice1' and 'rice0' .*0.* 1 in pair 1",
         ),
-        ([("rice0", "x", 1)], [], DocumentError, "pair 1: there is no document 'x'"),
+        ([("rice0", "x", 1)], [], DocumentError, "pair 1: .*'x'"),
     ],
 )
 def test_pairs_that_cannot_be_measured(
@@ -206,18 +206,18 @@ def test_pairs_that_cannot_be_measured(
 def test_settings_that_do_not_fit(documents: list[Document]) -> None:
     pairs = all_pairs(documents)
     for lengths in ((5, 5), (9, 3), (0,)):
-        with pytest.raises(SettingsError, match=r"lengths .* have to rise, from 1 on"):
+        with pytest.raises(SettingsError, match=r"lengths .* rise"):
             PairEvaluator(documents, pairs, lengths=lengths)
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"by": "foo"}, "by='foo' is unknown; use f1 or accuracy"),
-        ({"unknown": "Stop"}, "unknown='Stop' is unknown; use one of stop, leave_out"),
-        ({"resamples": -3}, "resamples=-3 must be at least 0"),
-        ({"seed": -1}, "seed=-1 must be at least 0"),
+        ({"by": "foo"}, "by='foo'.*f1 or accuracy"),
+        ({"unknown": "Stop"}, "unknown='Stop'.*stop, leave_out"),
+        ({"resamples": -3}, "resamples=-3 .*0"),
+        ({"seed": -1}, "seed=-1 .*0"),
     ]
     for options, message in wrong:
         with pytest.raises(SettingsError, match=message):
             PairEvaluator(documents, pairs, **options)
-    with pytest.raises(EvaluationError, match="there are 2 and 0 similarities for 45 test and 0 validation pairs"):
+    with pytest.raises(EvaluationError, match=r"2 and 0 .* 45 test and 0 validation"):
         PairEvaluator(documents, pairs).score(PairSimilarities(np.zeros(2), np.zeros(0)))
 
 

@@ -61,9 +61,9 @@ def test_what_cannot_be_learned() -> None:
     def document(text: str, label: object) -> Document:
         return Document.from_mapping({"text": text, "label": label})
 
-    with pytest.raises(EvaluationError, match="all train documents have the label 'a'"):
+    with pytest.raises(EvaluationError, match=r"train .*'a'"):
         lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "a")]), [])
-    with pytest.raises(EvaluationError, match="no train document has a label"):
+    with pytest.raises(EvaluationError, match=r"train .*label"):
         lexical_predictions(LabelledDocuments.of([document("x y", [])], multi_label=True), [])
-    with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM cannot learn from .*empty vocabulary"):
+    with pytest.raises(EvaluationError, match=r"TF-IDF \+ linear SVM.*empty vocabulary"):
         lexical_predictions(LabelledDocuments.of([document("x y", "a"), document("y z", "b")]), [])

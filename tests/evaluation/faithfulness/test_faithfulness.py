@@ -211,7 +211,7 @@ def test_pairs_that_are_not_measured_are_counted(tiny_encoder: EncoderFactory, s
         LabelledPair("first", "first", 1),
         LabelledPair("first", "gone", 0),
     ]
-    with pytest.raises(DocumentError, match="pair 4: there is no document 'gone'"):
+    with pytest.raises(DocumentError, match=r"pair 4: .*'gone'"):
         FaithfulnessEvaluation(structured, pairs)
     evaluation = FaithfulnessEvaluation(structured, pairs, unknown="leave_out", steps=STEPS)
     assert list(evaluation.pairs or ()) == PAIRS[:1]
@@ -222,7 +222,7 @@ def test_pairs_that_are_not_measured_are_counted(tiny_encoder: EncoderFactory, s
         "repeated": 1,
         "one_passage": 0,
     }
-    with pytest.raises(EvaluationError, match="the pairs hold no pair of two documents"):
+    with pytest.raises(EvaluationError, match="no pair"):
         FaithfulnessEvaluation(structured, pairs[2:], unknown="leave_out")
 
 
@@ -238,16 +238,16 @@ def test_a_sample_is_measured(structured: list[Document]) -> None:
 
 def test_what_cannot_be_measured_is_refused(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
     encoder = tiny_encoder()
-    with pytest.raises(ModelError, match="has no classification head, and there are no pairs"):
+    with pytest.raises(ModelError, match=r"classification head.* pairs"):
         FaithfulnessEvaluation(structured).measure(encoder)
-    with pytest.raises(EvaluationError, match="no document has two passages"):
+    with pytest.raises(EvaluationError, match="two passages"):
         FaithfulnessEvaluation(structured, PAIRS).measure(tiny_encoder(max_passages=1))
-    with pytest.raises(EvaluationError, match="there are no documents"):
+    with pytest.raises(EvaluationError, match="no documents"):
         FaithfulnessEvaluation([])
     for name in ("steps", "orders", "sample"):
-        with pytest.raises(SettingsError, match=f"{name}=0 must be at least 1"):
+        with pytest.raises(SettingsError, match=f"{name}=0 .*1"):
             FaithfulnessEvaluation(structured, PAIRS, **{name: 0})  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="resamples=-1 must be at least 0"):
+    with pytest.raises(SettingsError, match=r"resamples=-1 .*0"):
         FaithfulnessEvaluation(structured, PAIRS, resamples=-1)
 
 
@@ -264,7 +264,7 @@ def test_places_are_kept_with_structural_embeddings(tiny_encoder: EncoderFactory
 def test_documents_are_told_apart_by_their_ids(structured: list[Document]) -> None:
     twice = [*structured, replace(structured[1], id=structured[0].id)]
     for pairs in (None, PAIRS):
-        with pytest.raises(DocumentError, match=r"several documents have the id 'first', so that they would"):
+        with pytest.raises(DocumentError, match="'first'"):
             FaithfulnessEvaluation(twice, pairs)
-    with pytest.raises(SettingsError, match="unknown='foo' is unknown; use one of stop, leave_out"):
+    with pytest.raises(SettingsError, match=r"unknown='foo'.*stop, leave_out"):
         FaithfulnessEvaluation(structured, PAIRS, unknown="foo")  # type: ignore[arg-type]
