@@ -139,6 +139,10 @@ class DocumentEncoder(VectorPipeline):
 
         Raises:
             DocumentError: the document has no text.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> encoder.graph("Rice is steamed.").num_passages
+        1
         """
         return build_graph(self.segment_with_text(document), self.model.config.graph)
 
@@ -174,6 +178,11 @@ class DocumentEncoder(VectorPipeline):
         Raises:
             DocumentError: a document has no text.
             ModelError: a document was encoded by another model.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> comparison = encoder.compare("Rice is steamed.", "Steam the rice for twenty minutes.")
+        >>> comparison.document > 0.5, len(comparison.matches("passage"))
+        (True, 1)
         """
         self._warn_if_untrained("scores")
         first = self._encoded(a, sentences, dtype)
@@ -192,6 +201,10 @@ class DocumentEncoder(VectorPipeline):
         Raises:
             DocumentError: a document has no text.
             ModelError: a document was encoded by another model.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> encoder.compare_all(["Rice is steamed.", "Steam rice.", "Tides rise."]).document_scores.shape
+        (3, 3)
         """
         self._warn_if_untrained("scores")
         encoded = [self._encoded(document, False, dtype) for document in documents]
@@ -210,6 +223,10 @@ class DocumentEncoder(VectorPipeline):
         Raises:
             DocumentError: the document has no text.
             SettingsError: the model has no attention.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> encoder.attention("Rice is steamed.").to_frame().columns.tolist()[:6]
+        ['layer', 'head', 'source', 'target', 'edge_kind', 'weight']
         """
         readout = self.model.readout
         if readout.has_sections and not self.model.config.graph_layers and readout.own_attention is None:
@@ -230,6 +247,11 @@ class DocumentEncoder(VectorPipeline):
 
         Raises:
             DocumentError: the document has no text.
+
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> rice = encoder.encode_levels("Rice is steamed.")
+        >>> [encoder.compare(rice, other).document > 0.5 for other in ("Steam the rice.", "Tides rise.")]
+        [True, False]
         """
         segmented = self.segment_with_text(document)
         encoded = encode_all_levels(self, segmented, dtype)

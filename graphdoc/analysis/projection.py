@@ -43,6 +43,9 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
 
     Raises:
         EvaluationError: there are fewer than three documents.
+
+    >>> project(np.eye(4)).shape
+    (4, 2)
     """
     count = len(vectors)
     if count < 3:

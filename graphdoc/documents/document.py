@@ -86,7 +86,7 @@ class Document:
         label: Label = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Document:
-        """Make a document of one section from plain text.
+        r"""Make a document of one section from plain text.
 
         Args:
             text: the text; its paragraphs are kept.
@@ -94,6 +94,9 @@ class Document:
             title: the title.
             label: the class or group.
             metadata: anything else.
+
+        >>> Document.from_text("Tides rise.\n\nTides fall.", title="Tides", label="sea").sections[0].text
+        'Tides rise.\n\nTides fall.'
         """
         return cls._from_markup(text, "text", id, title, label, metadata)
 
@@ -107,10 +110,14 @@ class Document:
         label: Label = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> Document:
-        """Make a document from Markdown; arguments as for :meth:`from_text`.
+        r"""Make a document from Markdown; arguments as for :meth:`from_text`.
 
         Raises:
             DocumentError: the markup is nested too deeply.
+
+        >>> document = Document.from_markdown("# Tides\n\nThey rise.\n\n## Spring tides\n\nThey rise more.")
+        >>> [(section.heading, section.level) for section in document.sections]
+        [('', 1), ('Spring tides', 2)]
         """
         return cls._from_markup(text, "markdown", id, title, label, metadata)
 
@@ -128,6 +135,10 @@ class Document:
 
         Raises:
             DocumentError: the elements are nested too deeply.
+
+        >>> document = Document.from_html("<main><h1>Tides</h1><p>They rise.</p></main><footer>Imprint</footer>")
+        >>> document.title, document.text
+        ('Tides', 'They rise.')
         """
         return cls._from_markup(text, "html", id, title, label, metadata)
 
@@ -145,6 +156,10 @@ class Document:
 
         Raises:
             DocumentError: the XML is not well-formed, declares entities, or is of another kind.
+
+        >>> page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><h1>Tides</h1><p>They rise.</p></body></html>"
+        >>> Document.from_xml(page).text
+        'They rise.'
         """
         return cls._from_markup(text, "xml", id, title, label, metadata)
 
@@ -164,6 +179,10 @@ class Document:
 
         Raises:
             DocumentError: there is neither text nor sections, or a value is of the wrong type.
+
+        >>> document = Document.from_mapping({"id": 7, "text": "Tides rise.", "label": "sea"})
+        >>> document.id, document.text, document.label
+        ('7', 'Tides rise.', 'sea')
         """
         if not isinstance(mapping, Mapping):
             raise DocumentError(f"the row is {described(mapping)}; give a dictionary")
@@ -246,7 +265,12 @@ class Document:
         return section_name(self.sections[number].heading, number, len(self.sections))
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as a row that :meth:`from_mapping` reads back."""
+        """The document as a row that :meth:`from_mapping` reads back.
+
+        >>> document = Document("tides", [Section("They rise.", heading="Tides")])
+        >>> Document.from_mapping(document.to_dict()) == document
+        True
+        """
         row: dict[str, Any] = {
             "id": self.id,
             "title": self.title,

@@ -15,7 +15,7 @@ _DEEPEST_LEVEL = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A titled part of a document; its texts are cleaned when it is made (see :class:`~graphdoc.Document`).
+    r"""A titled part of a document; its texts are cleaned when it is made (see :class:`~graphdoc.Document`).
 
     Args:
         text: the running text, without its heading; paragraphs are separated by a blank line.
@@ -25,6 +25,9 @@ class Section:
 
     Raises:
         DocumentError: a value is of the wrong type, or the level is out of range.
+
+    >>> Section("Waves\r\nbreak.", heading=" Shore  lines ")
+    Section(text='Waves\nbreak.', heading='Shore lines', level=1, path=())
     """
 
     text: str

@@ -90,6 +90,9 @@ def purity(truth: Sequence[Any] | npt.NDArray[Any], clusters: Sequence[Any] | np
 
     Raises:
         EvaluationError: there is no document.
+
+    >>> purity(["sea", "sea", "land"], [0, 0, 0])
+    0.6666666666666666
     """
     if len(truth) == 0:
         raise EvaluationError("there are no documents to measure purity on; give at least one")

@@ -174,6 +174,9 @@ def held_out_rows(labels: Sequence[str], share: float, seed: int = 0) -> npt.NDA
 
     Returns:
         ``(documents,)``.
+
+    >>> held_out_rows(["sea", "sea", "land", "land"], share=0.5).sum().item()
+    2
     """
     draw = np.random.default_rng(seed)
     truth = np.asarray(labels)

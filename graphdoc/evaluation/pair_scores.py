@@ -95,6 +95,9 @@ def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Crite
     Raises:
         EvaluationError: there are no pairs, or none of label 1; similarities are not as many, or no numbers.
         SettingsError: the criterion is unknown.
+
+    >>> best_threshold([1, 1, 0], [0.9, 0.75, 0.25])
+    0.5
     """
     require_criterion(by)
     truth, scores = np.asarray(labels) == 1, np.asarray(similarities, np.float64)
@@ -148,6 +151,9 @@ def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
     Args:
         labels: ``(pairs,)``, 0 and 1, both of which occur.
         similarities: ``(pairs,)``.
+
+    >>> pair_auc([1, 1, 0, 0], [0.9, 0.4, 0.6, 0.2])
+    0.75
     """
     return float(roc_auc_score(labels, similarities))
 

@@ -71,7 +71,12 @@ def build_graph(document: SegmentedDocument, kind: GraphKind | str | None = "ful
 def graph_of_sections(
     sections: Sequence[int], kind: GraphKind | str | None = "full", **settings: Any
 ) -> DocumentGraph:
-    """Build a graph from the section number of every passage, in reading order (see :func:`build_graph`)."""
+    """Build a graph from the section number of every passage, in reading order (see :func:`build_graph`).
+
+    >>> graph = graph_of_sections([0, 0, 1], "section")
+    >>> graph.num_passages, graph.num_nodes
+    (3, 4)
+    """
     if isinstance(kind, str):
         kind = graph_kind(kind, **settings)
     section_of = np.asarray(sections, dtype=np.int64)

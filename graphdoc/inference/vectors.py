@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, TypeVar, Unpack, overload
+from typing import Literal, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,6 @@ from .levels import Level
 from .pipeline import EncodingOptions, EncodingPipeline
 from .precision import Precision
 from .queries import encode_queries
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -124,6 +121,7 @@ class VectorPipeline(EncodingPipeline):
             DocumentError: a document has no text, or something is no document.
             SettingsError: the level or another choice is unknown.
 
+        >>> from graphdoc import DocumentEncoder
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
         (2, 384)
@@ -185,6 +183,7 @@ class VectorPipeline(EncodingPipeline):
         Raises:
             DocumentError: a query has no text.
 
+        >>> from graphdoc import DocumentEncoder
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> query = encoder.encode_query("steamed rice")
         >>> encoder.similarity(query, encoder.encode(["Rice is steamed.", "Tides rise."])).argmax(axis=1)
@@ -213,6 +212,11 @@ class VectorPipeline(EncodingPipeline):
 
         Raises:
             SettingsError: they are no vectors of one length.
+
+        >>> from graphdoc import DocumentEncoder
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> encoder.similarity([3.0, 4.0], [[3.0, 4.0], [4.0, -3.0]])
+        array([[1., 0.]])
         """
         kind = self.model.config.similarity
         if isinstance(a, Tensor) and isinstance(b, Tensor):

@@ -16,7 +16,7 @@ from .gathering import ONE_PROCESS, Gather
 
 @dataclass(frozen=True)
 class ClassificationLoss:
-    r"""Tells how far logits are from the labels of documents, as a mean over the documents of all processes.
+    r"""Measures how far logits are from the labels of documents, as a mean over the documents of all processes.
 
     With a single label this is cross entropy over the softmax, weighted by the class of the document,
 
@@ -39,6 +39,10 @@ class ClassificationLoss:
 
     Raises:
         ValueError: a value is out of range.
+
+    >>> output = ClassificationLoss()(torch.tensor([[2.0, 0.0], [0.0, 1.0]]), torch.tensor([0, 0]))
+    >>> round(output.loss.item(), 3), output.metrics["accuracy"].item()
+    (0.72, 0.5)
     """
 
     multi_label: bool = False
@@ -123,6 +127,9 @@ def balanced_weights(counts: Sequence[int], documents: int | None = None) -> tup
 
     Raises:
         ValueError: there is no document, or a class has more than there are.
+
+    >>> balanced_weights([30, 10]), balanced_weights([30, 10], documents=40)
+    ((0.6666666666666666, 2.0), (0.3333333333333333, 3.0))
     """
     most = sum(counts) if documents is None else documents
     if most < 1 or any(not 0 <= count <= most for count in counts):

@@ -29,6 +29,10 @@ class PairCosine:
 
     Raises:
         ValueError: the margin is out of range.
+
+    >>> first, second = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+    >>> round(PairCosine()(first, second, torch.tensor([1, 0])).loss.item(), 3)
+    0.4
     """
 
     margin: float = 0.0

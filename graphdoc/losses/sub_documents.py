@@ -38,6 +38,10 @@ class SubDocumentContrast:
 
     Raises:
         ValueError: a value is out of range.
+
+    >>> output = SubDocumentContrast("cosine", temperature=0.1)(torch.eye(3), torch.eye(3))
+    >>> round(output.loss.item(), 4), output.metrics["accuracy"].item()
+    (0.0001, 1.0)
     """
 
     similarity: Similarity = "dot"

@@ -34,6 +34,10 @@ class SupervisedContrastive:
 
     Raises:
         ValueError: the temperature is out of range.
+
+    >>> vectors = torch.tensor([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+    >>> round(SupervisedContrastive(temperature=0.5)(vectors, torch.tensor([0, 0, 1])).loss.item(), 3)
+    0.348
     """
 
     temperature: float = 0.5

@@ -8,7 +8,7 @@ from ..errors import SettingsError
 
 
 class ClassificationHead(nn.Module):
-    r"""Tells classes apart by document vectors (Graph-RoBERTa, section 3.2, "End-to-end Classification").
+    r"""Separates classes by document vectors (Graph-RoBERTa, section 3.2, "End-to-end Classification").
 
     .. math::
         z = W \, \mathrm{dropout}(d) + b

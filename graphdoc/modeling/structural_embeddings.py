@@ -1,4 +1,4 @@
-"""Structural embeddings: which section a passage stands in, and where in it, told to the passage encoder."""
+"""Structural embeddings: what the passage encoder learns of a passage's section and of its place in it."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class ClassBalancedBatches(DocumentBatches):
         self.documents, self.groups = int(sizes.sum()), len(sizes)
         super().__init__(passage_counts, min(batch_size, self.documents), seed, rank, processes)
         self._per_class = max(FEWEST, min(per_class, self.batch_size // 2))
-        # There is always room for a second group, or a batch would have nothing to tell apart.
+        # There is always room for a second group, or a batch would have nothing to separate.
         most = min(int(self.batch_size * most_share), self.batch_size - FEWEST)
         self._most = max(self._per_class, most)
         self._sizes = sizes
@@ -109,7 +109,7 @@ class ClassBalancedBatches(DocumentBatches):
             reasons = ", ".join(f"{count:,} are {reason}" for reason, count in self.left_out.items())
             raise ValueError(f"no group has {smallest} documents" + (f": {reasons}" if reasons else ""))
         if len(members) == 1:
-            raise ValueError(f"all {len(members[0]):,} documents are of one group; nothing can be told apart")
+            raise ValueError(f"all {len(members[0]):,} documents are of one group; there is nothing to separate")
         return members
 
     def _full_batches(self, sizes: npt.NDArray[np.int64]) -> int:

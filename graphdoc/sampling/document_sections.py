@@ -77,7 +77,7 @@ class DocumentSections:
     are asked for is split into as many as it has; a document of one passage is one section.
 
     For the robustness test (CoLDE, section 4.4.3), where the sections of a text are shuffled before a model sees it,
-    ``section_positions`` is what the model is told. With ``natural`` positions sections keep the ids that they have in
+    ``section_positions`` is what the model sees. With ``natural`` positions sections keep the ids that they have in
     reading order, so that the structural embeddings, the pairs that chunkwise attention forms and the order in which
     the LSTM reads chunks are those of the text as it was: section vectors and document vectors are unchanged, for
     every model and every permutation (with graph layers, for the graph kinds ``full``, ``section`` and

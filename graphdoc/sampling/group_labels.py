@@ -76,8 +76,8 @@ class GroupReport:
         if self.pairs["dissimilar"]:
             inside = self.pairs["dissimilar_within"]
             second += f"; {counted(self.pairs['dissimilar'], 'dissimilar pair')}, {inside:,} within a group"
-        told = [f"{self.pairs[reason]:,} {words}" for reason, words in left_out.items() if self.pairs[reason]]
-        return f"{line}\n{second}" + (f"; left out: {', '.join(told)}" if told else "")
+        rest = [f"{self.pairs[reason]:,} {words}" for reason, words in left_out.items() if self.pairs[reason]]
+        return f"{line}\n{second}" + (f"; left out: {', '.join(rest)}" if rest else "")
 
     def warnings(self) -> list[str]:
         """What makes groups of little use, one line each."""
@@ -120,6 +120,10 @@ def groups_of_labels(labels: Sequence[str | int | None], source: str = "label") 
 
     Raises:
         DocumentError: all documents have one label, or none has any.
+
+    >>> report = groups_of_labels(["sea", "land", "sea", None]).report
+    >>> report.groups, report.largest, report.without_group
+    (2, 2, 1)
     """
     numbers: dict[str | int, int] = {}
     found = [WITHOUT_GROUP if label in (None, "") else numbers.setdefault(label, len(numbers)) for label in labels]
@@ -198,7 +202,7 @@ def groups_of_pairs(
 
 
 def _why_none_joins(known: Pairs) -> str:
-    """What is wrong with pairs of which none is of two similar documents, and what to do."""
+    """What is wrong with pairs none of which is similar, and what to do."""
     if not len(known):
         return "is of documents that are there; read the collection that they are from"
     if not any(pair.label for pair in known):
@@ -274,9 +278,9 @@ def _made(labels: Rows, source: str, pairs: Mapping[str, int] | None = None) -> 
         raise DocumentError(f"no document has a {source}; name what says which documents belong together")
     if len(sizes) == 1:
         raise DocumentError(
-            f"all {counted(int(sizes[0]), 'document')} are of one group by {source}, so that there is nothing to tell "
-            f"apart; {'use joining=stars with most=3' if pairs else 'name another label'}, or give documents of other "
-            "groups"
+            f"all {counted(int(sizes[0]), 'document')} are of one group by {source}, so that there is nothing to "
+            f"separate; {'use joining=stars with most=3' if pairs else 'name another label'}, or give documents of "
+            "other groups"
         )
     report = GroupReport(
         source=source,

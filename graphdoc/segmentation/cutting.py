@@ -22,6 +22,9 @@ def balanced_cuts(totals: Sequence[int], pieces: int) -> list[int]:
 
     Returns:
         how many units lie before each cut, rising, without 0 and the number of units.
+
+    >>> balanced_cuts([10, 20, 30, 40], pieces=2)
+    [2]
     """
     cuts: list[int] = []
     for piece in range(1, pieces):

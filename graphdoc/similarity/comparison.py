@@ -51,7 +51,7 @@ class Comparison:
     pair's share of it, divided like the score itself, is the pair's contribution. Contributions of passage pairs add
     up to those of section pairs, and these to the document score.
 
-    Models with chunkwise attention (CoLDE) also tell which passages look at which: between consecutive sections of a
+    Models with chunkwise attention (CoLDE) also show which passages look at which: between consecutive sections of a
     document, and from each document to the other as if that were its next section (CoLDE, figures 4 and 5).
 
     Args:

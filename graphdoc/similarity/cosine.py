@@ -20,6 +20,10 @@ def similarity_matrix(a: npt.ArrayLike, b: npt.ArrayLike, kind: str = "cosine") 
 
     Returns:
         ``(rows of a, rows of b)``; the cosine with a row of zeros is 0.
+
+    >>> similarity_matrix([[1, 0], [0, 0]], [[3, 4], [2, 0]])
+    array([[0.6, 1. ],
+           [0. , 0. ]])
     """
     left, right = np.asarray(a, np.float64), np.asarray(b, np.float64)
     products: Floats = left @ right.T
