@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.files import write_text
-from ..runtime.plain_text import markdown
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, positive, whole
 from .measured_models import (
     Candidate,
-    Skipped,
     add_baseline_arguments,
     check_baselines,
     load_candidates,
@@ -23,15 +21,15 @@ from .measured_models import (
     with_shared_passages,
 )
 from .outputs import JSON, Outputs, write_json
+from .pair_tables import HEADINGS, Row, all_scores, pair_markdown, score_table, scored_pairs, scores_by_length
 from .sources import encodable, read_many
 from .summaries import list_left_out, print_lines
-from .tables import Column, Table, half_interval, names, percent, shown, signed_interval, whole_interval
+from .tables import signed_interval
 
 if TYPE_CHECKING:
-    from ..evaluation import ComparisonScores, PairEvaluator, PairSimilarities
+    from ..evaluation import PairEvaluator
     from ..evaluation.bootstrap import Estimate
     from ..runtime.processes import Processes
-    from ..segmentation.coverage import Coverage
 
 NAME = "compare"
 HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
@@ -50,15 +48,6 @@ EPILOG = """examples:
 """
 
 FORMAT = "graphdoc.pair_comparison/1"
-HEADINGS = {
-    "precision": "P",
-    "recall": "R",
-    "f1": "F1",
-    "accuracy": "accuracy",
-    "auc": "AUC",
-    "average_precision": "AP",
-}
-LONGEST_NAME = 36
 OUTPUTS = Outputs(
     json=("scores.json", JSON),
     csv=("scores.csv", "write the tables as CSV"),
@@ -66,30 +55,6 @@ OUTPUTS = Outputs(
     scored=("pairs.csv", "write every pair with its similarities as CSV"),
     plot=("pairs.png", "draw ROC curves and similarities (.png, .svg, .pdf)"),
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of the tables: a way to compare, what it is there for, and what was measured."""
-
-    name: str
-    role: str
-    similarities: PairSimilarities
-    scores: ComparisonScores
-    coverage: Coverage | None = None
-    model: Mapping[str, Any] | None = None
-    same_as: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything but the similarities as plain values for JSON."""
-        return {
-            "name": self.name,
-            "role": self.role,
-            "same_vectors_as": self.same_as,
-            **self.scores.to_dict(),
-            "coverage": self.coverage and self.coverage.to_dict(),
-            "model": self.model,
-        }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -219,14 +184,14 @@ def run(options: argparse.Namespace) -> None:
     target = OUTPUTS.write(
         options,
         json=lambda path: write_json(path, content()),
-        csv=_all_scores(rows).write_csv,
-        markdown=lambda path: write_text(path, _markdown(rows, notes, findings, skipped)),
-        scored=_scored_pairs(evaluator, rows).write_csv,
+        csv=all_scores(rows).write_csv,
+        markdown=lambda path: write_text(path, pair_markdown(rows, notes, findings, skipped)),
+        scored=scored_pairs(evaluator, rows).write_csv,
         plot=plot,
     )
     if target is None:
         return
-    for table in (_scores(rows), _by_length(rows)):
+    for table in (score_table(rows), scores_by_length(rows)):
         if table.rows:
             table.print(target)
             target.print()
@@ -255,77 +220,6 @@ def _measure(evaluator: PairEvaluator, candidates: list[Candidate], processes: P
         elif processes.is_first:
             rows.append(Row(name, role, found, evaluator.score(found), coverage, model))
     return rows
-
-
-def _scores(rows: list[Row]) -> Table:
-    # A terminal has no room for all intervals.
-    short = {"precision": shown, "recall": shown}
-    metrics = [Column(head, short.get(name, half_interval), whole_interval) for name, head in HEADINGS.items()]
-    result = Table(
-        [names("similarity of", LONGEST_NAME), Column("text", percent), *metrics, Column("threshold", None)]
-    )
-    for row in rows:
-        scores = row.scores.test
-        share = 1.0 if row.coverage is None else row.coverage.share
-        result.add(row.name, share, *(scores.estimate(name) for name in HEADINGS), scores.threshold)
-    return result
-
-
-def _by_length(rows: list[Row]) -> Table:
-    buckets = rows[0].scores.lengths
-    if not buckets:
-        return Table([])
-    # The corner has the unit.
-    heads = [Column(bucket.name.replace(" words", ""), shown, whole_interval) for bucket in buckets]
-    result = Table([names("AUC by words", LONGEST_NAME), *heads])
-    result.add("pairs", *(bucket.scores.pairs for bucket in buckets))
-    for row in rows:
-        result.add(row.name, *(bucket.scores.estimate("auc") for bucket in row.scores.lengths))
-    return result
-
-
-def _all_scores(rows: list[Row]) -> Table:
-    """A line for every row, with all pairs and by length."""
-    ends = [name for metric in HEADINGS for name in (metric, f"{metric}_low", f"{metric}_high")]
-    result = Table(["model", "role", "words", "pairs", "similar", "threshold", *ends])
-    for row in rows:
-        for words, scores in [("all", row.scores.test), *((part.name, part.scores) for part in row.scores.lengths)]:
-            cells = [row.name, row.role, words, scores.pairs, scores.similar, scores.threshold]
-            for metric in HEADINGS:
-                cells += [scores.values[metric], *(scores.interval(metric) or (None, None))]
-            result.add(*cells)
-    return result
-
-
-def _scored_pairs(evaluator: PairEvaluator, rows: list[Row]) -> Table:
-    """A line for every pair: its documents, label, length, and what every row gives it."""
-    columns = [head for row in rows for head in (row.name, f"{row.name}: similar")]
-    result = Table(["part", "id_a", "id_b", "label", "words", *columns])
-    for part, pairs, words in (
-        ("test", evaluator.pairs, evaluator.words.tolist()),
-        ("validation", evaluator.validation, evaluator.validation_words.tolist()),
-    ):
-        for number, pair in enumerate(pairs):
-            cells = [part, pair.a, pair.b, pair.label, words[number]]
-            for row in rows:
-                similarity = float(getattr(row.similarities, part)[number])
-                cells += [round(similarity, 6), int(similarity >= row.scores.test.threshold)]
-            result.add(*cells)
-    return result
-
-
-def _markdown(rows: list[Row], notes: list[str], findings: list[str], skipped: list[Skipped]) -> str:
-    """The tables with their intervals, and what has to be known to read them."""
-
-    def listed(lines: list[str]) -> str:
-        return "".join(f"- {markdown(line)}\n" for line in lines)
-
-    text = f"# Comparison of documents\n\n{_scores(rows).markdown()}\n{listed([*notes, *map(str, skipped)])}"
-    if findings:
-        text += f"\nAgainst TF-IDF, on the same resamples:\n\n{listed(findings)}"
-    if (table := _by_length(rows)).rows:
-        text += f"\nAUC by the length of the longer document:\n\n{table.markdown()}"
-    return text
 
 
 def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:

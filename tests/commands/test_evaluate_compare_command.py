@@ -132,7 +132,8 @@ def test_everything(
     assert lines[6].split() == ["AUC", "by", "words", "up", "to", "39", "40-69", "70", "and", "more"]
     assert "15 test pairs, 6 similar, of 12 documents" in lines
     assert "thresholds have the best F1 on 15 validation pairs" in lines
-    assert any(line.startswith(f"against TF-IDF, {model}: AUC -") for line in lines)
+    (against,) = (line for line in lines if line.startswith(f"against TF-IDF, {model}: AUC "))
+    assert float(against.split("AUC ")[1].split()[0]) == pytest.approx(row["auc"] - 1, abs=5e-4)
     assert lines[-5:] == [f"wrote out/{name}" for name in ("scores.json", "scores.csv", "scores.md", "pairs.csv",
                                                            "pairs.png")]  # fmt: skip
     text = (tmp_path / "out" / "scores.md").read_text(encoding="utf-8")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -12,7 +11,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from ...errors import OutputError
-from ...runtime.files import write_text
+from ...registry import READOUTS, load
 from ...runtime.wording import counted
 from . import content as content
 from .html import content_policy, environment, source_of, writable
@@ -27,19 +26,6 @@ _SCRIPTS = (
     *("scale.js", "attention.js", "colour.js", "map.js", "heatmap.js", "text.js", "state.js"),
     *("readout.js", "selection.js", "views.js", "main.js"),
 )
-
-
-def write_report(comparison: Mapping[str, Any], path: str | Path) -> Path:
-    """Write the report of a comparison to a file, whole or not at all.
-
-    Args:
-        comparison: the JSON payload of a comparison.
-        path: the HTML file; its folder is made if it is missing, and an older file is replaced.
-
-    Raises:
-        OutputError: the file cannot be written, or the payload is not one of a comparison.
-    """
-    return write_text(path, render_report(comparison))
 
 
 def render_report(comparison: Mapping[str, Any]) -> str:
@@ -62,6 +48,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
     found = comparison.get("matches") or {}
     style, boot, code = source_of(*_STYLES), source_of(*_BOOT), script()
+    model = comparison.get("model") or {}
     page = _template().render(
         policy=Markup(content_policy(style, boot, code)),
         style=Markup(style),
@@ -74,7 +61,8 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         sides=[a] if within else [a, b],
         document=content.finite(comparison.get("document")),
         meaning=content.meaning_of_score(comparison, levels["passages"].similarity if "passages" in levels else None),
-        model=comparison.get("model") or {},
+        model=model,
+        before_graph=_reads_before_graph(model),
         matches={name: content.read_matches(comparison, name, a, b) for name in LEVELS if name in found},
         listed_matches=content.LISTED_MATCHES,
         attention=levels["passages"].attention if "passages" in levels else None,
@@ -87,6 +75,12 @@ def render_report(comparison: Mapping[str, Any]) -> str:
 def script() -> str:
     """The script of the page, with the names of all its files in one function, out of the window's."""
     return f"(() => {{\n'use strict';\n{source_of(*_SCRIPTS)}\n}})();\n"
+
+
+def _reads_before_graph(model: Mapping[str, Any]) -> bool:
+    """Whether the model's readout takes passages as they are before the graph, which then has no part in scores."""
+    readout = model.get("readout")
+    return readout in READOUTS and bool(load(READOUTS[readout]).reads_initial_nodes)
 
 
 @cache

@@ -13,8 +13,9 @@ import pytest
 from comparison_payload import ATTACK, make_attack, make_payload
 
 from graphdoc.analysis.report import content as report_content
-from graphdoc.analysis.report.page import render_report, write_report
+from graphdoc.analysis.report.page import render_report
 from graphdoc.errors import OutputError
+from graphdoc.runtime.files import write_text
 
 
 def parse(page: str) -> Any:
@@ -265,7 +266,7 @@ def test_ninety_thousand_cells_fit_in_a_small_file() -> None:
 def test_the_file_is_written_whole_and_replaces_an_older_one(tmp_path: Path, payload: dict[str, Any]) -> None:
     target = tmp_path / "new folder" / "report.html"
     for _ in range(2):
-        assert write_report(payload, target) == target
+        assert write_text(target, render_report(payload)) == target
     assert target.read_text(encoding="utf-8") == render_report(payload)
     assert [path.name for path in target.parent.iterdir()] == ["report.html"]
 
@@ -273,7 +274,7 @@ def test_the_file_is_written_whole_and_replaces_an_older_one(tmp_path: Path, pay
 def test_a_place_that_cannot_be_written_is_one_clear_line(tmp_path: Path, payload: dict[str, Any]) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OutputError, match=r"report\.html") as error:
-        write_report(payload, tmp_path / "file" / "report.html")
+        write_text(tmp_path / "file" / "report.html", render_report(payload))
     assert "\n" not in str(error.value)
 
 

@@ -12,7 +12,8 @@ import pytest
 from comparison_payload import ATTACK, make_attack, make_payload
 from open_report import Report
 
-from graphdoc.analysis.report.page import write_report
+from graphdoc.analysis.report.page import render_report
+from graphdoc.runtime.files import write_text
 
 pytestmark = pytest.mark.browser
 
@@ -24,7 +25,7 @@ def payload() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def path(payload: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(payload, tmp_path_factory.mktemp("report") / "report.html")
+    return write_text(tmp_path_factory.mktemp("report") / "report.html", render_report(payload))
 
 
 @pytest.fixture
@@ -102,7 +103,7 @@ def test_weights_that_hardly_differ_are_called_so(browser: Any, tmp_path: Path, 
     for direction in ("a_to_b", "b_to_a"):
         drawn = np.random.default_rng(1).uniform(1, 1.05, np.shape(attention[direction]))
         attention[direction] = (drawn / drawn.sum(-1, keepdims=True)).tolist()
-    report = Report(browser, write_report({**payload, "attention": attention}, tmp_path / "even.html"))
+    report = Report(browser, write_text(tmp_path / "even.html", render_report({**payload, "attention": attention})))
     try:
         report.show_passages()
         choose(report, "measure", "attention")
@@ -225,7 +226,7 @@ def test_the_print_says_which_attention_it_shows(browser: Any, path: Path) -> No
 
 def test_within_one_document(browser: Any, tmp_path: Path) -> None:
     payload = make_payload(passages=(9, 9), sections=(3, 3), within=True, attention_heads=2)
-    report = Report(browser, write_report(payload, tmp_path / "self.html"))
+    report = Report(browser, write_text(tmp_path / "self.html", render_report(payload)))
     choose(report, "measure", "attention")
     pairs = int(np.count_nonzero(payload["attention"]["a"][0]))
     report.page.fill("#threshold", "0")
@@ -239,7 +240,7 @@ def test_within_one_document(browser: Any, tmp_path: Path) -> None:
 
 
 def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path) -> None:
-    report = Report(browser, write_report(make_attack(attention_heads=2), tmp_path / "attack.html"))
+    report = Report(browser, write_text(tmp_path / "attack.html", render_report(make_attack(attention_heads=2))))
     choose(report, "measure", "attention")
     report.page.click("#tab-matches")
     first = report.page.locator("a.pair:visible").first
@@ -253,7 +254,7 @@ def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path) -
 
 def test_four_heads_of_ninety_thousand_cells_answer(browser: Any, tmp_path: Path) -> None:
     payload = make_payload(passages=(300, 300), sections=(30, 30), words=30, attention_heads=4)
-    report = Report(browser, write_report(payload, tmp_path / "large.html"))
+    report = Report(browser, write_text(tmp_path / "large.html", render_report(payload)))
     choose(report, "measure", "attention")
     assert listed(report) == strongest(weights(payload, "a_to_b"), 4)
     report.page.select_option("#head", "4")

@@ -11,7 +11,8 @@ import pytest
 from comparison_payload import ATTACK, make_attack, make_payload
 from open_report import Report
 
-from graphdoc.analysis.report.page import write_report
+from graphdoc.analysis.report.page import render_report
+from graphdoc.runtime.files import write_text
 
 pytestmark = pytest.mark.browser
 
@@ -23,7 +24,7 @@ def payload() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def path(payload: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_report(payload, tmp_path_factory.mktemp("report") / "report.html")
+    return write_text(tmp_path_factory.mktemp("report") / "report.html", render_report(payload))
 
 
 @pytest.fixture
@@ -242,7 +243,7 @@ def test_everything_but_the_maps_is_there_without_scripts(browser: Any, path: Pa
 
 @pytest.mark.parametrize("fragment", ["", "#sections=1,1", "#passages=1,1", "#a-p2"])
 def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path, fragment: str) -> None:
-    report = Report(browser, write_report(make_attack(), tmp_path / "attack.html"), fragment)
+    report = Report(browser, write_text(tmp_path / "attack.html", render_report(make_attack())), fragment)
     report.page.click("#tab-matches")
     report.page.locator("a.pair:visible").first.click()
     report.page.click("#tab-map")
@@ -260,7 +261,7 @@ def test_odd_shapes_draw_without_error(
 ) -> None:
     payload = make_payload(passages=passages, sections=sections)
     payload["passages"][0][0] = None
-    report = Report(browser, write_report(payload, tmp_path / "odd.html"))
+    report = Report(browser, write_text(tmp_path / "odd.html", render_report(payload)))
     report.show_passages()
     report.page.focus("#map")
     report.page.keyboard.press("ArrowDown")
@@ -272,7 +273,7 @@ def test_odd_shapes_draw_without_error(
 
 def test_a_document_within_itself_calls_the_diagonal_the_same(browser: Any, tmp_path: Path) -> None:
     payload = make_payload(passages=(9, 9), sections=(3, 3), within=True, sentences=True)
-    report = Report(browser, write_report(payload, tmp_path / "self.html"), "#passages=4,4")
+    report = Report(browser, write_text(tmp_path / "self.html", render_report(payload)), "#passages=4,4")
     assert "the same passage" in report.text("#readout")
     report.page.check('input[name="level"][value="sentences"]', force=True)
     report.page.focus("#map")
@@ -283,7 +284,7 @@ def test_a_document_within_itself_calls_the_diagonal_the_same(browser: Any, tmp_
 
 def test_three_hundred_by_three_hundred_passages_open_and_answer(browser: Any, tmp_path: Path) -> None:
     payload = make_payload(passages=(300, 300), sections=(30, 30), words=100)
-    target = write_report(payload, tmp_path / "large.html")
+    target = write_text(tmp_path / "large.html", render_report(payload))
     assert target.stat().st_size < 5_000_000
     start = time.perf_counter()
     report = Report(browser, target)
