@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
+from hypothesis import HealthCheck, settings
 from tokenizers import Tokenizer
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedTokenizerFast
 
@@ -24,6 +25,10 @@ from graphdoc.segmentation.spans import SegmentedDocument, Span
 
 # Fixtures of several folders.
 pytest_plugins = ["training_fixtures"]
+
+# A busy machine is no defect.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 # Tiny tensors gain nothing from more threads, and threads that wait for each other cost tens of times the work itself
 # where processors are busy, as under xdist.

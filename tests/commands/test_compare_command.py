@@ -253,7 +253,7 @@ class TestRefusals:
             (("--json", "x", "--html", "./x"), ("two outputs",)),
             (("--model", "no-such-model"), ("'no-such-model'", "model")),
             (("--model", "./nowhere"), ("./nowhere", "model folder")),
-            (("--device", "gpu"), ("'gpu'", "device", "cannot be used")),
+            (("--device", "gpu"), ("'gpu'", "device", "cuda")),
             (("--encoding", "klingon"), ("'klingon'", "encoding")),
             (("--top", "0"), ("--top", "'0'", "at least 1")),
             (("--max-passages", "-1"), ("'-1'", "'all'", "at least 1")),

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score
 
@@ -39,7 +39,6 @@ class TestSingleLabels:
         assert (scores.accuracy_known, scores.unknown, scores.calibration) == (scores.accuracy, {}, None)
         assert scores.metrics() == {"accuracy": scores.accuracy, "macro_f1": scores.macro_f1}
 
-    @settings(deadline=None)
     @given(st.lists(st.tuples(st.sampled_from("abcx"), st.sampled_from("abc")), min_size=1, max_size=30))
     def test_as_scikit_learn_has_it(self, pairs: list[tuple[str, str]]) -> None:
         truth, found = zip(*pairs, strict=True)
@@ -92,7 +91,6 @@ class TestSeveralLabels:
         assert scores.confusion is None
         assert set(scores.metrics()) == {"accuracy", "macro_f1", "micro_f1"}
 
-    @settings(deadline=None)
     @given(st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.sets(st.sampled_from("abc"))), min_size=1))
     def test_as_scikit_learn_has_it(self, pairs: list[tuple[set[str], set[str]]]) -> None:
         truth, found = zip(*((tuple(sorted(a)), tuple(sorted(b))) for a, b in pairs), strict=True)

@@ -123,7 +123,7 @@ class TestCluster:
         assert (content["clusters"], content["seeds"]) == (3, [7])
         assert content["nmi"]["mean"] <= 1
 
-    @settings(max_examples=10, deadline=None)
+    @settings(max_examples=10)
     @given(st.floats(0.1, 10), st.permutations(range(5)))
     def test_scale_and_order_of_coordinates_play_no_part(self, scale: float, order: list[int]) -> None:
         (train, _), (test, labels) = groups(2, 0.8), groups(3, 0.8)

@@ -41,7 +41,7 @@ def graphs_of(batch: GraphBatch) -> list[dict[str, torch.Tensor]]:
     return graphs
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(layouts, st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=6))
 def test_graphs_come_back_as_they_went_in(drawn: list[tuple[list[int], str]]) -> None:
     before = [graph_of_sections(*one) for one in drawn]
@@ -115,7 +115,6 @@ def test_token_ids_must_fit_the_graphs() -> None:
         GraphBatch.from_graphs([graph_of_sections([0, 0])], ((1, 2),))
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.sampled_from(list(GRAPH_KINDS))), min_size=1
@@ -154,7 +153,7 @@ def places_by_hand(document_of: list[int], sections: list[int]) -> list[list[int
     return places
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=9), min_size=1, max_size=5), st.data())
 def test_structure_counts_sections_and_chunks(layouts: list[list[int]], data: st.DataObject) -> None:
     kinds = [

@@ -56,7 +56,7 @@ def edge_kind_by_definition(graph: DocumentGraph, source: int, target: int) -> E
     return EdgeKind.WITHIN_SECTION if same else EdgeKind.ACROSS_SECTIONS
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(layouts, kinds, st.integers(1, 5))
 def test_edges_are_those_of_the_definition(sections: list[int], kind: str, window: int) -> None:
     graph = graph_of_sections(sections, kind, window=window)
@@ -69,7 +69,6 @@ def test_edges_are_those_of_the_definition(sections: list[int], kind: str, windo
     assert graph.edge_kind.tolist() == [edge_kind_by_definition(graph, *edge) for edge in edges]
 
 
-@settings(deadline=None)
 @given(layouts, kinds)
 def test_nodes_are_document_then_passages_then_sections(sections: list[int], kind: str) -> None:
     graph = graph_of_sections(sections, kind)
@@ -80,7 +79,7 @@ def test_nodes_are_document_then_passages_then_sections(sections: list[int], kin
     assert graph.num_nodes == 1 + len(sections) + len(in_order)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(layouts, kinds), min_size=1, max_size=5))
 def test_collation_by_pyg_loses_nothing(drawn: list[tuple[list[int], str]]) -> None:
     before = [graph_of_sections(*one) for one in drawn]
@@ -144,7 +143,7 @@ def test_graphs_beyond_memory_are_refused_before_they_are_built(sections: list[i
     assert f"{len(sections):,} passages" in str(error.value)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(layouts, kinds, st.integers(1, 20))
 def test_pairs_are_counted_before_they_are_made(sections: list[int], name: str, window: int) -> None:
     kind, section_of = graph_kind(name, window=window), np.array(sections, np.int64)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc import Document, DocumentEncoder
@@ -26,7 +26,6 @@ def cells_of(tokens: list[int]) -> int:
     return len(tokens) * max(tokens)
 
 
-@settings(deadline=None)
 @given(lengths, budgets, shares, st.sampled_from([0.0, 0.5, 1.0]))
 def test_it_is_a_partition_longest_first(lengths: list[int], budget: int, padding: float, filled: float) -> None:
     packed = [positions.tolist() for positions in Packing(budget, padding, filled).pack(lengths)]
@@ -36,7 +35,6 @@ def test_it_is_a_partition_longest_first(lengths: list[int], budget: int, paddin
     assert flat == sorted(range(len(lengths)), key=lambda position: (-lengths[position], position))
 
 
-@settings(deadline=None)
 @given(lengths, budgets, shares)
 def test_it_keeps_to_budget_and_padding(lengths: list[int], budget: int, padding: float) -> None:
     for positions in Packing(budget, padding).pack(lengths):
@@ -45,7 +43,6 @@ def test_it_keeps_to_budget_and_padding(lengths: list[int], budget: int, padding
         assert cells_of(tokens) - sum(tokens) <= padding * cells_of(tokens)
 
 
-@settings(deadline=None)
 @given(lengths, budgets, st.sampled_from([0.0, 0.5, 0.9, 1.0]))
 def test_padding_closes_a_mini_batch_only_once_it_is_filled(lengths: list[int], budget: int, filled: float) -> None:
     for positions, following in pairwise(Packing(budget, filled=filled).pack(lengths)):

@@ -30,7 +30,7 @@ def following_of(layout: SectionLayout) -> dict[int, int]:
     return dict(pairs)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(documents, st.randoms(use_true_random=False), st.booleans())
 def test_sections_and_chunks_come_by_their_ids(ids: list[list[int]], draw, given_places: bool) -> None:
     places = [draw.sample(range(50), len(one)) for one in ids] if given_places else None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc.losses import InfoNCE
@@ -25,7 +25,6 @@ def loss_by_hand(
     return float(np.mean(anchors)) if anchors else 0.0
 
 
-@settings(deadline=None)
 @given(
     anchors=st.integers(1, 7),
     candidates=st.integers(1, 12),

@@ -196,7 +196,7 @@ def test_mixed_plans_return_the_attention_of_the_sparse_form() -> None:
     assert relative_error(auto, sparse) < 1e-5
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.sampled_from(list(GRAPH_KINDS))), min_size=1, max_size=8),
     st.sampled_from(FORMS),

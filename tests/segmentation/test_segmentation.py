@@ -154,7 +154,7 @@ def check_nothing_is_lost(result: SegmentedDocument, tokenizer: PreTrainedTokeni
             assert not any(gaps)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.sampled_from([1, 7, 100]))
 def test_passages_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, passage_words: int
@@ -165,7 +165,7 @@ def test_passages_reproduce_the_text_and_keep_to_the_limit(
     check_nothing_is_lost(result, tokenizer)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]))
 def test_chunks_and_sentences_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int
@@ -176,7 +176,7 @@ def test_chunks_and_sentences_reproduce_the_text_and_keep_to_the_limit(
         check_nothing_is_lost(result, tokenizer)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(DOCUMENTS, st.integers(1, 5))
 def test_a_passage_limit_keeps_the_first_passages_and_counts_the_rest(
     mini: PreTrainedTokenizerFast, document: Document, limit: int
@@ -191,7 +191,7 @@ def test_a_passage_limit_keeps_the_first_passages_and_counts_the_rest(
     assert ("passage limit" in result.coverage.left_out) == (len(whole.passages) > limit)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(DOCUMENTS, max_size=5))
 def test_many_documents_give_what_each_gives_alone(mini: PreTrainedTokenizerFast, documents: list[Document]) -> None:
     segmenter = Segmenter(mini, SegmentationConfig(5, 16))
@@ -386,7 +386,7 @@ def test_importing_segmentation_does_not_import_torch() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.integers(1, 4))
 def test_chunks_may_be_the_passages(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, limit: int

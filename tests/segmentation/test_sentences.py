@@ -3,7 +3,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from graphdoc.segmentation.cutting import cut_at_white_space
@@ -50,7 +50,6 @@ def cut_sentences(text: str, longest: int | None, language: str = "en") -> list[
     return [part for span in spans for part in (cut_at_white_space(text, *span, longest) if longest else [span])]
 
 
-@settings(deadline=None)
 @given(TEXTS, st.sampled_from([None, 1, 7, 50]), st.sampled_from(["en", "de", "zh"]))
 def test_every_character_but_white_space_is_in_one_span(text: str, longest: int | None, language: str) -> None:
     spans = cut_sentences(text, longest, language)

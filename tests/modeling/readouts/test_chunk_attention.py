@@ -84,7 +84,7 @@ def test_it_is_the_attention_of_torch() -> None:
     torch.testing.assert_close(own, weights[:, pairs[1], pairs[0]].T, atol=1e-6, rtol=1e-5)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(documents, st.integers(0, 2**16))
 def test_weights_of_one_that_looks_sum_to_one(ids: list[list[int]], seed: int) -> None:
     chunks = torch.randn(sum(map(len, ids)), 8, generator=torch.Generator().manual_seed(seed)) * 3
@@ -103,7 +103,7 @@ def test_weights_of_one_that_looks_sum_to_one(ids: list[list[int]], seed: int) -
     assert there == set()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(documents, st.integers(0, 2**16))
 def test_neighbours_and_padding_have_no_influence(ids: list[list[int]], seed: int) -> None:
     layer = made()

@@ -82,7 +82,7 @@ def test_sections_are_packed_as_torch_packs_them() -> None:
     assert len(packed(torch.zeros(1400, 2), one_long).data) == 1400
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(documents, st.sampled_from(VARIANTS), st.randoms(use_true_random=False))
 def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
     ids: list[list[int]], variant: dict[str, Any], draw: Any
