@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import DocumentError
 from ..runtime.plain_text import described
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from .parsing.outline import ParsedDocument
 
 Label = str | int | tuple[str, ...] | None
+
+
+class DocumentFields(TypedDict, total=False):
+    """What can be said of a document beside its text."""
+
+    id: str | None
+    title: str
+    label: Label
+    metadata: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,39 +86,20 @@ class Document:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_text(
-        cls,
-        text: str,
-        *,
-        id: str | None = None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Document:
+    def from_text(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         r"""Make a document of one section from plain text.
 
         Args:
             text: the text; its paragraphs are kept.
-            id: the id; without one a hash of the content.
-            title: the title.
-            label: the class or group.
-            metadata: anything else.
+            **fields: ``id`` (without one a hash of the content), ``title``, ``label`` and ``metadata``.
 
         >>> Document.from_text("Tides rise.\n\nTides fall.", title="Tides", label="sea").sections[0].text
         'Tides rise.\n\nTides fall.'
         """
-        return cls._from_markup(text, "text", id, title, label, metadata)
+        return cls._from_markup(text, "text", fields)
 
     @classmethod
-    def from_markdown(
-        cls,
-        text: str,
-        *,
-        id: str | None = None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Document:
+    def from_markdown(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         r"""Make a document from Markdown; arguments as for :meth:`from_text`.
 
         Raises:
@@ -119,18 +109,10 @@ class Document:
         >>> [(section.heading, section.level) for section in document.sections]
         [('', 1), ('Spring tides', 2)]
         """
-        return cls._from_markup(text, "markdown", id, title, label, metadata)
+        return cls._from_markup(text, "markdown", fields)
 
     @classmethod
-    def from_html(
-        cls,
-        text: str,
-        *,
-        id: str | None = None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Document:
+    def from_html(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         """Make a document from HTML or XHTML; arguments as for :meth:`from_text`.
 
         Raises:
@@ -140,18 +122,10 @@ class Document:
         >>> document.title, document.text
         ('Tides', 'They rise.')
         """
-        return cls._from_markup(text, "html", id, title, label, metadata)
+        return cls._from_markup(text, "html", fields)
 
     @classmethod
-    def from_xml(
-        cls,
-        text: str,
-        *,
-        id: str | None = None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Document:
+    def from_xml(cls, text: str, **fields: Unpack[DocumentFields]) -> Document:
         """Make a document from JATS, TEI or XHTML; arguments as for :meth:`from_text`.
 
         Raises:
@@ -161,7 +135,7 @@ class Document:
         >>> Document.from_xml(page).text
         'They rise.'
         """
-        return cls._from_markup(text, "xml", id, title, label, metadata)
+        return cls._from_markup(text, "xml", fields)
 
     @classmethod
     def from_mapping(
@@ -194,25 +168,14 @@ class Document:
             raise DocumentError(f"row {name!r}: {error}" if name else f"row: {error}") from None
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        *,
-        id: str | None = None,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-        encoding: str = "utf-8",
-    ) -> Document:
+    def from_file(cls, path: str | Path, *, encoding: str = "utf-8", **fields: Unpack[DocumentFields]) -> Document:
         """Read a file that holds one document.
 
         Args:
             path: a text, Markdown, HTML, XML (JATS, TEI), PDF, DOCX or LaTeX file.
-            id: the id; without one the file's name without its suffix.
-            title: the title, if the file's own shall not count.
-            label: the class or group.
-            metadata: anything else.
             encoding: how text files are encoded.
+            **fields: ``id`` (without one the file's name without its suffix), ``title`` (if the file's own shall not
+                count), ``label`` and ``metadata``.
 
         Raises:
             DocumentError: the file is missing, unreadable, of an unknown type, or has no text.
@@ -222,23 +185,16 @@ class Document:
             raise DocumentError(f"the path is {described(path)}; name a file")
         path = Path(path)
         try:
-            return cls._read(path, id or split_suffix(path)[0], title, label, metadata, encoding)
+            fields["id"] = fields.get("id") or split_suffix(path)[0]
+            return cls._read(path, encoding, fields)
         except DocumentError as error:
             raise DocumentError(f"{path}: {error}") from error.__cause__
 
     @classmethod
-    def _read(
-        cls,
-        path: Path,
-        id: str,
-        title: str = "",
-        label: Label = None,
-        metadata: Mapping[str, Any] | None = None,
-        encoding: str = "utf-8",
-    ) -> Document:
+    def _read(cls, path: Path, encoding: str, fields: DocumentFields) -> Document:
         """As :meth:`from_file`, with messages that do not name the file."""
         try:
-            document = cls._from_parsed(parse_file(path, encoding), id, title, label, metadata)
+            document = cls._from_parsed(parse_file(path, encoding), **fields)
         except MemoryError:
             raise too_large() from None
         if document.is_empty:
@@ -286,24 +242,22 @@ class Document:
         return row
 
     @classmethod
-    def _from_markup(
-        cls, text: str, kind: str, id: str | None, title: str, label: Label, metadata: Mapping[str, Any] | None
-    ) -> Document:
+    def _from_markup(cls, text: str, kind: str, fields: DocumentFields) -> Document:
         try:
             if not isinstance(text, str):
                 raise DocumentError(f"its text is {described(text)}; give a string")
-            return cls._from_parsed(parse_text(clean_text(text), kind), id, title, label, metadata)
+            return cls._from_parsed(parse_text(clean_text(text), kind), **fields)
         except DocumentError as error:
-            raise DocumentError(f"document {id or ''!r}: {error}") from error.__cause__
+            raise DocumentError(f"document {fields.get('id') or ''!r}: {error}") from error.__cause__
 
     @classmethod
     def _from_parsed(
         cls,
         parsed: ParsedDocument,
-        id: str | None,
-        title: str,
-        label: Label,
-        metadata: Mapping[str, Any] | None,
+        id: str | None = None,
+        title: str = "",
+        label: Label = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> Document:
         found: dict[str, Any] = dict(parsed.metadata)
         if title and parsed.title and title != parsed.title:

@@ -249,7 +249,7 @@ class _Reading:
             return
         content: Document | DocumentError
         try:
-            content = Document._read(path, id, encoding=self._encoding)
+            content = Document._read(path, self._encoding, {"id": id})
         except DocumentError as error:
             content = error
         yield Record(str(path), content)
