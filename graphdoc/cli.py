@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
     try:
         options = parse(sys.argv[1:] if arguments is None else arguments)
         name = f"graphdoc {options.command}"
-        with _warnings_on_one_line():
+        with _messages_on_one_line():
             status = options.run(options) if train is None else options.run(options, train)
         sys.stdout.flush()
     except GraphdocError as error:
@@ -194,18 +194,22 @@ def _close_output() -> None:
 
 
 @contextmanager
-def _warnings_on_one_line() -> Iterator[None]:
-    """Print the package's warnings on standard error, one line each."""
+def _messages_on_one_line() -> Iterator[None]:
+    """Print the package's warnings, and which precision was chosen, on standard error, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("graphdoc: %(message)s"))
     logger = logging.getLogger("graphdoc")
     propagate, logger.propagate = logger.propagate, False
+    precision = logging.getLogger("graphdoc.precision")
+    level = precision.level
+    precision.setLevel(logging.INFO)
     logger.addHandler(handler)
     try:
         yield
     finally:
         logger.removeHandler(handler)
         logger.propagate = propagate
+        precision.setLevel(level)
 
 
 class _OneLine(logging.Formatter):

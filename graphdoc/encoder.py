@@ -19,7 +19,7 @@ from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences
 from .inference.inputs import AnyDocument
-from .inference.precision import Precision
+from .inference.precision import LoadPrecision, Precision
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
@@ -58,7 +58,7 @@ class DocumentEncoder(VectorPipeline):
         name: str | Path = "mini",
         *,
         device: str | torch.device | None = None,
-        dtype: Precision = "float32",
+        dtype: LoadPrecision = "float32",
         revision: str | None = None,
         **settings: Any,
     ) -> DocumentEncoder:
@@ -67,7 +67,8 @@ class DocumentEncoder(VectorPipeline):
         Args:
             name: ``mini``, a folder written by :meth:`save_pretrained`, or a hub id of such a folder.
             device: where it runs; None takes an accelerator when there is one.
-            dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights.
+            dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights; ``auto`` for the fastest
+                that a short measurement finds close enough; ``int8`` for whole numbers on a CPU.
             revision: branch, tag or commit on the hub.
             **settings: fields of :class:`~graphdoc.modeling.DocumentConfig` to set otherwise, such as
                 ``max_passages=None`` to encode all passages.
@@ -86,7 +87,7 @@ class DocumentEncoder(VectorPipeline):
         *,
         seed: int = 0,
         device: str | torch.device | None = None,
-        dtype: Precision = "float32",
+        dtype: LoadPrecision = "float32",
         **settings: Any,
     ) -> DocumentEncoder:
         """Put an untrained graph on a pretrained passage encoder, to be trained.
@@ -119,6 +120,10 @@ class DocumentEncoder(VectorPipeline):
             OutputError: the folder cannot be written.
         """
         require_path("folder", folder)
+        if not self.is_precision_open and self.precision.dtype == "int8":
+            raise ModelError(
+                f"the weights of {self.name} are int8, which a checkpoint cannot hold; load it in float32"
+            )
         return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
 
     def push_to_hub(self, repository: str, *, private: bool = False, message: str = "Upload document encoder") -> str:

@@ -19,6 +19,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedToke
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
+from graphdoc.inference import fastest
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.spans import SegmentedDocument, Span
@@ -121,6 +122,17 @@ def random_document() -> DocumentFactory:
         return SegmentedDocument(Document(f"document {seed}", parts), passages, token_ids, coverage)
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the precision ``auto`` takes shall not depend on the machine: all take as long, which is float32."""
+
+    def seconds_of(function: Callable[[], object]) -> float:
+        function()
+        return 1.0
+
+    monkeypatch.setattr(fastest, "seconds_of", seconds_of)
 
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "documents"

@@ -340,7 +340,7 @@ class TestPassageLimit:
 
 
 class TestSettings:
-    @pytest.mark.parametrize("dtype", ["int8", "bf16", ""])
+    @pytest.mark.parametrize("dtype", ["int4", "bf16", ""])
     def test_unknown_dtype(self, tiny: DocumentEncoder, dtype: Any) -> None:
         with pytest.raises(ModelError, match="use one of float32, bfloat16, float16"):
             tiny.encode("text", dtype=dtype)

@@ -10,11 +10,23 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 18
 COLUMNS = ("text", "sections", "title", "id", "label")
-PRECISION_CHOICES = ("float32", "bfloat16", "float16")
+PRECISION_CHOICES = ("auto", "float32", "bfloat16", "float16", "int8")
+
+_KINDS = "bfloat16 and float16 (for hardware that computes in them), int8 (on a CPU; changes vectors most)"
+_AUTO = (
+    "auto takes bfloat16 or float16 where a short measurement finds it faster on this machine and vectors the same to "
+    f"a cosine of .999, else float32; {_KINDS}; float32 for the same numbers on every machine (default: auto)"
+)
+_MEASURED_IN = f"float32, in which numbers compare between machines; {_KINDS} (default: float32)"
 
 
-def add_model_arguments(parser: argparse.ArgumentParser, *, several: bool = False, classifier: bool = False) -> None:
-    """Add the choice of a model, of several, or of one that was fine-tuned on labels, and of how it runs."""
+def add_model_arguments(
+    parser: argparse.ArgumentParser, *, several: bool = False, classifier: bool = False, measures: bool = False
+) -> None:
+    """Add the choice of a model, of several, or of one that was fine-tuned on labels, and of how it runs.
+
+    A command that measures models computes in float32: its numbers shall not depend on which machine is fast in what.
+    """
     group = parser.add_argument_group("model")
     choices = "'mini' (default), a folder written by save_pretrained, or a hub id"
     if several:
@@ -25,7 +37,10 @@ def add_model_arguments(parser: argparse.ArgumentParser, *, several: bool = Fals
         group.add_argument("--model", default="mini", help=choices)
     add_device_argument(group)
     group.add_argument(
-        "--dtype", choices=PRECISION_CHOICES, default="float32", help="precision of the transformer (default: float32)"
+        "--dtype",
+        choices=PRECISION_CHOICES[1:] if measures else PRECISION_CHOICES,
+        default="float32" if measures else "auto",
+        help=f"precision of the transformer: {_MEASURED_IN if measures else _AUTO}",
     )
     group.add_argument(
         "--max-passages",

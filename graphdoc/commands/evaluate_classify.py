@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     measures.add_argument("--no-baseline", action="store_true", help="leave out TF-IDF and SVM")
     OUTPUTS.add_to(parser)
-    add_model_arguments(parser, classifier=True)
+    add_model_arguments(parser, classifier=True, measures=True)
     add_reading_arguments(parser)
 
 

@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_baseline_arguments(parser)
     OUTPUTS.add_to(parser)
-    add_model_arguments(parser, several=True)
+    add_model_arguments(parser, several=True, measures=True)
     add_reading_arguments(parser)
 
 

@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws the resamples (default: 0)")
     add_baseline_arguments(parser)
     OUTPUTS.add_to(parser)
-    add_model_arguments(parser, several=True)
+    add_model_arguments(parser, several=True, measures=True)
     add_reading_arguments(parser)
 
 

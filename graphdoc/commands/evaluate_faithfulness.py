@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed", type=whole, default=0, metavar="N", help="draws orders, resamples and the sample (default: 0)"
     )
     OUTPUTS.add_to(parser)
-    add_model_arguments(parser, several=True)
+    add_model_arguments(parser, several=True, measures=True)
     add_reading_arguments(parser)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, get_args
@@ -36,6 +36,11 @@ class Window:
     batch: GraphBatch
     passage_vectors: Tensor
     output: DocumentOutput
+
+    def pooled(self) -> Iterator[Vectors]:
+        """Pooled passage vectors of every document, brought to the CPU together."""
+        vectors = as_numpy(self.passage_vectors)
+        return (vectors[rows].copy() for rows in self.rows)
 
     @property
     def rows(self) -> list[slice]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import replace
@@ -24,10 +25,14 @@ from ..runtime.memory import give_back_memory
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
+from .fastest import Choice, with_precision
 from .inputs import AnyDocument, as_document, documents_of, require_text
-from .levels import LEVELS, Level, Window, as_numpy, vectors_of
-from .precision import PRECISIONS, Precision, computed_in, inference
+from .levels import LEVELS, Level, Window, vectors_of
+from .precision import LOAD_PRECISIONS, LoadPrecision, Precision, computed_in, inference
 from .segmenting import Workers, segment_in_order, windows_of
+
+# Threads that share an encoder measure once.
+_SETTLING = threading.Lock()
 
 
 class EncodingOptions(TypedDict, total=False):
@@ -55,7 +60,8 @@ class EncodingPipeline:
         tokenizer: tokenizer of its passage encoder.
         name: what to call it in records.
         device: where it runs; None takes an accelerator when there is one.
-        dtype: precision of the transformer's weights; graph and readout stay in fp32.
+        dtype: precision of the transformer's weights; graph and readout stay in fp32. ``auto`` takes the fastest that
+            is close enough (:mod:`graphdoc.inference.fastest`), ``int8`` is for CPUs (:mod:`graphdoc.inference.int8`).
 
     Raises:
         ModelError: the model does not fit the tokenizer, or cannot run there or in this precision.
@@ -68,17 +74,19 @@ class EncodingPipeline:
         *,
         name: str = "unnamed",
         device: str | torch.device | None = None,
-        dtype: Precision = "float32",
+        dtype: LoadPrecision = "float32",
     ) -> None:
-        if dtype not in PRECISIONS:
-            raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
-        self.model = model
-        self.model.train(False)
+        if not isinstance(dtype, str) or dtype not in LOAD_PRECISIONS:
+            raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(LOAD_PRECISIONS)}")
+        self.model: DocumentModel = model.train(False)
         self.tokenizer = tokenizer
         self.name = name
         self.segmenter = segmenter_of(cast(DocumentConfig, model.config), tokenizer, name)
-        self.model.passage_encoder.to(PRECISIONS[dtype])
         place(self.model, device)
+        self._dtype: LoadPrecision = dtype
+        self._choice: Choice | None = None
+        if dtype != "auto":
+            self.settle_precision()
 
     @property
     def device(self) -> torch.device:
@@ -92,13 +100,38 @@ class EncodingPipeline:
 
     def vector_size(self, level: Level = "document") -> int:
         """Length of a vector of a level; that of passages may differ."""
-        config = self.model.config
-        return int(config.node_size if level == "passage" else config.hidden_size)
+        return int(self.model.config.node_size) if level == "passage" else self.hidden_size
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports."""
-        dtype = str(next(self.model.passage_encoder.parameters()).dtype).removeprefix("torch.")
-        return {"name": self.name, **self.model.config.describe(), "dtype": dtype}
+        return {"name": self.name, **self.model.config.describe(), "dtype": self.precision.dtype}
+
+    @property
+    def precision(self) -> Choice:
+        """The precision of the transformer's weights, with what was measured; measures if it is still open."""
+        return self._choice or self.settle_precision()
+
+    @property
+    def is_precision_open(self) -> bool:
+        """Whether the precision is ``auto`` and not chosen yet, which the first use does."""
+        return self._choice is None
+
+    def settle_precision(self, choice: Choice | None = None) -> Choice:
+        """Choose the precision if it is still open, and bring the weights to it.
+
+        Args:
+            choice: what to take without measuring, such as the choice of another process.
+
+        Raises:
+            ModelError: the model cannot compute in it.
+        """
+        with _SETTLING:
+            if self._choice is None:
+                dtype = self._dtype if choice is None else cast(LoadPrecision, choice.dtype)
+                encoder, longest = self.model.passage_encoder, int(self.model.config.passage_tokens)
+                encoder, found = with_precision(encoder, self.tokenizer, dtype, self.name, longest)
+                self.model.passage_encoder, self._choice = encoder, choice or found
+            return self._choice
 
     def segment(self, document: AnyDocument) -> SegmentedDocument:
         """Cut a document into the passages that would be encoded, with its coverage."""
@@ -210,7 +243,6 @@ class EncodingPipeline:
             Every document, cut, tokenised and with the vectors of its passages, in the order given.
 
         Raises:
-            DocumentError: a document has no text, or something is no document.
             ModelError: the model has structural embeddings, with which these vectors depend on the split.
         """
         if self.model.structural_embeddings is not None:
@@ -221,7 +253,7 @@ class EncodingPipeline:
         return (
             replace(segmented, passage_vectors=vectors)
             for window in self.windows(documents, **options)
-            for segmented, vectors in zip(window.documents, _passages_of(window), strict=True)
+            for segmented, vectors in zip(window.documents, window.pooled(), strict=True)
         )
 
     def run(
@@ -296,6 +328,8 @@ class EncodingPipeline:
         Raises:
             ModelError: the precision is unknown, or the weights have less.
         """
+        if self.precision.dtype == "int8" and dtype is not None:
+            raise ModelError(f"the weights of {self.name} are int8; load it with dtype='float32' for dtype={dtype!r}")
         return computed_in(dtype, self.model.passage_encoder, self.name)
 
     def _require_own_vectors(self, vectors: Tensor) -> None:
@@ -305,9 +339,7 @@ class EncodingPipeline:
         if vectors.shape[1] != width:
             reason = f"their vectors have {vectors.shape[1]} numbers, this one's {width}"
         elif self.model.structural_embeddings is not None:
-            reason = (
-                "this one has structural embeddings, so that vectors of passages depend on how documents are split"
-            )
+            reason = "this one has structural embeddings, with which they depend on how documents are split"
         if reason is not None:
             raise ModelError(f"these passages were encoded for another model ({reason}); segment them anew")
 
@@ -316,9 +348,3 @@ def progress_bar(show: bool | None, total: int | None) -> tqdm[Any]:
     """A bar that counts documents; None shows it on a terminal when the work is long."""
     hidden = not (sys.stderr.isatty() if show is None else show)
     return tqdm(total=total, desc="Encoding", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)
-
-
-def _passages_of(window: Window) -> Iterator[Any]:
-    """Pooled passage vectors of every document, brought to the CPU together."""
-    vectors = as_numpy(window.passage_vectors)
-    return (vectors[rows].copy() for rows in window.rows)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import nn
@@ -13,11 +13,27 @@ from torch import nn
 from ..errors import ModelError
 
 Precision = Literal["float32", "bfloat16", "float16"]
+LoadPrecision = Literal["float32", "bfloat16", "float16", "int8", "auto"]
+LOAD_PRECISIONS: tuple[str, ...] = get_args(LoadPrecision)
 PRECISIONS: dict[str, torch.dtype] = {
     "float32": torch.float32,
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
+
+
+def require_precision(dtype: object) -> None:
+    """Refuse what is no precision to compute in.
+
+    Raises:
+        ModelError: it is none.
+    """
+    if isinstance(dtype, str) and dtype in PRECISIONS:
+        return
+    known = f"use one of {', '.join(PRECISIONS)}"
+    if dtype in ("auto", "int8"):
+        raise ModelError(f"dtype {dtype!r} is one to load a model in (from_pretrained); to compute in, {known}")
+    raise ModelError(f"dtype {dtype!r} is unknown; {known}")
 
 
 def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> AbstractContextManager[Any]:
@@ -32,10 +48,11 @@ def computed_in(dtype: Precision | None, module: nn.Module, name: str) -> Abstra
         ModelError: the precision is unknown, or the weights have less.
     """
     weight = next(module.parameters())
-    if dtype is None or PRECISIONS.get(dtype) == weight.dtype:
+    if dtype is None:
         return nullcontext()
-    if dtype not in PRECISIONS:
-        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+    require_precision(dtype)
+    if PRECISIONS[dtype] == weight.dtype:
+        return nullcontext()
     if dtype == "float32":
         raise ModelError(f"the weights of {name} are in half precision; load it with dtype='float32'")
     return _autocast(weight.device.type, dtype, name)

@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,14 @@ import torch
 import transformers
 
 from ..errors import OutputError
+from ..inference.fastest import Choice
 from ..inference.pipeline import EncodingPipeline
+from ..inference.precision import LOAD_PRECISIONS
 from ..modeling.weights_hash import weights_hash
 from ..runtime.checksums import file_checksum
 from ..runtime.files import writing_error
 from ..runtime.locks import LOCK_FILE, FolderLock
+from ..runtime.processes import Processes
 from ..version import __version__
 from .shards import read_record, shard_name
 from .store import MANIFEST_FILE, Manifest
@@ -41,12 +45,16 @@ class VectorFolder:
     Args:
         folder: where it is.
         origin: model, weights, settings and versions of this run.
+        precision: how the precision of this run was chosen.
         rank: number of this process among those that write.
     """
 
-    def __init__(self, folder: str | Path, origin: Mapping[str, Any], rank: int = 0) -> None:
+    def __init__(
+        self, folder: str | Path, origin: Mapping[str, Any], precision: Choice | None = None, rank: int = 0
+    ) -> None:
         self.folder = Path(folder)
         self.origin = origin
+        self.precision = asdict(precision) if precision is not None and precision.measured else None
         self._progress = self.folder / _PROGRESS_FILES.replace("*", str(rank))
         self._lock: FolderLock | None = None
         self._made_here = False
@@ -170,7 +178,8 @@ class VectorFolder:
         """
         try:
             with self._progress.open("a", encoding="utf-8") as lines:
-                lines.write(json.dumps({"file": file, "checksum": checksum}) + "\n")
+                how = {} if self.precision is None else {"precision": self.precision}
+                lines.write(json.dumps({"file": file, "checksum": checksum, **how}) + "\n")
         except OSError as error:
             raise writing_error(self._progress, error) from error
 
@@ -197,17 +206,12 @@ class VectorFolder:
 
     def _recorded(self) -> Iterator[tuple[str, str]]:
         for path in sorted(self.folder.glob(_PROGRESS_FILES)):
-            if not path.is_file():
-                continue
-            for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-                # The last line of a run that was killed may be half of one.
-                with suppress(ValueError, KeyError, TypeError):
-                    entry = json.loads(line)
+            for entry in _lines_of(path):
+                with suppress(KeyError):
                     yield str(entry["file"]), str(entry["checksum"])
 
     def _shards(self) -> list[tuple[int, Path]]:
-        found = [(_SHARD_FILE.fullmatch(path.name), path) for path in self.folder.iterdir()]
-        return sorted((int(match[1]), path) for match, path in found if match)
+        return _shards_in(self.folder)
 
     def _compare(self, there: Mapping[str, Any], path: Path) -> None:
         differences = list(_differences(there, self.origin))
@@ -222,6 +226,57 @@ class VectorFolder:
                 raise OutputError(
                     f"{path} cannot be removed: {error.strerror or error}; remove it, or choose another place"
                 ) from error
+
+
+def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Processes, overwrite: bool) -> None:
+    """Take for the precision ``auto`` the one that the folder was begun in, else what the first process measures.
+
+    Args:
+        encoder: the encoder.
+        folder: where its vectors go.
+        processes: the processes that share the work, all of which call.
+        overwrite: whether what the folder holds will be replaced.
+    """
+    if any(processes.gather(encoder.is_precision_open)):
+        if processes.is_first:
+            encoder.settle_precision(None if overwrite else _precision_of(folder))
+        choices = processes.gather(encoder.precision if processes.is_first else None)
+        encoder.settle_precision(choices[0])
+
+
+def _lines_of(progress: Path) -> Iterator[dict[str, Any]]:
+    if not progress.is_file():
+        return
+    for line in progress.read_text(encoding="utf-8", errors="replace").splitlines():
+        # The last line of a run that was killed may be half of one.
+        with suppress(ValueError):
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                yield entry
+
+
+def _shards_in(folder: Path) -> list[tuple[int, Path]]:
+    found = [(_SHARD_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def _precision_of(folder: Path) -> Choice | None:
+    """The precision that a folder was begun in; None where nothing says so."""
+    with suppress(OSError, ValueError, KeyError, TypeError, OutputError):
+        if (folder / MANIFEST_FILE).exists():
+            manifest = Manifest.read(folder)
+            return _choice(manifest.model, manifest.precision)
+        for _, path in _shards_in(folder):
+            lines = (line for progress in folder.glob(_PROGRESS_FILES) for line in _lines_of(progress))
+            return _choice(read_record(path)["model"], next((line.get("precision") for line in lines), None))
+    return None
+
+
+def _choice(model: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> Choice | None:
+    dtype = model.get("dtype")
+    if dtype not in LOAD_PRECISIONS or dtype == "auto":
+        return None
+    return Choice.from_dict(recorded) if recorded is not None and recorded["dtype"] == dtype else Choice(dtype)
 
 
 def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[str, Any]:

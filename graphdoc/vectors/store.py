@@ -61,6 +61,7 @@ class Manifest:
         coverage: what of the documents was encoded.
         skipped: what was found and not encoded, with reasons.
         ignored: files passed over in folders, with reasons.
+        precision: the precision that ``auto`` took, and what was measured; None where it was named.
     """
 
     folder: Path
@@ -75,12 +76,14 @@ class Manifest:
     coverage: Coverage
     skipped: tuple[Skipped, ...] = ()
     ignored: tuple[Skipped, ...] = ()
+    precision: Mapping[str, Any] | None = None
 
     @classmethod
     def of(
         cls,
         folder: Path,
         origin: Mapping[str, Any],
+        precision: Mapping[str, Any] | None,
         hidden_size: int,
         shards: Iterable[Shard],
         skipped: Iterable[Skipped],
@@ -91,6 +94,7 @@ class Manifest:
         Args:
             folder: where they lie.
             origin: model, weights, settings and versions.
+            precision: how the precision was chosen.
             hidden_size: length of a vector.
             shards: all shards in order.
             skipped: what was not even read.
@@ -111,6 +115,7 @@ class Manifest:
             coverage=coverage,
             skipped=tuple(all_skipped),
             ignored=tuple(ignored),
+            precision=json.loads(json.dumps(precision)),
         )
 
     @classmethod
@@ -148,6 +153,7 @@ class Manifest:
                 coverage=Coverage.from_dict(values["coverage"]),
                 skipped=tuple(Skipped(**entry) for entry in values["skipped"]["documents"]),
                 ignored=tuple(Skipped(**entry) for entry in values["ignored"]["files"]),
+                precision=values.get("precision"),
             )
             consistent = manifest._is_consistent()
         except (KeyError, TypeError, ValueError):
@@ -161,6 +167,7 @@ class Manifest:
         return (
             all(isinstance(part, dict) for part in (self.model, self.settings, self.versions))
             and isinstance(self.hidden_size, int)
+            and isinstance(self.precision, dict | None)
             and self.rows == sum(entry.rows for entry in self.shards)
             and self.documents == sum(entry.documents for entry in self.shards) == self.coverage.documents
             and [entry.file for entry in self.shards] == [shard_name(number) for number in range(len(self.shards))]
@@ -175,6 +182,7 @@ class Manifest:
             "weights": self.weights,
             "settings": dict(self.settings),
             "versions": dict(self.versions),
+            **({} if self.precision is None else {"precision": dict(self.precision)}),
             "hidden_size": self.hidden_size,
             "documents": self.documents,
             "rows": self.rows,

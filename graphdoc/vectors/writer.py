@@ -18,17 +18,17 @@ from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped
 from ..documents.readers.identities import SeenIds
 from ..documents.section import clean_text
-from ..errors import DocumentError, ModelError, OutputError
+from ..errors import DocumentError, OutputError
 from ..inference.inputs import AnyDocument, as_document, documents_of
 from ..inference.levels import LEVELS, Level
 from ..inference.pipeline import EncodingOptions, EncodingPipeline, progress_bar
-from ..inference.precision import PRECISIONS, Precision
+from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import Workers, segment_in_order
 from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.processes import Processes
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
-from .folder import ANOTHER_FOLDER, VectorFolder, origin_of
+from .folder import ANOTHER_FOLDER, VectorFolder, agree_on_precision, origin_of
 from .shards import InputHash, Shard, ShardWriter, shard_record
 from .store import Manifest
 
@@ -106,13 +106,14 @@ def encode_to_disk(
     require_whole("shard_size", shard_size, may_be_none=False)
     require_whole("token_budget", token_budget)
     require_path("folder", folder)
-    if dtype is not None and dtype not in PRECISIONS:
-        raise ModelError(f"dtype {dtype!r} is unknown; use one of {', '.join(PRECISIONS)}")
+    if dtype is not None:
+        require_precision(dtype)
     ahead = Workers.on(encoder.device, workers)
     documents = documents_of(documents)
     settings = Settings(level, normalize, dtype, shard_size, token_budget, padding)
     with Processes(encoder.device) as processes:
-        target = VectorFolder(folder, origin_of(encoder, asdict(settings)), processes.rank)
+        agree_on_precision(encoder, Path(folder), processes, overwrite)
+        target = VectorFolder(folder, origin_of(encoder, asdict(settings)), encoder.precision, processes.rank)
         failed = True
         try:
             processes.run_first(lambda: target.prepare(overwrite))
@@ -133,6 +134,7 @@ def encode_to_disk(
             manifest = Manifest.of(
                 target.folder,
                 target.origin,
+                target.precision,
                 encoder.vector_size(level),
                 (shards[number] for number in sorted(shards)),
                 report.skipped if report is not None else (),

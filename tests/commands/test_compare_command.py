@@ -257,7 +257,7 @@ class TestRefusals:
             (("--encoding", "klingon"), ("'klingon'", "encoding")),
             (("--top", "0"), ("--top", "'0'", "at least 1")),
             (("--max-passages", "-1"), ("'-1'", "'all'", "at least 1")),
-            (("--dtype", "int8"), ("--dtype", "'int8'")),
+            (("--dtype", "int4"), ("--dtype", "'int4'")),
             (("--level", "word"), ("--level", "'word'")),
             (("--jsn", "x"), ("--jsn", "--json")),
             (("--html",), ("--html",)),

@@ -12,6 +12,7 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
+from graphdoc.inference import fastest
 
 Command = Callable[..., Any]
 
@@ -95,6 +96,30 @@ def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray
     status, _, err = graphdoc(*command)
     assert (status, err) == (0, "")
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize("speed", [1.0, 3.0])
+def test_auto_is_the_default_and_says_what_it_chose(
+    graphdoc: Command, corpus: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speed: float
+) -> None:
+    measured = fastest._in_turns
+
+    def in_turns(encoders: Any, inputs: Any) -> Any:
+        return {"float32": 1.0, "bfloat16": 1 / speed}, measured(encoders, inputs)[1]
+
+    monkeypatch.setattr(fastest, "_in_turns", in_turns)
+    monkeypatch.setattr(fastest, "_product", lambda encoder, dtype: fastest.Measured(dtype, speed))
+    monkeypatch.setattr(fastest, "CLOSE_ENOUGH", 0.9)
+    chosen = "bfloat16" if speed > 1 else "float32"
+    status, _, err = graphdoc("encode", corpus, "--model", model, "--output", "auto")
+    assert (status, len(err.splitlines())) == (0, int(speed > 1))
+    assert all(part in err for part in ("tiny", chosen, "3.00", "cosine") if speed > 1)
+    manifest = json.loads((tmp_path / "auto" / "manifest.json").read_text(encoding="utf-8"))
+    assert manifest["model"]["dtype"] == manifest["precision"]["dtype"] == chosen
+    assert manifest["precision"]["measured"][0]["speed"] == speed
+    assert graphdoc("encode", corpus, "--model", model, "--output", "named", "--dtype", "float32").err == ""
+    named = json.loads((tmp_path / "named" / "manifest.json").read_text(encoding="utf-8"))
+    assert named["model"]["dtype"] == "float32" and "precision" not in named
 
 
 def test_a_folder_of_another_run(graphdoc: Command, corpus: Path, model: str, tmp_path: Path) -> None:

@@ -220,7 +220,8 @@ def test_help(graphdoc: Command) -> None:
     examples = [line.split() for line in out.splitlines() if line.startswith("  graphdoc evaluate cluster")]
     assert len(examples) == 3
     assert all(parse(words[1:]).command == "evaluate cluster" for words in examples)
-    for option in ("--model", "--device", "--dtype", "--json", "--csv", "--output", "--max-passages", "--plot"):
+    assert "{float32,bfloat16,float16,int8}" in out
+    for option in ("--model", "--device", "--json", "--csv", "--output", "--max-passages", "--plot"):
         assert option in out
 
 

@@ -794,6 +794,7 @@ class TestProcesses:
         documents = made_up(50)
         source = corpus_file(tmp_path / "corpus.jsonl", documents)
         arguments = ("-m", "graphdoc", "encode", source, "--model", checkpoint, "--shard-size", 8, "--device", "cpu")
+        arguments += ("--dtype", "float32")
         launch(*arguments, "--output", tmp_path / "two")
         run(*arguments, "--output", tmp_path / "one", OMP_NUM_THREADS="1")
         assert contents(tmp_path / "two") == contents(tmp_path / "one")
