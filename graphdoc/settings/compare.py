@@ -17,6 +17,9 @@ Joining = Literal["components", "stars"]
 SplitRule = Literal["headings", "length"]
 SectionPositions = Literal["natural", "shuffled"]
 LossKind = Literal["contrastive", "cosine"]
+# CoLDE, section 4.1.
+PAPER_TEMPERATURE = 0.5
+
 Best = Literal["auc", "average_precision", "f1", "accuracy"]
 
 
@@ -50,6 +53,11 @@ class GroupSettings(Settings):
         )
         if self.by != "label" and self.file is None:
             raise self.refused("by", f"needs a file of {self.by}; give {{here}}file")
+        self.require_effect(
+            "joining", self.by != "label",
+            "with {here}by=label; set {here}joining=components, or {here}by=pairs or links",
+        )  # fmt: skip
+        self.require_effect("unknown", self.by != "label", "with {here}by=label; set {here}unknown=null")
         self.require_effect(
             "most", self.joining == "stars",
             "with {here}joining=components; set {here}joining=stars, or {here}most=null",
@@ -88,13 +96,17 @@ class ComparisonLossSettings(Settings):
     kind: LossKind = "contrastive"
     """contrastive draws all sections of a group together; cosine trains on the labelled pairs themselves, on document
     vectors (the paper's "without contrastive loss")"""
-    temperature: Temperature = 0.5
+    temperature: Temperature = PAPER_TEMPERATURE
     """what cosines are divided by, for contrastive"""
     margin: Annotated[float, Field(ge=-1, lt=1)] = 0.0
     """cosine up to which dissimilar documents are left where they are, for cosine"""
 
     @model_validator(mode="after")
-    def _check_margin(self) -> Self:
+    def _check_kind(self) -> Self:
+        self.require_effect(
+            "temperature", self.kind == "contrastive",
+            f"with {{here}}kind=cosine; set {{here}}temperature={PAPER_TEMPERATURE}, or {{here}}kind=contrastive",
+        )  # fmt: skip
         self.require_effect(
             "margin", self.kind == "cosine", "with {here}kind=contrastive; set {here}kind=cosine, or leave it out"
         )
@@ -154,7 +166,7 @@ class ComparisonSettings(LabelledRunSettings):
     examples: ClassVar[str] = """examples:
   graphdoc finetune compare --config configs/finetune/own_pairs.yaml corpus.source=letters/ groups.file=pairs.tsv
   graphdoc finetune compare --config configs/finetune/graph_compare.yaml corpus.source=papers.jsonl.gz --resume
-  graphdoc finetune compare --config configs/finetune/graph_compare.yaml groups.by=label groups.file=null
+  graphdoc finetune compare --config configs/finetune/graph_compare.yaml groups.by=pairs groups.file=pairs.tsv
   torchrun --nproc-per-node 8 finetune/compare.py --config configs/finetune/colde.yaml
 """
     next_command: ClassVar[str] = "graphdoc compare A B --model MODEL"
@@ -179,6 +191,12 @@ class ComparisonSettings(LabelledRunSettings):
             raise self.refused(
                 "loss.kind", f"trains on labelled pairs, and groups.by is {groups.by}; set groups.by=pairs and "
                 "groups.file, or loss.kind=contrastive"
+            )  # fmt: skip
+        for name, default in type(groups).default_values().items():
+            self.require_effect(
+                f"groups.{name}", self.loss.kind == "contrastive" or name in ("by", "file", "unknown"),
+                f"with loss.kind=cosine, which takes pairs as they are; set groups.{name}="
+                f"{'null' if default is None else default}, or loss.kind=contrastive",
             )  # fmt: skip
         if self.loss.kind == "contrastive" and batch_size < 2 * groups.per_batch:
             raise self.refused(

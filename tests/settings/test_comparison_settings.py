@@ -44,7 +44,14 @@ def test_the_paper_is_a_recipe() -> None:
         ("sections.number=1", "model.settings.structural_embeddings=false"),
         ("model.settings.section_aggregation=mean", "model.settings.chunk_attention_heads=0"),
         (
-            *("loss.kind=cosine", "groups.by=pairs", "groups.file=pairs_train.tsv", "sections.number=1"),
+            *(
+                "loss.kind=cosine",
+                "groups.by=pairs",
+                "groups.file=pairs_train.tsv",
+                "groups.joining=components",
+                "groups.smallest=null",
+                "sections.number=1",
+            ),
             "model.settings.structural_embeddings=false",
         ),
         ("sections.number=5", "training.batch_size=200", "sections.most_tokens=1000"),
@@ -71,19 +78,43 @@ def test_what_follows_from_other_settings() -> None:
     assert GroupSettings(by="links", file="x.tsv", unknown="stop").on_unknown == "stop"
 
 
+PAIRS = ("groups.by=pairs", "groups.file=x.tsv")
+
+
+def test_defaults_that_have_no_effect_may_be_written_down() -> None:
+    written = [f"groups.{key}" for key in ("joining=components", "smallest=null", "per_batch=4", "most_share=0.5")]
+    changes = ["corpus.source=papers", "loss.temperature=0.5", *written]
+    for others in (("loss.kind=cosine", *PAIRS), ("groups.by=label",)):
+        given = load_settings(ComparisonSettings, overrides=[*changes, *others])
+        assert (
+            given.as_values()
+            == load_settings(ComparisonSettings, overrides=["corpus.source=papers", *others]).as_values()
+        )
+
+
 @pytest.mark.parametrize(
     ("changes", "value", "fix"),
     [
         (["loss.margin=0.2"], "loss.margin=0.2", "loss.kind=cosine"),
         (["loss.kind=cosine"], "loss.kind='cosine'", "groups.by=pairs"),
+        (["loss.kind=cosine", *PAIRS, "loss.temperature=0.1"], "loss.temperature=0.1", "loss.temperature=0.5"),
+        (["loss.kind=cosine", *PAIRS, "groups.per_batch=5"], "groups.per_batch=5", "groups.per_batch=4"),
+        (["loss.kind=cosine", *PAIRS, "groups.most_share=0.3"], "groups.most_share=0.3", "groups.most_share=0.5"),
+        (["loss.kind=cosine", *PAIRS, "groups.smallest=2"], "groups.smallest=2", "groups.smallest=null"),
+        (["loss.kind=cosine", *PAIRS, "groups.joining=stars"], "groups.joining='stars'", "groups.joining=components"),
+        (["groups.joining=stars"], "groups.joining='stars'", "groups.joining=components"),
+        (["groups.unknown=leave_out"], "groups.unknown='leave_out'", "groups.unknown=null"),
         (["groups.file=x.tsv"], "groups.file='x.tsv'", "groups.by=pairs or links"),
         (["groups.by=links"], "groups.by='links'", "groups.file"),
         (["groups.most=3"], "groups.most=3", "groups.joining=stars"),
-        (["groups.joining=stars", "groups.most=1"], "groups.most=1", "at least 2"),
+        ([*PAIRS, "groups.joining=stars", "groups.most=1"], "groups.most=1", "at least 2"),
         (["groups.smallest=3"], "groups.smallest=3", "1, 2 or null"),
         (["groups.smallest=1", "sections.number=1"], "groups.smallest=1", "sections.number"),
         (["sections.number=1", "sections.by=length"], "sections.by='length'", "sections.number=2"),
         (["groups.per_batch=40"], "training.batch_size=50", "groups.per_batch=40"),
+        (["loss.temperature=0"], "loss.temperature=0", "at least 0.0001"),
+        (["loss.margin=1"], "loss.margin=1", "below 1"),
+        (["sections.number=0"], "sections.number=0", "at least 1"),
         (["training.batch_size=1"], "training.batch_size=1", "at least 2"),
         (["validation.source=x"], "validation.source='x'", "validation.pairs"),
         (["training.patience=2"], "training.patience=2", "validation.pairs"),
