@@ -13,6 +13,7 @@ from tqdm.auto import tqdm
 from ..corpus.report import CorpusReport
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
+from ..runtime.plain_text import printable
 from ..runtime.processes import Processes
 from ..settings.run import RunSettings
 from ..settings.training import TrainingSettings
@@ -122,7 +123,7 @@ def train(settings: Settings, make: Callable[[Start[Settings]], Recipe], **optio
         )
         result = run.start(options.get("resume", False))
         if recipe.last_words is not None and processes.is_first:
-            tqdm.write(recipe.last_words())
+            tqdm.write(printable(recipe.last_words()))
         return result
 
 

@@ -10,8 +10,17 @@ import unicodedata
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>()#+!|~&-]")
 
 
+def printable(text: str) -> str:
+    r"""Text in which a space stands for every control character, so that it cannot steer a terminal.
+
+    >>> printable("tide\x1b[2J")
+    'tide [2J'
+    """
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
 def one_line(text: str, width: int | None = None) -> str:
-    """Put text on one line without control characters, so that no document or file name can steer a terminal.
+    """Put text on one line without control characters (see :func:`printable`).
 
     Args:
         text: any text.
@@ -20,7 +29,7 @@ def one_line(text: str, width: int | None = None) -> str:
     Returns:
         The text with single spaces.
     """
-    line = " ".join("".join(character if character.isprintable() else " " for character in text).split())
+    line = " ".join(printable(text).split())
     return line if width is None or len(line) <= width else line[: width - 1].rstrip() + "…"
 
 

@@ -16,6 +16,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     ValidationError,
     model_validator,
 )
@@ -151,9 +152,11 @@ class Given:
 
     Args:
         kind: the kind that checks them.
+        hidden: settings of it that are not offered in the schema.
     """
 
     kind: type[Settings]
+    hidden: frozenset[str] = frozenset()
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         """Check the settings as those of their kind, and keep what was given."""
@@ -162,3 +165,11 @@ class Given:
             handler.generate_schema(self.kind),
             serialization=core_schema.plain_serializer_function_ser_schema(dict),
         )
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Describe them as their kind does, without those that are hidden."""
+        found = handler.resolve_ref_schema(handler(schema))
+        offered = {name: part for name, part in found["properties"].items() if name not in self.hidden}
+        return {**found, "properties": offered}

@@ -41,7 +41,7 @@ class ModelSettings(Settings):
     start: FileName = "roberta-base"
     """name or folder of a pretrained encoder, on which everything above starts untrained; or of a graphdoc checkpoint,
     which is trained on, with its settings unless others are given"""
-    settings: Annotated[ModelValues, Given(DocumentSettings)] = Field(default_factory=dict)
+    settings: Annotated[ModelValues, Given(DocumentSettings, frozenset(_SET_BY_THE_RUN))] = Field(default_factory=dict)
     """settings of the model itself, such as graph_kind, pooling or projection_size"""
     tune: Tune = "full"
     """how the passage encoder is trained; what lies above it is always trained"""

@@ -14,6 +14,7 @@ from ..analysis.figures.run import plot_run
 from ..encoder import DocumentEncoder
 from ..modeling.weights_hash import weights_hash
 from ..runtime.locks import FolderLock
+from ..runtime.plain_text import printable
 from ..runtime.processes import Processes
 from ..settings.run import RunSettings
 from .checkpoint import RunCheckpoints, require_finite
@@ -205,7 +206,8 @@ class TrainingRun:
             f"({self.settings.model.tune} passage encoder), on {record['device']}, "
             f"{processes} process{'es' if processes > 1 else ''}",
         ):
-            tqdm.write(line)
+            for part in line.splitlines():
+                tqdm.write(printable(part))
 
 
 def _measured_after(state: TrainState) -> dict[str, Any]:

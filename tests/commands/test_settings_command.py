@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from graphdoc.registry import RECIPES, load
+from graphdoc.settings.document import DocumentSettings
 from graphdoc.settings.run import RunSettings
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -39,8 +40,17 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
         if name.endswith("TrainingSettings")
     )
     assert learning_rate["exclusiveMinimum"] == 0
-    for name in ("DocumentSettings", "LoraSettings", "ModelSettings"):
+    for name in ("LoraSettings", "ModelSettings"):
         assert all("description" in value for value in schema["$defs"][name]["properties"].values())
+    offered = schema["$defs"]["ModelSettings"]["properties"]["settings"]["properties"]
+    assert all("description" in value for value in offered.values())
+    # The run gives these, and refuses them in a file.
+    assert set(DocumentSettings.model_fields) - set(offered) == {
+        "labels",
+        "multi_label",
+        "classifier_dropout",
+        "trained",
+    }
     assert all("description" in value for value in schema["properties"].values())
 
 
