@@ -27,7 +27,7 @@ from torch_geometric.nn import GATConv, GATv2Conv
 from zero_shot import FITTED, STARTS, WIKISPEEDIA, ZeroShot, messages_of
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.checkpoints.loading import backbone_config
+from graphdoc.checkpoints.backbones import backbone_config
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.elements import EdgeKind

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from .analysis.attention import AttentionTable
 from .analysis.comparisons import DrawnComparison, DrawnMutualComparison
-from .checkpoints.hub import upload
-from .checkpoints.loading import backbone_config, load_backbone, load_checkpoint, name_of, save_checkpoint
+from .checkpoints.backbones import backbone_config, load_backbone
+from .checkpoints.folders import name_of
+from .checkpoints.load import load_checkpoint
+from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences

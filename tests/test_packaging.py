@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import graphdoc
-from graphdoc.checkpoints.loading import PACKAGED_BACKBONES
+from graphdoc.checkpoints.folders import PACKAGED_BACKBONES
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "graphdoc"

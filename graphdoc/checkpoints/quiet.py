@@ -1,8 +1,9 @@
-"""Keeping what libraries say while they load off the screen; what matters is raised as an error."""
+"""What libraries say while they load: kept off the screen, and quoted in one line where it matters."""
 
 from __future__ import annotations
 
 import logging
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -35,3 +36,13 @@ def quiet_transformers() -> Iterator[None]:
         transformers_logging.set_verbosity(verbosity)
         if bars:
             transformers_logging.enable_progress_bar()
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's message; some go on for pages."""
+    return shortened(next((line for line in str(error).splitlines() if line.strip()), type(error).__name__))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, without a full stop at its end."""
+    return textwrap.shorten(text, 240, placeholder=" ...").rstrip(".")

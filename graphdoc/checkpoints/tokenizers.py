@@ -1,27 +1,37 @@
-"""Tokenizers of passage encoders, and what can be wrong with them."""
+"""Tokenizers of passage encoders: what can be wrong with them, and the segmenter that each makes."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from ..errors import ModelError
+from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
-from .messages import first_line
-from .quiet import quiet_transformers
+from ..segmentation.segmenter import SegmentationConfig, Segmenter
+from .contents import TOKENIZER_FILE, read_json
+from .quiet import first_line, quiet_transformers
 
 
-def load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(folder: Path, config: DocumentConfig, owner: str) -> PreTrainedTokenizerBase:
     """Load a tokenizer and check that it fits the passage encoder.
+
+    Paths that its settings name, such as those of the machine it was made on, are never opened: the files of the same
+    names in the folder are. A chat template has no use here and is left out.
 
     Raises:
         ModelError: its files are missing or broken, or belong to another model.
     """
     fix = "fetch its tokenizer files again"
+    files = {
+        key: str(file) if (file := folder / Path(value).name).is_file() else None
+        for key, value in read_json(folder / TOKENIZER_FILE).items()
+        if key.endswith("_file") and isinstance(value, str)
+    }
     with quiet_transformers():
         try:
-            tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **files)
         except Exception as error:  # tokenizers raises plain Exceptions
             raise ModelError(f"{owner} has no usable tokenizer: {first_line(error)}; {fix}") from error
     # Without its vocabulary file transformers makes a tokenizer of special tokens alone, and says nothing.
@@ -38,4 +48,27 @@ def load_tokenizer(source: str, config: DocumentConfig, owner: str) -> PreTraine
             f"the tokenizer of {owner} has {tokens:,} tokens, its passage encoder knows {known:,}; "
             "take both from the same model"
         )
+    tokenizer.chat_template = None
     return cast(PreTrainedTokenizerBase, tokenizer)
+
+
+def segmenter_of(config: DocumentConfig, tokenizer: PreTrainedTokenizerBase, name: str) -> Segmenter:
+    """The segmenter of a model.
+
+    Args:
+        config: its configuration.
+        tokenizer: tokenizer of its passage encoder.
+        name: what to call it in messages.
+
+    Raises:
+        ModelError: the sizes do not suit the tokenizer.
+    """
+    try:
+        return Segmenter(
+            tokenizer,  # type: ignore[arg-type]
+            SegmentationConfig(
+                config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit
+            ),
+        )
+    except SettingsError as error:
+        raise ModelError(f"{name}: {str(error).replace('max_tokens', 'passage_tokens')}") from error

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
+from torch.nn import Module
 
 from ..errors import ModelError
 from ..modeling import DocumentModel
+from ..modeling.weights_hash import weights_hash
 
-UPDATES_FILE = "updates.safetensors"
+# Key of a file's metadata: hash of the weights of the backbone that the updates were trained on.
+BACKBONE_HASH = "backbone_hash"
 # A low-rank update of the weight ``NAME`` is stored as two matrices whose product B A is added to it.
 DOWN, UP = ".lora_A", ".lora_B"
 ENCODER = "passage_encoder."
@@ -27,12 +31,20 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
         name: what to call the checkpoint in messages.
 
     Raises:
-        ModelError: the file is damaged, or does not fit the configuration.
+        ModelError: the file is damaged, was trained on another backbone, or does not fit the configuration.
     """
     try:
-        updates = load_file(path)
+        with safe_open(path, framework="pt") as file:
+            trained_on = (file.metadata() or {}).get(BACKBONE_HASH)
+            updates = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{path.name} of checkpoint {name} cannot be loaded: {error}; fetch it again") from error
+    # Files of version 0.1 do not say what they were trained on.
+    if trained_on is not None and trained_on != (found := _backbone_hash(model)):
+        raise ModelError(
+            f"{path.name} of checkpoint {name} was trained on weights of backbone {model.config.backbone} with hash "
+            f"{trained_on}, and those found here have {found}; take the revision that it was trained on"
+        )
     weights = {key: tensor.to(torch.float32) for key, tensor in updates.items() if not key.endswith((DOWN, UP))}
     own = model.state_dict()
     for key in [key.removesuffix(DOWN) for key in updates if key.endswith(DOWN)]:
@@ -62,3 +74,33 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
 def low_rank(key: str, down: Tensor, up: Tensor, scale: float) -> dict[str, Tensor]:
     """A low-rank update as it is stored: ``up @ down * scale`` is added to the weight ``key``."""
     return {key + DOWN: down.detach().clone(), key + UP: up.detach() * scale}
+
+
+def save_updates(model: DocumentModel, updates: Mapping[str, Tensor], path: Path) -> None:
+    """Write what was trained on top of a model's backbone, with the hash of the backbone's weights.
+
+    Args:
+        model: the model in training.
+        updates: what was trained, by name.
+        path: the file.
+
+    Raises:
+        OSError: the file cannot be written.
+        SafetensorError: the same.
+    """
+    # One entry alone: several would be written in an order that changes from time to time.
+    metadata = {BACKBONE_HASH: _backbone_hash(model)}
+    save_file({key: tensor.contiguous() for key, tensor in updates.items()}, path, metadata)
+
+
+def without_low_rank(model: Module) -> dict[str, Tensor]:
+    """The weights of a model as they are below its low-rank updates, named as in a model without any."""
+    return {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in model.state_dict().items()
+        if ".lora_" not in name
+    }
+
+
+def _backbone_hash(model: DocumentModel) -> str:
+    return weights_hash(without_low_rank(model.passage_encoder.transformer))

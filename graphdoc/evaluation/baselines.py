@@ -13,7 +13,7 @@ import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
-from ..checkpoints.loading import token_limit
+from ..checkpoints.configuration import token_limit
 from ..documents.document import Document
 from ..documents.section import Section
 from ..encoder import DocumentEncoder

@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from ..checkpoints.segmenters import segmenter_of
+from ..checkpoints.tokenizers import segmenter_of
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing

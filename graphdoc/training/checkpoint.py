@@ -15,7 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from ..checkpoints.loading import WEIGHTS_FILE, save_checkpoint
+from ..checkpoints.contents import WEIGHTS_FILE
+from ..checkpoints.save import save_checkpoint
 from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
 from ..runtime.plain_text import one_line

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from ..checkpoints.loading import CONFIG_FILE, SHIPPED, backbone_config, backbone_source, load_without_weights
-from ..checkpoints.segmenters import segmenter_of
-from ..checkpoints.tokenizers import load_tokenizer
+from ..checkpoints.backbones import backbone_config
+from ..checkpoints.contents import CONFIG_FILE, read_json
+from ..checkpoints.folders import SHIPPED, backbone_folder
+from ..checkpoints.load import load_without_weights
+from ..checkpoints.tokenizers import load_tokenizer, segmenter_of
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
@@ -81,7 +82,9 @@ def load_segmenter(settings: ModelSettings) -> Segmenter:
         config, tokenizer = load_without_weights(settings.start, **settings.settings)
     else:
         config = backbone_config(settings.start, **settings.settings)
-        tokenizer = load_tokenizer(backbone_source(settings.start), config, f"backbone {settings.start}")
+        tokenizer = load_tokenizer(
+            backbone_folder(settings.start, weights=False), config, f"backbone {settings.start}"
+        )
     return segmenter_of(config, tokenizer, settings.start)
 
 
@@ -114,8 +117,4 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
 def _is_checkpoint(name: str) -> bool:
     """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
     folder = SHIPPED / name if (SHIPPED / name / CONFIG_FILE).is_file() else Path(name)
-    try:
-        kind = json.loads((folder / CONFIG_FILE).read_text(encoding="utf-8")).get("model_type")
-    except (OSError, ValueError, AttributeError):
-        return False
-    return bool(kind == DocumentConfig.model_type)
+    return bool(read_json(folder / CONFIG_FILE).get("model_type") == DocumentConfig.model_type)

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from ..checkpoints.updates import ENCODER, low_rank
+from ..checkpoints.updates import ENCODER, low_rank, without_low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
 from ..settings.model import LoraSettings, Tune
@@ -89,11 +89,7 @@ def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
     Returns:
         Weights by name; those without an update are the model's own tensors.
     """
-    weights = {
-        name.replace(".base_layer.", "."): tensor
-        for name, tensor in model.state_dict().items()
-        if ".lora_" not in name
-    }
+    weights = without_low_rank(model)
     for name, module in model.named_modules():
         update = getattr(module, "get_delta_weight", None)
         if update is not None:

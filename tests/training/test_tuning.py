@@ -8,7 +8,7 @@ import pytest
 import torch
 from corpus_examples import SettingsFactory
 
-from graphdoc.checkpoints.loading import save_checkpoint
+from graphdoc.checkpoints.save import save_checkpoint
 from graphdoc.corpus.passage_vectors import prepare_passage_vectors
 from graphdoc.corpus.prepare import prepare_corpus
 from graphdoc.encoder import DocumentEncoder

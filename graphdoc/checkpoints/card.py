@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ..modeling import DocumentConfig
 from ..runtime.plain_text import markdown
 
 # A card is to be read; the configuration has all names.
 MOST_CLASSES = 30
+_LIBRARY = "library_name: graphdoc"
 _DOCUMENTS = '[Document.from_file("a.md"), Document.from_file("b.md")]'
 
 
@@ -46,7 +49,7 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     return f"""---
-library_name: graphdoc
+{_LIBRARY}
 pipeline_tag: {task}
 tags: [graphdoc, document-embeddings, long-documents, graph-attention]
 {base}---
@@ -70,6 +73,15 @@ encoder = DocumentEncoder.from_pretrained("path/to/this/folder")
 {use}
 ```
 {training and chr(10) + training}"""
+
+
+def is_own_card(path: Path) -> bool:
+    """Whether a file is the model card of a checkpoint, by its front matter."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return False
+    return text.startswith("---\n") and _LIBRARY in text.split("\n---", 1)[0].splitlines()
 
 
 def _classes(config: DocumentConfig) -> str:

@@ -1,34 +1,30 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from checkpoint_loading import load, refusal
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from graphdoc.checkpoints.loading import CONFIG_FILE, WEIGHTS_FILE, save_checkpoint
-from graphdoc.checkpoints.model_card import MOST_CLASSES, model_card
-from graphdoc.checkpoints.updates import UPDATES_FILE
+from graphdoc.checkpoints.card import MOST_CLASSES, model_card
+from graphdoc.checkpoints.contents import CONFIG_FILE, UPDATES_FILE, WEIGHTS_FILE
+from graphdoc.checkpoints.save import save_checkpoint
+from graphdoc.checkpoints.updates import BACKBONE_HASH
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling import DocumentConfig
+from graphdoc.modeling.weights_hash import weights_hash
 from graphdoc.settings.model import LoraSettings
 from graphdoc.training.tuning import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice & <b>koji</b>", "the\nsea", "a|b"]
-
-
-@pytest.fixture(autouse=True)
-def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-
-
-def load(folder: Path, **settings: object) -> DocumentEncoder:
-    return DocumentEncoder.from_pretrained(folder, device="cpu", **settings)
 
 
 def logits_of(encoder: DocumentEncoder, documents: list[Document]) -> torch.Tensor:
@@ -87,6 +83,35 @@ def test_a_head_is_among_the_updates(
     save_file({key: value for key, value in load_file(file).items() if key != "head.linear.bias"}, file)
     with pytest.raises(ModelError, match=r"1 weights are missing, foreign or of another shape \(head\.linear\.bias\)"):
         load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("tune", ["frozen", "lora"])
+def test_another_backbone_is_refused(
+    tiny_encoder: EncoderFactory, backbone_folder: Callable[[str], Path], tmp_path: Path, tune: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if tune == "lora":
+        pytest.importorskip("peft", reason="needs the extra graphdoc[lora]")
+    encoder = tiny_encoder("bert", readout="mean")
+    prepare_tuning(encoder.model, tune, LoraSettings(rank=2))
+    updates = trained_updates(encoder.model)
+    folder = save_checkpoint(encoder.model, encoder.tokenizer, tmp_path / "model", name="updates", updates=updates)
+    backbone = Path(shutil.copytree(backbone_folder("bert"), tmp_path / backbone_folder("bert").name))
+    monkeypatch.chdir(tmp_path)
+    load(folder)
+    weights = load_file(backbone / WEIGHTS_FILE)
+    next(iter(weights.values())).view(-1)[0] += 1e-6
+    save_file(weights, backbone / WEIGHTS_FILE, {"format": "pt"})
+    message = refusal(folder)
+    with safe_open(folder / UPDATES_FILE, framework="pt") as file:
+        trained_on = file.metadata()[BACKBONE_HASH]
+    found = weights_hash(DocumentEncoder.from_backbone(backbone).model.passage_encoder.transformer.state_dict())
+    assert trained_on != found
+    for part in (UPDATES_FILE, backbone.name, trained_on, found):
+        assert part in message
+    # Files of version 0.1 do not say what they were trained on.
+    save_file(updates, folder / UPDATES_FILE, {"format": "pt"})
+    load(folder)
 
 
 def test_labels_that_do_not_fit_the_weights(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:

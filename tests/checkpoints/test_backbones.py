@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import GPT2Config, GPT2Model, RobertaForMaskedLM, T5Config
+
+from graphdoc.checkpoints.configuration import token_limit
+from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import ModelError
+
+EncoderFactory = Callable[..., DocumentEncoder]
+BackboneFactory = Callable[[str], Path]
+READOUTS = ("document_node", "mean", "attention")
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class TestBackbones:
+    def test_weights_are_those_of_the_backbone(
+        self, backbone_folder: BackboneFactory, tiny_encoder: EncoderFactory
+    ) -> None:
+        pretrained = load_file(backbone_folder("roberta") / WEIGHTS_FILE)
+        weights = tiny_encoder("roberta").model.passage_encoder.transformer.state_dict()
+        assert all(torch.equal(value, pretrained[key]) for key, value in weights.items())
+
+    def test_a_language_model_loses_its_head(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+        encoder = tiny_encoder("roberta")
+        whole = RobertaForMaskedLM(encoder.model.config.encoder_config)
+        whole.save_pretrained(tmp_path)
+        encoder.tokenizer.save_pretrained(tmp_path)
+        loaded = DocumentEncoder.from_backbone(tmp_path, device="cpu")
+        weights = loaded.model.passage_encoder.transformer.state_dict()
+        assert all(torch.equal(value, whole.roberta.state_dict()[key]) for key, value in weights.items())
+
+    def test_the_passage_limit_is_the_backbones(self, encoder_name: str, tiny_encoder: EncoderFactory) -> None:
+        encoder = tiny_encoder(encoder_name)
+        limit = token_limit(encoder.model.config.encoder_config)
+        assert limit == (78 if "roberta" in encoder_name else 80)
+        assert encoder.segmenter.config.max_tokens == limit
+        vectors = encoder.encode("word-" * 400, level="passage")
+        assert len(vectors) > 1
+        assert np.isfinite(vectors).all()
+
+    def test_checkpoints_are_no_backbones(self, saved: Path) -> None:
+        with pytest.raises(ModelError, match=r"is a graphdoc checkpoint; load it with DocumentEncoder\.from_pretr"):
+            DocumentEncoder.from_backbone(saved)
+
+    def test_decoders_are_no_backbones(self, tmp_path: Path) -> None:
+        GPT2Model(GPT2Config(n_embd=8, n_layer=1, n_head=1, vocab_size=20)).save_pretrained(tmp_path / "gpt")
+        T5Config().save_pretrained(tmp_path / "t5")
+        for name in ("gpt", "t5"):
+            with pytest.raises(ModelError, match="is no encoder; take one such as roberta-base"):
+                DocumentEncoder.from_backbone(tmp_path / name)
+
+    @pytest.mark.parametrize("missing", ["tokenizer.json", WEIGHTS_FILE, CONFIG_FILE])
+    def test_incomplete_folders(self, backbone_folder: BackboneFactory, tmp_path: Path, missing: str) -> None:
+        folder = shutil.copytree(backbone_folder("bert"), tmp_path / "copy")
+        (folder / missing).unlink()
+        with pytest.raises(ModelError) as caught:
+            DocumentEncoder.from_backbone(folder)
+        assert "\n" not in str(caught.value)
+        assert str(folder) in str(caught.value)
+
+    def test_damaged_weights(self, backbone_folder: BackboneFactory, tmp_path: Path) -> None:
+        folder = shutil.copytree(backbone_folder("bert"), tmp_path / "copy")
+        os.truncate(folder / WEIGHTS_FILE, 500)
+        with pytest.raises(ModelError, match=r"weights of backbone .* cannot be loaded"):
+            DocumentEncoder.from_backbone(folder)

