@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from .classification_scores import (
     confident_mistakes,
     require_shared_classes,
 )
-from .evaluator import Evaluator, Vectors, measured_once
+from .evaluator import Evaluator, Vectors, WorkOptions, measured_once
 from .labels import LabelledDocuments, ReadyDocument
 
 
@@ -149,11 +149,7 @@ class ClassificationEvaluator(Evaluator):
             )
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
-        """Measure an encoder.
-
-        Args:
-            encoder: the encoder, also one whose model is in training.
-            processes: the processes that share the work; None for this one alone.
+        """Measure an encoder (see :meth:`Evaluator.__call__`).
 
         Returns:
             ``accuracy``, ``macro_f1`` (with several labels ``micro_f1`` as well), ``calibration_error``, and ``loss``,
@@ -163,20 +159,9 @@ class ClassificationEvaluator(Evaluator):
         return measured_once(processes, lambda: {**self.score(given).metrics(), **self._loss(given)})
 
     def predict(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
     ) -> GivenLabels:
-        """Predict the classes of all documents that have labels, without explanations.
-
-        Args:
-            encoder: the encoder.
-            processes: the processes that share the work; None for this one alone.
-            totals: where coverage is added up.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+        """Predict the classes of all documents that have labels, without explanations (see :meth:`Evaluator.encode`).
 
         Raises:
             ModelError: the model has no head.
@@ -198,11 +183,11 @@ class ClassificationEvaluator(Evaluator):
                 explain=False,
                 dtype=self.dtype,
                 totals=counted,
-                show_progress=show_progress,
+                show_progress=options.get("show_progress"),
             )
             return np.array([prediction.logits for prediction in stream], np.float32).reshape(-1, len(classes))
 
-        logits = self._rows(compute, processes, totals)
+        logits = self._rows(compute, processes, options.get("totals"))
         return GivenLabels(logits, classes, self.multi_label, threshold_of(encoder, self.threshold))
 
     def score(self, given: GivenLabels) -> ClassificationScores:

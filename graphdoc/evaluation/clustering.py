@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,9 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
-from ..segmentation.coverage import Coverage
 from ..similarity.cosine import row_cosines
 from .clustering_scores import ClusteringScores, cluster, require_clusters
-from .evaluator import Evaluator, Vectors, measured_once
+from .evaluator import Evaluator, Vectors, WorkOptions, measured_once
 from .labels import LabelledDocuments, ReadyDocument, plain_document, require_known, require_labels
 from .linear_probe import ProbeScores, linear_probe
 from .pair_scores import pair_auc
@@ -153,11 +152,7 @@ class ClusteringEvaluator(Evaluator):
         self._rows_of_pairs = np.array([(row_of[pair.a], row_of[pair.b]) for pair in self.pairs], int).reshape(-1, 2)
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
-        """Measure an encoder.
-
-        Args:
-            encoder: the encoder, also one whose model is in training.
-            processes: the processes that share the work; None for this one alone.
+        """Measure an encoder (see :meth:`Evaluator.__call__`).
 
         Returns:
             ``nmi``, ``nmi_std``, ``purity``, ``purity_std``; with a probe ``probe_accuracy`` and ``probe_macro_f1``;
@@ -171,25 +166,10 @@ class ClusteringEvaluator(Evaluator):
         return encoder.model.config.similarity == "cosine" if self.normalize is None else self.normalize
 
     def vectors(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
     ) -> LabelledVectors:
-        """Encode all documents.
-
-        Args:
-            encoder: the encoder.
-            processes: the processes that share the work; None for this one alone.
-            totals: where coverage is added up.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
-
-        Raises:
-            DocumentError: a document has no text to encode.
-        """
-        vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
+        """Encode all documents (see :meth:`Evaluator.encode`)."""
+        vectors = self.encode(encoder, processes, **options)
         cosines = row_cosines(*(vectors[self._rows_of_pairs[:, side]] for side in (0, 1)))
         if self.normalizes(encoder):
             vectors = unit_length(vectors)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,18 @@ from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")
 Vectors = npt.NDArray[np.float32]
+
+
+class WorkOptions(TypedDict, total=False):
+    """What is said of the encoding of an evaluator's documents.
+
+    Args:
+        totals: where coverage is added up.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+    """
+
+    totals: Coverage | None
+    show_progress: bool | None
 
 
 class Evaluator(ABC):
@@ -120,20 +132,14 @@ class Evaluator(ABC):
         return result
 
     def encode(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
     ) -> Vectors:
         """Encode all documents.
 
         Args:
             encoder: the encoder.
-            processes: the processes that share the work.
-            totals: where coverage is added up.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
+            processes: the processes that share the work; None for this one alone.
+            options: see :class:`WorkOptions`.
 
         Returns:
             ``(documents, hidden)``, in every process.
@@ -143,11 +149,12 @@ class Evaluator(ABC):
         """
 
         def compute(documents: Sequence[ReadyDocument], counted: Coverage) -> Vectors:
-            stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=show_progress)
+            shown = options.get("show_progress")
+            stream = encoder.stream(documents, dtype=self.dtype, totals=counted, show_progress=shown)
             rows = [vector.numpy() for _, vector in stream]
             return np.concatenate(rows) if rows else np.empty((0, encoder.hidden_size), np.float32)
 
-        return self._rows(compute, processes, totals)
+        return self._rows(compute, processes, options.get("totals"))
 
 
 def gathered(processes: Processes | None, value: T) -> list[T]:

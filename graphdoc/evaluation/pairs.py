@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -16,11 +16,10 @@ from ..errors import DocumentError, EvaluationError, SettingsError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
 from ..runtime.wording import counted
-from ..segmentation.coverage import Coverage
 from ..similarity.cosine import row_cosines
 from .baselines import tfidf_similarities
 from .bootstrap import RESAMPLES
-from .evaluator import Evaluator, measured_once
+from .evaluator import Evaluator, WorkOptions, measured_once
 from .labels import ReadyDocument, plain_document
 from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs
 
@@ -198,11 +197,7 @@ class PairEvaluator(Evaluator):
         return [pair.label for pair in self.pairs]
 
     def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
-        """Measure an encoder.
-
-        Args:
-            encoder: the encoder, also one whose model is in training.
-            processes: the processes that share the work; None for this one alone.
+        """Measure an encoder (see :meth:`Evaluator.__call__`).
 
         Returns:
             ``pair_precision``, ``pair_recall``, ``pair_f1``, ``pair_accuracy``, ``pair_auc`` and
@@ -212,25 +207,10 @@ class PairEvaluator(Evaluator):
         return measured_once(processes, lambda: self.score(similarities, resamples=0).metrics())
 
     def similarities(
-        self,
-        encoder: DocumentEncoder,
-        processes: Processes | None = None,
-        *,
-        totals: Coverage | None = None,
-        show_progress: bool | None = None,
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
     ) -> PairSimilarities:
-        """Encode all documents, each once, and compare those of every pair by cosine.
-
-        Args:
-            encoder: the encoder.
-            processes: the processes that share the work; None for this one alone.
-            totals: where coverage is added up.
-            show_progress: show a bar; None shows it on a terminal when the work is long.
-
-        Raises:
-            DocumentError: a document has no text to encode.
-        """
-        vectors = self.encode(encoder, processes, totals=totals, show_progress=show_progress)
+        """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`)."""
+        vectors = self.encode(encoder, processes, **options)
         return PairSimilarities(
             *(row_cosines(vectors[rows[:, 0]], vectors[rows[:, 1]]) for rows in self._rows_of_pairs)
         )

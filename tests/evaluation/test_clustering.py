@@ -95,7 +95,7 @@ def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(vectors.train, expected.train, atol=1e-5)
         np.testing.assert_allclose(vectors.test, expected.test, atol=1e-5)
         assert vectors.test_labels == expected.test_labels
-    monkeypatch.setattr(encoder.segmenter, "_plan", None)
+    monkeypatch.setattr("graphdoc.segmentation.segmenter._plan", None)
     assert ready(encoder) == pytest.approx(evaluation_of(expected, evaluation), abs=1e-6)
     with pytest.raises(TypeError):
         evaluation(encoder)

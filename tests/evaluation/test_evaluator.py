@@ -82,8 +82,7 @@ def test_processes_share_the_work_and_get_the_same_numbers(
         found = list(pool.map(evaluator, encoders, members))
         ready = list(pool.map(lambda encoder, member: evaluator.prepared(encoder, member), encoders, members))
         # Each has prepared its own share, and encodes no other.
-        for encoder in encoders:
-            monkeypatch.setattr(encoder.segmenter, "_plan", None)
+        monkeypatch.setattr("graphdoc.segmentation.segmenter._plan", None)
         again = list(pool.map(lambda one, *others: one(*others), ready, encoders, members))
     for numbers in (*found, *again):
         assert numbers == pytest.approx(expected, abs=1e-5)
