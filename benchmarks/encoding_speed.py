@@ -2,7 +2,8 @@
 
 Same weights (all-MiniLM-L6-v2), same passages, one run: the candidates take turns and medians are compared. The rate
 of the hardware is that of plain matrix products of the model's own shapes, measured in between. Floating-point
-operations are counted for real tokens only, without padding: two per weight and token, plus attention.
+operations are counted for real tokens only, without padding: two per weight and token, plus attention. Beside fp32 and
+bf16 stand int8 and what `dtype="auto"` chooses on this machine.
 
     python benchmarks/encoding_speed.py [--passages 1024] [--repeats 5]
 """
@@ -54,6 +55,12 @@ def padding_share(segmented: list[SegmentedDocument]) -> float:
     return 1 - float(lengths.sum()) / cells
 
 
+def cosine_to(unit: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Cosine of every row to the same row of a matrix of unit vectors."""
+    result: np.ndarray = (unit * other).sum(1) / np.linalg.norm(other, axis=1)
+    return result
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--passages", type=int, default=1024)
@@ -64,7 +71,10 @@ def main() -> None:
     # Every text is to stay one passage, as it is one for the peer.
     whole = 10_000
     encoder = DocumentEncoder.from_pretrained("mini", device="cpu", passage_words=whole)
-    half = DocumentEncoder.from_pretrained("mini", device="cpu", dtype="bfloat16", passage_words=whole)
+    half, whole_numbers, auto = (
+        DocumentEncoder.from_pretrained("mini", device="cpu", dtype=dtype, passage_words=whole)
+        for dtype in ("bfloat16", "int8", "auto")
+    )
     graph = DocumentEncoder.from_backbone("sentence-transformers/all-MiniLM-L6-v2", device="cpu", passage_words=whole)
     peer = SentenceTransformer(str(get_model_path()), device="cpu")
     documents = as_documents(texts, 50)
@@ -82,6 +92,8 @@ def main() -> None:
             "graphdoc fp32": lambda: encoder.encode(documents, level="passage"),
             "graphdoc bf16 autocast": lambda: encoder.encode(documents, level="passage", dtype="bfloat16"),
             "graphdoc bf16": lambda: half.encode(documents, level="passage"),
+            "graphdoc int8": lambda: whole_numbers.encode(documents, level="passage"),
+            f"graphdoc auto ({auto.precision.dtype})": lambda: auto.encode(documents, level="passage"),
             "products": products,
         },
         options.repeats,
@@ -89,8 +101,10 @@ def main() -> None:
     del seconds["products"]
     ours = np.concatenate(encoder.encode(documents, level="passage"))
     theirs = peer.encode(texts, normalize_embeddings=True)
-    low = np.concatenate(half.encode(documents, level="passage"))
-    cosine = (ours * low).sum(1) / np.linalg.norm(low, axis=1)
+    cosines = {
+        name: cosine_to(ours, np.concatenate(other.encode(documents, level="passage")))
+        for name, other in (("bf16", half), ("int8", whole_numbers))
+    }
     segmented = [encoder.segment(document) for document in documents]
     lengths = np.array([len(ids) for document in segmented for ids in document.token_ids])
     operations = floating_point_operations(lengths, config)
@@ -106,10 +120,10 @@ def main() -> None:
     peak = {name: float(np.median(values)) for name, values in rates.items()}
     rows = []
     for name, median in medians.items():
-        precision = "bf16" if "bf16" in name else "fp32"
+        precision = "bf16" if "bf16" in name or "bfloat16" in name else "fp32"
+        share = "" if "int8" in name else f"{operations / median / peak[precision]:.0%}"
         rows.append(
-            f"| {name} | {len(texts) / median:.1f} | {base / median:.2f} | {operations / median / 1e9:.0f} | "
-            f"{operations / median / peak[precision]:.0%} |"
+            f"| {name} | {len(texts) / median:.1f} | {base / median:.2f} | {operations / median / 1e9:.0f} | {share} |"
         )
     lines = [
         "# Encoding speed on a CPU",
@@ -129,7 +143,11 @@ def main() -> None:
         "Goals: fp32 at least 1.25 times and 65 % of the rate; bf16 at least 1.9 times.",
         "",
         f"- Largest difference from a number of sentence-transformers' vectors: {np.abs(ours - theirs).max():.1e}.",
-        f"- Cosine of bf16 to fp32 vectors: mean {cosine.mean():.5f}, smallest {cosine.min():.5f} (goal 0.999).",
+        *(
+            f"- Cosine of {name} to fp32 vectors: mean {cosine.mean():.5f}, smallest {cosine.min():.5f}{goal}."
+            for (name, cosine), goal in zip(cosines.items(), (" (goal 0.999)", ""), strict=True)
+        ),
+        f"- What `auto` chose and measured: {auto.precision}.",
         f"- Graph layers (full graph, 2 layers, 512 wide, 50 passages a document): {shares:.2%} of the time of an "
         "encoding (goal at most 3 %).",
         "- Padding among all cells: "

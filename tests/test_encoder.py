@@ -339,6 +339,57 @@ class TestPassageLimit:
         assert len(loaded.encode(self.text, level="passage")) > 20
 
 
+class TestAttention:
+    @pytest.mark.parametrize("way", ["from_pretrained", "from_backbone"])
+    @pytest.mark.parametrize("name", ["roberta", "bert", "modernbert"])
+    def test_vectors_do_not_depend_on_how_it_is_computed(
+        self,
+        tiny_encoder: EncoderFactory,
+        backbone_folder: Callable[[str], Path],
+        structured: list[Document],
+        tmp_path: Path,
+        way: str,
+        name: str,
+    ) -> None:
+        folder = backbone_folder(name) if way == "from_backbone" else tiny_encoder(name).save_pretrained(tmp_path)
+        load = getattr(DocumentEncoder, way)
+        eager, sdpa = (load(folder, device="cpu", attn_implementation=one) for one in ("eager", "sdpa"))
+        for encoder, expected in ((eager, "eager"), (sdpa, "sdpa")):
+            assert encoder.model.passage_encoder.transformer.config._attn_implementation == expected
+        np.testing.assert_allclose(eager.encode(structured), sdpa.encode(structured), atol=1e-5)
+        assert eager.describe() == sdpa.describe() == load(folder, device="cpu").describe()
+        # What is saved does not know of it.
+        assert load(folder, device="cpu").model.passage_encoder.transformer.config._attn_implementation == "sdpa"
+
+    @pytest.mark.parametrize("way", ["from_pretrained", "from_backbone"])
+    @pytest.mark.parametrize("value", ["flash", "", 3, True, {"": "eager"}, "kernels-community/flash-attn2"])
+    def test_unknown(self, backbone_folder: Callable[[str], Path], way: str, value: Any) -> None:
+        name = "mini" if way == "from_pretrained" else backbone_folder("bert")
+        with pytest.raises(SettingsError) as error:
+            getattr(DocumentEncoder, way)(name, device="cpu", attn_implementation=value)
+        message = str(error.value)
+        assert "attn_implementation" in message and str(value) in message
+        assert all(choice in message for choice in ("eager", "sdpa", "flash_attention_2", "flex_attention"))
+
+    def test_what_this_transformer_or_machine_does_not_have(
+        self, tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        encoder = tiny_encoder("bert").model.passage_encoder
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+        with pytest.raises(SettingsError) as error:
+            encoder.use_attention("flash_attention_2", "bfloat16")
+        assert "flash-attn" in str(error.value) and "sdpa" in str(error.value)
+        monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
+        with pytest.raises(SettingsError) as error:
+            encoder.use_attention("flash_attention_2", "float32")
+        assert "float32" in str(error.value) and "bfloat16" in str(error.value)
+        monkeypatch.setattr(type(encoder.transformer), "_supports_sdpa", False)
+        encoder.transformer.config._attn_implementation_internal = "eager"
+        with pytest.raises(SettingsError) as error:
+            encoder.use_attention("sdpa", "float32")
+        assert "'sdpa'" in str(error.value) and "bert" in str(error.value) and "eager" in str(error.value)
+
+
 class TestSettings:
     @pytest.mark.parametrize("dtype", ["int4", "bf16", ""])
     def test_unknown_dtype(self, tiny: DocumentEncoder, dtype: Any) -> None:

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import inspect
+import textwrap
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig
 
+from ..errors import SettingsError
+from ..runtime.arguments import require_one_of
 from .dropout import quick_dropout
+
+# Ways in which transformers computes attention.
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flex_attention")
 
 
 class PassageEncoder(nn.Module):
@@ -32,6 +39,36 @@ class PassageEncoder(nn.Module):
     def embedding_size(self) -> int:
         """Width of an input embedding; in some encoders not that of a passage vector."""
         return int(self.transformer.get_input_embeddings().weight.shape[1])
+
+    def use_attention(self, implementation: str, dtype: str) -> None:
+        """Let the transformer compute attention in another way; the vectors are the same but for rounding.
+
+        Args:
+            implementation: one of :data:`ATTENTIONS`.
+            dtype: precision that the transformer will compute in.
+
+        Raises:
+            SettingsError: there is no such way, or this transformer or machine does not have it.
+        """
+        require_one_of("attn_implementation", implementation, ATTENTIONS)
+        known = f"use one of {', '.join(one for one in ATTENTIONS if one != implementation)}"
+        kind = self.transformer.config.model_type
+        # Without the package transformers would fetch a kernel, which is foreign code, from the hub.
+        if implementation == "flash_attention_2" and importlib.util.find_spec("flash_attn") is None:
+            raise SettingsError(f"attn_implementation {implementation!r} needs the package flash-attn; {known}")
+        if implementation == "flash_attention_2" and dtype not in ("bfloat16", "float16"):
+            raise SettingsError(
+                f"attn_implementation {implementation!r} needs dtype bfloat16 or float16, not {dtype!r}"
+            )
+        try:
+            self.transformer.set_attn_implementation(implementation)
+        except (ValueError, ImportError, NotImplementedError) as error:
+            reason = textwrap.shorten(str(error).strip().partition("\n")[0], 120, placeholder=" ...")
+            raise SettingsError(
+                f"attn_implementation {implementation!r} does not go with {kind} here ({reason}); {known}"
+            ) from error
+        if self.transformer.config._attn_implementation != implementation:
+            raise SettingsError(f"attn_implementation {implementation!r} does not go with {kind}; {known}")
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, added: Tensor | None = None) -> Tensor:
         """Encode passages.
