@@ -36,7 +36,7 @@ def recipe(start: Start[ClassificationSettings]) -> Recipe:
     loss = ClassificationLoss(labels.multi_label, class_weights_of(settings, data), labels.label_smoothing)
     objective = Classification(loss)
     # 3. Accuracy, F1 and loss on documents that are not trained on.
-    evaluation = evaluation_of(settings, start.encoder, data)
+    evaluation = evaluation_of(start, data)
 
     steps = f"{data.steps:,} steps of {data.batch_size:,} documents"
     return Recipe(Task("classify", data, objective), data, evaluation, [steps], f"Classification, {steps}.")

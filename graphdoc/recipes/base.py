@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Generic, Protocol, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Protocol, TypedDict, TypeVar, Unpack
 
 import torch
 from tqdm.auto import tqdm
 
 from ..corpus.report import CorpusReport
 from ..encoder import DocumentEncoder
+from ..evaluation.evaluator import Evaluator
 from ..inference.precision import Precision
 from ..runtime.plain_text import printable
 from ..runtime.processes import Processes
@@ -25,6 +27,7 @@ from ..training.task import Task
 from ..training.training_card import training_card
 
 Settings = TypeVar("Settings", bound=RunSettings)
+AnyEvaluator = TypeVar("AnyEvaluator", bound=Evaluator)
 
 
 class RunOptions(TypedDict, total=False):
@@ -125,6 +128,28 @@ def train(settings: Settings, make: Callable[[Start[Settings]], Recipe], **optio
         if recipe.last_words is not None and processes.is_first:
             tqdm.write(printable(recipe.last_words()))
         return result
+
+
+def prepared_once(start: Start[Any], read: Callable[[], AnyEvaluator | None]) -> Callable[[], AnyEvaluator | None]:
+    """Read an evaluator, and prepare its documents when it is first asked for; in the first process, which measures.
+
+    Args:
+        start: what the recipe begins with.
+        read: reads the evaluator's documents; may give None.
+
+    Returns:
+        Gives the evaluator, whose documents are cut once, and encoded once as far as the encoder stands still.
+    """
+    found: list[AnyEvaluator | None] = []
+    start.processes.run_first(lambda: found.append(read()))
+
+    @cache
+    def ready() -> AnyEvaluator | None:
+        (evaluator,) = found
+        is_frozen = start.settings.model.tune == "frozen"
+        return None if evaluator is None else evaluator.prepared(start.encoder, encode_passages=is_frozen)
+
+    return ready
 
 
 def transformer_precision(training: TrainingSettings) -> Precision | None:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-import torch
-
-from ..encoder import DocumentEncoder
 from ..errors import ModelError
-from ..evaluation.classification_scores import classification_scores
-from ..graphs.packing import Packing
+from ..evaluation import ClassificationEvaluator
 from ..losses import ClassificationLoss, balanced_weights
-from ..prediction.predicting import given_labels, probabilities_of
-from ..prediction.records import THRESHOLD
 from ..settings.classify import ClassificationSettings
 from ..training.loop import RunEvaluation
 from ..training.objectives import Classification
 from ..training.starting_model import begin_training
 from ..training.task import Task
-from .base import Recipe, RunOptions, Start, train
+from .base import Recipe, RunOptions, Start, prepared_once, train, transformer_precision
 from .classify_data import LabelledData
 
 
@@ -40,7 +34,7 @@ def recipe(start: Start[ClassificationSettings]) -> Recipe:
     return Recipe(
         Task("classify", data, Classification(loss)),
         data,
-        evaluation_of(settings, encoder, data),
+        evaluation_of(start, data),
         [f"{data.steps:,} steps of {data.batch_size:,} documents"],
         _how(settings, data),
     )
@@ -64,39 +58,34 @@ def class_weights_of(settings: ClassificationSettings, data: LabelledData) -> tu
     return balanced_weights(data.counts, data.documents if settings.labels.multi_label else None)
 
 
-def evaluation_of(
-    settings: ClassificationSettings, encoder: DocumentEncoder, data: LabelledData
-) -> RunEvaluation | None:
-    """Accuracy, F1 and loss on the documents that are measured."""
+def evaluation_of(start: Start[ClassificationSettings], data: LabelledData) -> RunEvaluation | None:
+    """Accuracy, F1 and loss on the documents that are measured, of which as much is read as of any at inference."""
     if not data.has_validation:
         return None
-    multi_label = settings.labels.multi_label
-    threshold = THRESHOLD if multi_label else None
-    plain_loss = ClassificationLoss(multi_label)
+    settings, labels = start.settings, start.settings.labels
+    validation = settings.validation
 
-    @torch.no_grad()
+    def read() -> ClassificationEvaluator:
+        return ClassificationEvaluator(
+            data.validation_documents(),
+            multi_label=labels.multi_label,
+            separator=labels.separator,
+            dtype=transformer_precision(settings.training),
+            best=validation.best,
+        )
+
+    ready = prepared_once(start, read)
+
     def measure() -> Mapping[str, float]:
-        model = encoder.model
-        packing = Packing.on(model.device, settings.training.token_budget, settings.training.padding)
-        logits, targets = [], []
-        for batch in data.validation_batches():
-            moved = batch.to(model.device)
-            logits.append(model(moved.graphs, packing).logits.cpu())
-            targets.append(batch.targets["class"])
-        rows, known = torch.cat(logits), torch.from_numpy(data.is_known)
-        if not torch.isfinite(rows).all():
+        evaluator = ready()
+        assert evaluator is not None
+        try:
+            return evaluator(start.encoder)
+        except ModelError as error:
+            # Its weights were numbers a moment ago.
             raise ModelError(
-                "the model has diverged: its logits are no numbers; lower training.learning_rate, or warm up over "
-                "more steps (training.warmup)"
-            )
-        probabilities = probabilities_of(rows, multi_label)
-        given = [given_labels(row, data.classes, threshold) for row in probabilities]
-        scores: Any = classification_scores(data.truth, given, data.classes, probabilities, multi_label=multi_label)
-        if not known.any():
-            # Nothing has a loss where no label is a class.
-            return dict(scores.metrics())
-        loss = float(plain_loss(rows[known], torch.cat(targets)[known]).loss)
-        return {**scores.metrics(), "loss": loss}
+                f"{error}; or training has diverged: lower training.learning_rate, or warm up over more steps "
+                "(training.warmup)"
+            ) from error
 
-    best = settings.validation.best
-    return RunEvaluation(measure, best, best != "loss", settings.validation.at_start)
+    return RunEvaluation(measure, validation.best, validation.best != "loss", validation.at_start)

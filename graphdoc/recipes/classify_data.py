@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
+from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, split_of, values_hash
+from ..corpus.report import CorpusReport
+from ..corpus.source import CorpusSource
+from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
 from ..runtime.wording import counted
 from ..sampling import EpochBatches
 from ..settings.classify import ClassificationSettings
-from ..training.batch import TrainingBatch
 from .base import Start
 from .corpus_data import CorpusData
 from .labelled_batch import LabelledCollator
@@ -24,8 +26,6 @@ from .labelled_batch import LabelledCollator
 logger = logging.getLogger(__name__)
 
 Rows = npt.NDArray[np.int64]
-# Documents that are measured at once.
-MEASURED_AT_ONCE = 64
 # The paper reads twice as many passages at inference as in training; beyond, it is worth telling.
 USUAL_RATIO = 2
 
@@ -41,7 +41,6 @@ class LabelledData(CorpusData):
         counts: training documents of every class, ``(classes,)``.
         documents: documents to train on.
         truth: labels of the documents that are measured.
-        is_known: whether all of them are among the classes.
 
     Raises:
         DocumentError: there are too few documents with labels, or too few classes; none to measure has a label that
@@ -66,7 +65,7 @@ class LabelledData(CorpusData):
         known = set(self.classes)
         self.documents = len(self._train)
         self.truth = [self._names_of(row) for row in self._validation]
-        self.is_known = np.array([set(names) <= known for names in self.truth], np.bool_)
+        self._is_known = any(set(names) <= known for names in self.truth)
         self._require_measurable()
         self._unseen = Counter(name for names in self.truth for name in names if name not in known)
         self._targets = self._numbered()
@@ -91,7 +90,7 @@ class LabelledData(CorpusData):
             raise SettingsError(
                 f"training.patience={training.patience} needs documents to measure, and there are none; {fix}"
             )
-        if settings.validation.best == "loss" and self.has_validation and not self.is_known.any():
+        if settings.validation.best == "loss" and self.has_validation and not self._is_known:
             raise SettingsError(
                 "validation.best=loss needs documents to measure that have no label unseen in training, and there are "
                 "none; use macro_f1"
@@ -121,12 +120,30 @@ class LabelledData(CorpusData):
         """Whether there are documents to measure."""
         return bool(len(self._validation))
 
-    def validation_batches(self) -> Iterator[TrainingBatch]:
-        """The documents that are measured, some at a time, in the order of ``truth``."""
-        collate = self._collator()
-        for start in range(0, len(self._validation), MEASURED_AT_ONCE):
-            rows = self._validation[start : start + MEASURED_AT_ONCE]
-            yield collate([(self._corpus[int(row)], 0, int(row)) for row in rows])
+    def validation_documents(self) -> list[Document]:
+        """The documents that are measured, with their whole texts.
+
+        Raises:
+            DocumentError: they are not where they were when the corpus was made ready.
+        """
+        wanted: Counter[Any] = Counter()
+        splits = self._corpus.splits
+        for row in self._validation.tolist():
+            example = self._corpus[row]
+            wanted[example.id, example.group, self._names[row], splits[row]] += 1
+        found = []
+        for group, document in CorpusSource(self._settings.corpus).documents(CorpusReport()):
+            names = class_names(document.label, self._settings.labels.separator)
+            key = document.id, group, names, split_of(document)
+            if wanted[key]:
+                wanted[key] -= 1
+                found.append(document)
+        if missing := next(iter(+wanted), None):
+            raise DocumentError(
+                f"{self._settings.corpus.name}: document {missing[0]!r} has changed since the corpus was made ready; "
+                "start the run again"
+            )
+        return found
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
@@ -175,10 +192,10 @@ class LabelledData(CorpusData):
         """A line where the model will read far more of a document than it is trained and measured on."""
         trained, read = self._settings.corpus.max_passages, self._config.max_passages
         if self.report.documents_cut and (read is None or read > USUAL_RATIO * trained):
-            who = "training and validation read" if self.has_validation else "training reads"
+            who = "the trained model, and validation," if self.has_validation else "the trained model"
             number = "all" if read is None else str(read)
             yield (
-                f"{who} the first {counted(trained, 'passage')} of a document, the trained model "
+                f"training reads the first {counted(trained, 'passage')} of a document, {who} "
                 f"{'all' if read is None else f'up to {read:,}'}, which can be better or worse: try graphdoc evaluate "
                 f"classify with --max-passages {trained} and with {number}; model.settings.max_passages sets it"
             )

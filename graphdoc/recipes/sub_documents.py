@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from ..evaluation import ClusteringEvaluator
 from ..graphs.packing import Packing
 from ..inference.precision import computed_in
 from ..losses import ONE_PROCESS, SubDocumentContrast
@@ -16,7 +15,7 @@ from ..training.objectives import ViewContrast
 from ..training.starting_model import begin_training
 from ..training.step import CachedStep
 from ..training.task import Task
-from .base import Recipe, RunOptions, Start, train, transformer_precision
+from .base import Recipe, RunOptions, Start, prepared_once, train, transformer_precision
 from .held_out import HeldOutEvaluation, cluster_evaluation, score_of
 from .sub_document_data import PretrainingData, open_data
 
@@ -69,15 +68,8 @@ def evaluation_of(
     settings, encoder, evaluation = start.settings, start.encoder, start.settings.evaluation
     if not evaluation.measures:
         return None
-    clustering: ClusteringEvaluator | None = None
-    is_ready = False
     precision = transformer_precision(settings.training)
-
-    def read() -> None:
-        nonlocal clustering
-        clustering = cluster_evaluation(evaluation, precision)
-
-    start.processes.run_first(read)
+    ready = prepared_once(start, lambda: cluster_evaluation(evaluation, precision))
     held_out = None
     if data.held_out:
         model = encoder.model
@@ -91,10 +83,7 @@ def evaluation_of(
         held_out = HeldOutEvaluation(step, data.held_out)
 
     def measure() -> Mapping[str, float]:
-        nonlocal clustering, is_ready
-        if clustering is not None and not is_ready:
-            clustering = clustering.prepared(encoder, encode_passages=settings.model.tune == "frozen")
-            is_ready = True
+        clustering = ready()
         scores = held_out() if held_out is not None else {}
         return scores | (score_of(encoder, clustering) if clustering is not None else {})
 
