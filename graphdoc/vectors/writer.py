@@ -3,38 +3,28 @@
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
-from contextlib import closing
-from dataclasses import asdict, dataclass, field
-from itertools import chain, count, islice, takewhile
+from collections.abc import Iterable, Sized
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
-from ..documents.document import Document
-from ..documents.readers import ReadingReport, Skipped
-from ..documents.readers.identities import SeenIds
-from ..documents.section import clean_text
-from ..errors import DocumentError, OutputError
-from ..inference.inputs import AnyDocument, as_document, documents_of
+from ..documents.readers import ReadingReport
+from ..inference.inputs import AnyDocument, documents_of
 from ..inference.levels import LEVELS, Level
 from ..inference.pipeline import EncodingOptions, EncodingPipeline, progress_bar
 from ..inference.precision import Precision, require_precision
-from ..inference.segmenting import Workers, segment_in_order
+from ..inference.segmenting import Workers
 from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.processes import Processes
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
-from .folder import ANOTHER_FOLDER, VectorFolder, agree_on_precision, origin_of
-from .shards import InputHash, Shard, ShardWriter, shard_record
+from .folder import VectorFolder, agree_on_precision, origin_of
+from .job import FolderJob, OnError, Settings
+from .source import DocumentSource, nothing_to_encode
 from .store import Manifest
 
 logger = logging.getLogger(__name__)
-
-OnError = Literal["stop", "skip"]
 
 
 class FolderOptions(EncodingOptions, total=False):
@@ -117,7 +107,7 @@ def encode_to_disk(
         failed = True
         try:
             processes.run_first(lambda: target.prepare(overwrite))
-            source = _Input(documents, report)
+            source = DocumentSource(documents, report)
             # Nothing of another run is removed before all processes have read something.
             source.require_some()
             processes.gather(None)
@@ -127,7 +117,7 @@ def encode_to_disk(
             # Nobody may change the folder before all have seen it.
             processes.gather(None)
             with _progress_bar(show_progress, documents, processes) as bar:
-                job = _Job(encoder, target, settings, processes, bar, on_error, ahead)
+                job = FolderJob(encoder, target, settings, processes, bar, on_error, ahead)
                 job.run(source)
             is_new = any(processes.gather(job.has_encoded))
             shards = dict(chain.from_iterable(own.items() for own in processes.gather(job.shards)))
@@ -141,7 +131,7 @@ def encode_to_disk(
                 report.ignored if report is not None else (),
             )
             if not manifest.rows:
-                raise _nothing_to_encode(manifest.skipped)
+                raise nothing_to_encode(manifest.skipped)
             processes.run_first(lambda: target.finish(manifest))
             failed = False
         finally:
@@ -151,229 +141,6 @@ def encode_to_disk(
         if not is_new:
             logger.warning("%s held these vectors already: nothing was left to encode", target.folder)
     return manifest
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings that a folder of vectors is made with; they are compared when a run goes on."""
-
-    level: Level
-    normalize: bool
-    dtype: Precision | None
-    shard_size: int
-    token_budget: int | None
-    padding: float | None
-
-
-class _Input:
-    """The documents as they come, one after the other."""
-
-    def __init__(self, documents: Iterable[AnyDocument], report: ReadingReport | None) -> None:
-        self._values = self._read(documents)
-        self._report = report
-
-    def require_some(self) -> None:
-        """Read on until there is a document.
-
-        Raises:
-            DocumentError: there is none, or it cannot be read.
-        """
-        first = list(islice(self._values, 1))
-        if not first:
-            raise _nothing_to_encode(self._report.skipped if self._report is not None else ())
-        self._values = chain(first, self._values)
-
-    def take(self, count: int) -> Iterator[AnyDocument]:
-        """The next documents."""
-        return islice(self._values, count)
-
-    @staticmethod
-    def _read(documents: Iterable[AnyDocument]) -> Iterator[AnyDocument]:
-        try:
-            yield from documents
-        except OSError as error:
-            raise DocumentError(f"documents cannot be read on: {error}; check where they come from") from error
-
-
-@dataclass(slots=True)
-class _Share:
-    """A shard that has to be made.
-
-    Args:
-        number: its number.
-        made_of: documents of the input that it was made of before, and their hash; None where it is not there.
-        input_hash: hash of its documents.
-        skipped: documents that are not encoded.
-    """
-
-    number: int
-    made_of: tuple[int, str] | None
-    input_hash: InputHash = field(default_factory=InputHash)
-    skipped: list[Skipped] = field(default_factory=list)
-
-
-# Stands after the last document of a shard, among those that are cut ahead.
-_END = SegmentedDocument(Document("end of a shard", ()), (), (), Coverage())
-
-
-class _Job:
-    """One process's share of a run.
-
-    Attributes:
-        has_encoded: whether any of its shards had to be made.
-        shards: its shards by number.
-    """
-
-    def __init__(
-        self,
-        encoder: EncodingPipeline,
-        target: VectorFolder,
-        settings: Settings,
-        processes: Processes,
-        bar: tqdm[Any],
-        on_error: OnError,
-        workers: Workers,
-    ) -> None:
-        self._encoder = encoder
-        self._target = target
-        self._settings = settings
-        self._processes = processes
-        self._bar = bar
-        self._on_error = on_error
-        self._workers = workers
-        self._seen = SeenIds()
-        self._position = 0
-        self._to_make: deque[_Share] = deque()
-        self.has_encoded = False
-        self.shards: dict[int, Shard] = {}
-
-    def run(self, source: _Input) -> None:
-        """Go through the input, and encode the shards of this process that do not exist.
-
-        Cutting runs ahead of encoding, over the ends of shards.
-        """
-        with closing(segment_in_order(self._documents(source), self._encoder.segmenter, self._workers)) as segmented:
-            for first in segmented:
-                share = takewhile(lambda one: one is not _END, chain([first], segmented))
-                self._make(self._to_make.popleft(), share)
-
-    def _documents(self, source: _Input) -> Iterator[Document | SegmentedDocument]:
-        """The documents of the shards that this process has to make, with an end after each."""
-        for number in count():
-            values = source.take(self._settings.shard_size)
-            first = next(values, None)
-            if first is None:
-                self._target.expect_no_more(number)
-                return
-            values = chain([first], values)
-            self._target.expect(number)
-            if number % self._processes.count != self._processes.rank:
-                for value in values:
-                    self._pass_over(value)
-                continue
-            record, checksum = self._target.find(number)
-            share = _Share(number, None if record is None else (record["read"], record["input_hash"]))
-            if record is None or checksum is None:
-                self._to_make.append(share)
-                yield from self._taken(values, share)
-                yield _END
-                continue
-            for _ in self._taken(values, share):
-                if not self._bar.disable:
-                    # Counted as there from the start, since the bar computes the speed from the rest.
-                    self._bar.initial += 1
-                self._bar.update(1)
-            self._check_input(share)
-            shard = Shard.of(self._target.path(number).name, record, checksum)
-            if shard.skipped and self._on_error == "stop":
-                raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
-            self.shards[number] = shard
-
-    def _taken(self, values: Iterable[AnyDocument], share: _Share) -> Iterator[Document]:
-        """The documents of a shard; what is none is skipped where that is wanted."""
-        for value in values:
-            self._position += 1
-            try:
-                document = as_document(value)
-                self._require_new(document.id)
-            except DocumentError as error:
-                if self._on_error == "stop":
-                    raise
-                share.skipped.append(Skipped(f"document {self._position}", str(error)))
-                share.input_hash.count_unread()
-                self._bar.update(1)
-                continue
-            share.input_hash.add(document)
-            yield document
-
-    def _pass_over(self, value: AnyDocument) -> None:
-        """Look at the id of a document that is another process's, and at nothing else where the row names it."""
-        self._position += 1
-        self._bar.update(1)
-        try:
-            row = value if isinstance(value, Mapping) and isinstance(value.get("id"), str) else None
-            self._require_new(clean_text(row["id"]).strip() if row else as_document(value).id)
-        except DocumentError:
-            if self._on_error == "stop":
-                raise
-
-    def _require_new(self, id: str) -> None:
-        if self._seen.add(id) is not None:
-            raise DocumentError(
-                f"the id {id!r} of document {self._position} is taken by an earlier one; give each its own id"
-            )
-
-    def _check_input(self, share: _Share) -> None:
-        """Check that a shard that exists was made of the documents that stand there now."""
-        read = share.input_hash.documents
-        if share.made_of is not None and share.made_of != (read, share.input_hash.hexdigest()):
-            start = share.number * self._settings.shard_size
-            raise OutputError(
-                f"{self._target.path(share.number)} was made of other documents than the input's {start + 1} to "
-                f"{start + read}; {ANOTHER_FOLDER}"
-            )
-
-    def _make(self, share: _Share, documents: Iterator[SegmentedDocument]) -> None:
-        """Encode the documents of one shard by themselves, so that its bytes depend on nothing else."""
-        settings, coverage, path = self._settings, Coverage(), self._target.path(share.number)
-        self.has_encoded = True
-        self._target.begin_shard()
-        with ShardWriter(path, settings.level, self._encoder.vector_size(settings.level)) as writer:
-            for segmented, vectors in self._encoder.stream(
-                self._with_text(documents, share),
-                level=settings.level,
-                dtype=settings.dtype,
-                token_budget=settings.token_budget,
-                padding=settings.padding,
-                workers=0,
-                totals=coverage,
-                bar=self._bar,
-            ):
-                rows = torch.nn.functional.normalize(vectors, dim=-1) if settings.normalize else vectors
-                writer.add(segmented, rows)
-            self._check_input(share)
-            record = shard_record(self._target.origin, share.input_hash, writer.rows, coverage, share.skipped)
-            checksum = writer.finish(record)
-        self._target.note(path.name, checksum)
-        self.shards[share.number] = Shard.of(path.name, record, checksum)
-
-    def _with_text(self, documents: Iterator[SegmentedDocument], share: _Share) -> Iterator[SegmentedDocument]:
-        """Leave out documents that have no passage, where that is wanted."""
-        for segmented in documents:
-            if self._on_error == "skip" and not segmented.passages:
-                share.skipped.append(Skipped(f"document {segmented.document.id!r}", "it has no text to encode"))
-                self._bar.update(1)
-                continue
-            yield segmented
-
-
-def _nothing_to_encode(skipped: Sequence[Skipped]) -> DocumentError:
-    if not skipped:
-        return DocumentError("there are no documents to encode; check where they are read from")
-    return DocumentError(
-        f"there are no documents to encode: all {len(skipped)} were skipped, the first because "
-        f"{skipped[0].reason} ({skipped[0].source})"
-    )
 
 
 def _progress_bar(show: bool | None, documents: Any, processes: Processes) -> tqdm[Any]:

@@ -803,6 +803,14 @@ class TestProcesses:
         np.testing.assert_allclose(vectors, encoder.encode(documents), atol=1e-6)
 
     @pytest.mark.distributed
+    @pytest.mark.parametrize("shuffled", ["no", "yes"])
+    def test_each_process_reads_its_own_rows_of_a_table(self, checkpoint: Path, tmp_path: Path, shuffled: str) -> None:
+        result = launch(JOB, "table", checkpoint, tmp_path / "two", shuffled)
+        assert sorted(line for line in result.stdout.splitlines() if line.startswith("made")) == ["made 11", "made 9"]
+        run(JOB, "table", checkpoint, tmp_path / "one", shuffled, OMP_NUM_THREADS="1")
+        assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+    @pytest.mark.distributed
     def test_an_error_in_one_process_ends_both(self, checkpoint: Path, tmp_path: Path) -> None:
         documents = [*made_up(12), Document("bare", (Section("\u200b"),)), *made_up(50)[13:]]
         source = corpus_file(tmp_path / "corpus.jsonl", documents)
