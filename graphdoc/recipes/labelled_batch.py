@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from ..corpus.passage_vectors import PassageVectors
-from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.document_graph import graph_of_sections
 from ..graphs.kinds.kind import GraphKind
 from ..sampling import DocumentSections
 from ..training.batch import TrainingBatch, TrainingExample
+from .parts_batch import VectorsOfDocuments, batch_of_parts, vectors_at
 
 WHOLE = DocumentSections(sections=1)
 
@@ -44,16 +44,13 @@ class LabelledCollator:
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
         rows = [row for _, _, row in places]
-        vectors = None
-        if self.passage_vectors is not None:
-            vectors = [self.passage_vectors.vectors_of(row) for row in rows]
         return section_batch(
             [example for example, _, _ in places],
             self.sections,
             places[0][1],
             {self.target: torch.from_numpy(self.values[rows])},
             graph=self.graph,
-            passage_vectors=vectors,
+            passage_vectors=vectors_at(self.passage_vectors, rows),
             most_tokens=self.most_tokens,
         )
 
@@ -70,7 +67,7 @@ def section_batch(
     targets: Mapping[str, Tensor],
     *,
     graph: GraphKind | str | None = "full",
-    passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+    passage_vectors: VectorsOfDocuments | None = None,
     most_tokens: int | None = None,
 ) -> TrainingBatch:
     """Build the graphs of documents, whole or split into sections.
@@ -97,18 +94,14 @@ def section_batch(
         splits = [
             split.limited(token_counts(example), most_tokens) for example, split in zip(examples, splits, strict=True)
         ]
-    graphs, token_ids, vectors = [], list[TokenIds](), []
-    for number, (example, split) in enumerate(zip(examples, splits, strict=True)):
-        graphs.append(graph_of_sections(example.sections[split.order].tolist(), graph))
-        if passage_vectors is None:
-            token_ids.extend(example.token_ids[row] for row in split.order.tolist())
-        else:
-            vectors.append(passage_vectors[number][split.order])
-    batch = GraphBatch.from_graphs(
-        graphs,
-        tuple(token_ids),
+    batch = batch_of_parts(
+        examples,
+        [
+            (number, split.order, graph_of_sections(example.sections[split.order].tolist(), graph))
+            for number, (example, split) in enumerate(zip(examples, splits, strict=True))
+        ],
+        passage_vectors,
         section_ids=None if sections is None else np.concatenate([split.section_ids for split in splits]),
         chunk_ids=None if sections is None else np.concatenate([split.chunk_ids for split in splits]),
-        passage_vectors=None if passage_vectors is None else vectors,
     )
     return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
-from ..graphs.batch import GraphBatch, TokenIds
 from ..graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
 from ..graphs.kinds.kind import GraphKind
 from ..sampling import SubDocuments
+from ..sampling.draws import Rows
 from ..training.batch import TrainingBatch, TrainingExample
+from .parts_batch import VectorsOfDocuments, batch_of_parts
 
 
 def sub_document_batch(
@@ -21,7 +20,7 @@ def sub_document_batch(
     epoch: int,
     *,
     graph: GraphKind | str | None = "full",
-    passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+    passage_vectors: VectorsOfDocuments | None = None,
 ) -> TrainingBatch:
     """Split documents into sub-documents and build the graphs of both.
 
@@ -40,25 +39,15 @@ def sub_document_batch(
         document is in it exactly once.
     """
     draws = [sub_documents.draw(example.id, epoch, len(example.sections)) for example in examples]
-    graphs: list[DocumentGraph] = []
-    token_ids: list[TokenIds] = []
-    vectors: list[npt.NDArray[np.float32]] = []
+    parts: list[tuple[int, Rows, DocumentGraph]] = []
     for view in (0, 1):
         for number, (example, draw) in enumerate(zip(examples, draws, strict=True)):
-            rows = draw[view]
-            if view == 0 and sub_documents.has_queries:
-                graphs.append(query_graph(int(example.sections[rows[0]])))
-            else:
-                graphs.append(graph_of_sections(example.sections[rows].tolist(), graph))
-            if passage_vectors is None:
-                token_ids.extend(example.token_ids[row] for row in rows.tolist())
-            else:
-                vectors.append(passage_vectors[number][rows])
-    batch = GraphBatch.from_graphs(
-        graphs, tuple(token_ids), passage_vectors=None if passage_vectors is None else vectors
-    )
+            sections = example.sections[draw[view]].tolist()
+            is_query = view == 0 and sub_documents.has_queries
+            part = query_graph(sections[0]) if is_query else graph_of_sections(sections, graph)
+            parts.append((number, draw[view], part))
     return TrainingBatch(
-        graphs=batch,
+        graphs=batch_of_parts(examples, parts, passage_vectors),
         ids=tuple(example.id for example in examples),
         targets={"group": torch.tensor([example.group for example in examples], dtype=torch.int64)},
         roles={"anchor": slice(len(examples)), "candidate": slice(len(examples), None)},

@@ -16,13 +16,14 @@ from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.kinds.kind import GraphKind
 from ..runtime.wording import counted
 from ..sampling import EpochBatches, SubDocuments
-from ..sampling.sub_documents import Rows, random_generator
+from ..sampling.draws import Rows, random_generator
 from ..settings.sub_documents import PretrainingSettings
 from ..training.batch import TrainingBatch, TrainingExample
 from ..training.loading import StreamLoader
 from ..training.task import TaskData
 from .base import Start
 from .corpus_data import CorpusData
+from .parts_batch import vectors_at
 from .sub_document_batch import sub_document_batch
 
 logger = logging.getLogger(__name__)
@@ -47,15 +48,12 @@ class SubDocumentCollator:
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
-        vectors = None
-        if self.passage_vectors is not None:
-            vectors = [self.passage_vectors.vectors_of(row) for _, _, row in places]
         return sub_document_batch(
             [example for example, _, _ in places],
             self.sub_documents,
             places[0][1],
             graph=self.graph,
-            passage_vectors=vectors,
+            passage_vectors=vectors_at(self.passage_vectors, [row for _, _, row in places]),
         )
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from .draws import Rows
 from .epoch_batches import DocumentBatches
-from .sub_documents import Rows
 
 # A document needs another one of its group.
 FEWEST = 2

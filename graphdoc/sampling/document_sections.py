@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..settings.compare import SectionPositions, SplitRule
-from .sub_documents import Rows, random_generator
+from .draws import Rows, random_generator
 
 SPLIT_RULES: tuple[str, ...] = get_args(SplitRule)
 SECTION_POSITIONS: tuple[str, ...] = get_args(SectionPositions)

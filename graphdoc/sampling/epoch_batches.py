@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from .sub_documents import Rows, random_generator
+from .draws import Rows, random_generator
 
 # A row of the corpus in an epoch: all that a draw depends on.
 Place = tuple[int, int]

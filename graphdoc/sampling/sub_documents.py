@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from ..settings.sub_documents import Split
+from .draws import Rows, random_generator
 
 SPLITS: tuple[str, ...] = get_args(Split)
-
-Rows = npt.NDArray[np.int64]
 
 FIRST_PASSAGE_PROBABILITY = 0.5
 
@@ -71,9 +68,3 @@ class SubDocuments:
         chosen = 0 if first else int(draw.integers(passages))
         everything = np.arange(passages, dtype=np.int64)
         return everything[chosen : chosen + 1], np.delete(everything, chosen)
-
-
-def random_generator(*key: int | str) -> np.random.Generator:
-    """A random generator that depends on nothing but its key."""
-    digest = hashlib.blake2b(repr(key).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))

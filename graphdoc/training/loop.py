@@ -21,7 +21,7 @@ from ..inference.precision import computed_in, inference
 from ..modeling import DocumentModel
 from ..runtime.processes import Processes
 from ..runtime.signals import StopRequest
-from ..sampling.sub_documents import random_generator
+from ..sampling.draws import random_generator
 from ..settings.training import TrainingSettings
 from .checkpoint import RunCheckpoints, require_finite
 from .distributed import broadcast_weights, mean_over_processes, reduce_gradients
