@@ -62,8 +62,9 @@ class Example:
 class Way:
     """One way of training; model holds settings of the configuration.
 
-    ``identity`` starts at the mean of the passages: the skip connection of a single graph layer is the identity, its
-    bias takes the corpus' mean away, and what comes from other nodes is scaled down. ``attention`` is that of the
+    The skip connection is the identity, as everywhere, unless said otherwise. ``identity`` starts at the mean of the
+    passages: the skip connection of a single graph layer is, or where it is learned begins as, the identity; its bias
+    takes the corpus' mean away, and what comes from other nodes is scaled down. ``attention`` is that of the
     paper (``gat``), that of Brody et al. 2022 (``gatv2``), or the paper's with a learned term for the kind of an edge
     (``edge kinds``).
     """
@@ -82,12 +83,16 @@ ONE_LAYER: dict[str, str | int | bool | None] = {
 WAYS = {
     "trained mean (projection, no graph)": Way({"graph_layers": 0, "readout": "mean"}),
     "full graph, 2 layers, document node": Way(),
+    "full graph, 2 layers, document node, linear skip": Way({"skip": "linear"}),
     "section graph, 2 layers, document node": Way({"graph_kind": "section"}),
+    "section graph, 2 layers, document node, linear skip": Way({"graph_kind": "section", "skip": "linear"}),
     "full graph, 1 layer, document node": Way({"graph_layers": 1}),
     "full graph, 3 layers, document node": Way({"graph_layers": 3}),
+    "full graph, 3 layers, document node, linear skip": Way({"graph_layers": 3, "skip": "linear"}),
     "full graph, 2 layers, mean of the nodes": Way({"readout": "mean"}),
     "full graph, 2 layers, attention readout": Way({"readout": "attention"}),
     "identity start, full graph": Way(ONE_LAYER, identity=True),
+    "identity start, full graph, linear skip": Way({**ONE_LAYER, "skip": "linear"}, identity=True),
     "identity start, section graph": Way({**ONE_LAYER, "graph_kind": "section"}, identity=True),
     "identity start, hierarchical graph": Way({**ONE_LAYER, "graph_kind": "hierarchical"}, identity=True),
     "identity start, full graph, GATv2": Way(ONE_LAYER, identity=True, attention="gatv2"),
@@ -170,7 +175,8 @@ def start(way: Way, examples: list[Example], seed: int) -> DocumentModel:
         with torch.no_grad():
             for layer in layers:
                 conv = layer.conv
-                conv.res.weight.copy_(torch.eye(len(conv.res.weight)))
+                if conv.res is not None:
+                    conv.res.weight.copy_(torch.eye(len(conv.res.weight)))
                 source = conv.lin_l if way.attention == "gatv2" else conv.lin
                 source.weight.mul_(0.1)
                 if source.bias is not None:

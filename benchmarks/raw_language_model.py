@@ -51,6 +51,7 @@ SHAPE = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4, "
 VARIANTS = {
     "mean of passages": {"projection_size": None, "graph_layers": 0, "readout": "mean"},
     "graph": {"projection_size": 128, "graph_layers": 2, "readout": "document_node"},
+    "graph, linear skip": {"projection_size": 128, "graph_layers": 2, "readout": "document_node", "skip": "linear"},
 }
 
 
@@ -135,7 +136,7 @@ def language_model(work: Path, steps: int, most_characters: int) -> Path:
 
 def contrastive(work: Path, start: Path, variant: str, steps: int) -> Path:
     """Pretrain between sub-documents, or go on with it; the folder of the finished model."""
-    output = work / variant.replace(" ", "_")
+    output = work / variant.replace(",", "").replace(" ", "_")
     if (output / "model" / "config.json").is_file():
         return output / "model"
     settings = PretrainingSettings(
