@@ -292,6 +292,4 @@ class TestRefusals:
 
     def test_a_device_that_torch_does_not_know(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
         message = refused("compare", *two, "--model", model, "--device", "tpu")
-        assert message == (
-            "graphdoc compare: device 'tpu' cannot be used here (torch knows no such device); use cpu or leave it out"
-        )
+        assert all(part in message for part in ("'tpu'", "cpu", "leave it out")), message

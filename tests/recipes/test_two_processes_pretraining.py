@@ -149,7 +149,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
         "short": "none of the 5 documents has 2 passages or more",
         "stop": "broken.jsonl",
         "no labels": "nowhere.jsonl: there is no such file or folder",
-        "no such number": "evaluation.best=beauty is not measured; there are accuracy",
+        "no such number": "evaluation.best='beauty'",
         "taken": "two holds a run already",
         "no numbers": "wrong-batch-",
         "not writable": "cannot be written: Not a directory",
