@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from corpus_examples import rows_of, write_rows
+from two_processes import launch
 
 JOB = Path(__file__).parents[1] / "support" / "corpus_job.py"
 
@@ -16,15 +14,7 @@ JOB = Path(__file__).parents[1] / "support" / "corpus_job.py"
 @pytest.mark.distributed
 def test_two_processes_share_the_work(backbone_folder: Callable[[str], Path], tmp_path: Path) -> None:
     source = write_rows(tmp_path / "corpus.jsonl", rows_of(40))
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    arguments = (backbone_folder("roberta"), source, tmp_path / "cache", tmp_path / "seen")
-    run = subprocess.run(
-        [sys.executable, *launcher, str(JOB), *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
+    launch(JOB, backbone_folder("roberta"), source, tmp_path / "cache", tmp_path / "seen")
     first, second = (json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
     assert (first["prepared_here"], second["prepared_here"]) == (1, 0)
     assert first["documents"] == second["documents"] == 36

@@ -2,35 +2,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from losses_job import CASES, measured
+from two_processes import launch
 
 from graphdoc.losses import ONE_PROCESS
 
 JOB = Path(__file__).parents[1] / "support" / "losses_job.py"
-PATIENCE = 600
 
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """What each of two processes measured."""
     output = tmp_path_factory.mktemp("losses") / "seen"
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    run = subprocess.run(
-        [sys.executable, *launcher, str(JOB), str(output)],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-    )
-    assert run.returncode == 0, run.stderr
+    launch(JOB, output)
     return [json.loads(Path(f"{output}-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)]
 
 

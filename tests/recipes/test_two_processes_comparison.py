@@ -11,7 +11,8 @@ import pytest
 import yaml
 from corpus_examples import write_rows
 from safetensors.torch import load_file
-from test_two_processes_pretraining import assert_close, launch, losses
+from test_two_processes_pretraining import assert_close, losses
+from two_processes import run_commands
 
 from graphdoc.cli import main
 
@@ -67,12 +68,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
     }
     runs = {name: command(f"{name}-two", *options) for name, options in variants.items()}
     runs["unknown"] = command("x", f"validation.pairs={tmp_path / 'nowhere.tsv'}")
-    (tmp_path / "commands.json").write_text(json.dumps(list(runs.values())), encoding="utf-8")
-    launch("commands", tmp_path / "commands.json", tmp_path / "seen")
-    first, second = (
-        dict(zip(runs, json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")), strict=True))
-        for rank in (0, 1)
-    )
+    first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
     for name, options in variants.items():
         assert (first[name]["status"], second[name]["status"]) == (0, 0), first[name]["err"] + second[name]["err"]
         assert "2 processes" in first[name]["out"]

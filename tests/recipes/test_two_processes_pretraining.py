@@ -1,10 +1,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,35 +11,12 @@ import yaml
 from corpus_examples import rows_of, write_rows
 from pretraining_job import PASSAGES, all_gradients
 from safetensors.torch import load_file
+from two_processes import COMMANDS_JOB as JOB
+from two_processes import launch, run_commands
 
 from graphdoc.cli import main
 
-JOB = Path(__file__).parents[1] / "support" / "pretraining_job.py"
-# Far more than a run takes; a process that waits for another for ever is what is looked for.
-PATIENCE = 900
-
 pytestmark = pytest.mark.distributed
-
-
-def launch(*arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Runs a job in two processes."""
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    with subprocess.Popen(
-        [sys.executable, *launcher, str(JOB), *map(str, arguments)],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as run:
-        try:
-            out, err = run.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            # The launcher ends its processes, which a kill would leave behind.
-            run.terminate()
-            run.wait(60)
-            raise
-    assert not check or run.returncode == 0, err
-    return subprocess.CompletedProcess(run.args, run.returncode, out, err)
 
 
 @pytest.fixture
@@ -86,7 +60,7 @@ def test_gradients_of_two_processes_are_those_of_one_on_the_union(
     backbone_folder: Callable[[str], Path], tmp_path: Path
 ) -> None:
     backbone = str(backbone_folder("roberta"))
-    launch("gradients", backbone, tmp_path / "seen")
+    launch(JOB, "gradients", backbone, tmp_path / "seen")
     expected = all_gradients(backbone, range(len(PASSAGES)))
     for rank in (0, 1):
         seen = json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8"))
@@ -138,12 +112,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
         "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
         "not writable": command("config.yaml/run"),
     }
-    (tmp_path / "commands.json").write_text(json.dumps(list(runs.values())), encoding="utf-8")
-    launch("commands", tmp_path / "commands.json", tmp_path / "seen")
-    first, second = (
-        dict(zip(runs, json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")), strict=True))
-        for rank in (0, 1)
-    )
+    first, second = (dict(zip(runs, seen, strict=True)) for seen in run_commands(list(runs.values()), tmp_path))
     expected = {
         "empty": "empty.jsonl: it has no rows; leave it out",
         "short": "none of the 5 documents has 2 passages or more",
@@ -192,14 +161,14 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["failing", pytest.param("killed", marks=pytest.mark.slow)])
 def test_a_process_that_fails_does_not_leave_the_other_waiting(config: Path, kind: str) -> None:
-    run = launch("fail_midway", config, kind, check=False)
+    run = launch(JOB, "fail_midway", config, kind, check=False)
     assert run.returncode != 0
     if kind == "failing":
         assert "a process fails" in run.stderr
 
 
 def test_a_process_that_stands_still_or_stops_is_named(tmp_path: Path) -> None:
-    launch("partners", tmp_path / "said")
+    launch(JOB, "partners", tmp_path / "said")
     first, second = (json.loads((tmp_path / f"said-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1))
     # It was let go on by who noticed; otherwise the job would never have ended.
     assert "process 1 has given no sign of life" in first[0]
@@ -208,7 +177,7 @@ def test_a_process_that_stands_still_or_stops_is_named(tmp_path: Path) -> None:
 
 
 def test_processes_stop_as_one_where_only_one_is_asked(config: Path, tmp_path: Path) -> None:
-    launch("asked_to_stop", config, tmp_path / "seen")
+    launch(JOB, "asked_to_stop", config, tmp_path / "seen")
     (first, told), (second, silence) = (
         json.loads((tmp_path / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)
     )
