@@ -20,12 +20,12 @@ from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences
-from .inference.inputs import AnyDocument
+from .inference.inputs import AnyDocument, documents_of
 from .inference.precision import LoadPrecision, Precision
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
-from .runtime.arguments import require_path
+from .runtime.arguments import require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.cosine import Floats
 from .similarity.encoded_document import EncodedDocument
@@ -114,6 +114,7 @@ class DocumentEncoder(VectorPipeline):
             SettingsError: the transformer cannot compute attention so.
         """
         require_path("backbone", backbone)
+        require_whole("seed", seed, least=0, may_be_none=False)
         config = backbone_config(str(backbone), **settings)
         # Torch has one generator for all threads.
         with _DRAWING, torch.random.fork_rng(devices=[]):
@@ -225,7 +226,7 @@ class DocumentEncoder(VectorPipeline):
         (3, 3)
         """
         self._warn_if_untrained("scores")
-        encoded = [self._encoded(document, False, dtype) for document in documents]
+        encoded = [self._encoded(document, False, dtype) for document in documents_of(documents)]
         return DrawnMutualComparison(encoded, self.describe(), self.model.config.similarity)
 
     def attention(self, document: AnyDocument) -> AttentionTable:

@@ -16,7 +16,7 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError, SettingsError
+from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 from graphdoc.registry import GRAPH_KINDS
 
 READOUTS = ("document_node", "mean", "attention")
@@ -337,6 +337,42 @@ class TestPassageLimit:
         assert loaded.segmenter.config.max_passages is None
         assert loaded.describe()["max_passages"] is None
         assert len(loaded.encode(self.text, level="passage")) > 20
+
+
+WRONG_TYPES: dict[str, tuple[Callable[[Any], Any], str, str]] = {
+    "device": (lambda e: type(e)(e.model, e.tokenizer, device=1.5), "device", "1.5"),
+    "seed": (lambda e: type(e).from_backbone("no", seed="a"), "seed", "'a'"),
+    "document": (lambda e: e.encode(3), "3", "int"),
+    "documents": (lambda e: e.encode(["Tides.", 3]), "3", "int"),
+    "query": (lambda e: e.encode_query(3), "3", "int"),
+    "compare": (lambda e: e.compare("Tides.", 4), "4", "int"),
+    "compare_all": (lambda e: e.compare_all(3), "3", "int"),
+    "attention": (lambda e: e.attention(3), "3", "int"),
+    "dtype": (lambda e: e.encode("Tides.", dtype=torch.bfloat16), "dtype", "bfloat16"),
+    "padding": (lambda e: e.encode("Tides.", padding="a"), "padding", "'a'"),
+    "workers": (lambda e: e.encode("Tides.", workers="a"), "workers", "'a'"),
+    "token_budget": (lambda e: e.encode("Tides.", token_budget=1.5), "token_budget", "1.5"),
+    "level": (lambda e: e.encode("Tides.", level=3), "level", "3"),
+    "top_k": (lambda e: e.compare("Tides.", "Clocks.").matches("passage", "x"), "top_k", "'x'"),
+    "top_k below 0": (lambda e: e.compare("Tides.", "Clocks.").matches("passage", -1), "top_k", "-1"),
+    "csv": (lambda e: e.compare("Tides.", "Clocks.").to_csv(3), "path", "3"),
+    "html": (lambda e: e.compare("Tides.", "Clocks.").to_html(3), "path", "3"),
+    "plot": (lambda e: e.compare("Tides.", "Clocks.").plot(3), "path", "3"),
+    "folder": (lambda e: e.encode_to_disk("Tides.", 3), "folder", "3"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TYPES)
+def test_values_of_the_wrong_type(tiny: DocumentEncoder, name: str) -> None:
+    call, argument, value = WRONG_TYPES[name]
+    with pytest.raises(GraphdocError) as error:
+        call(tiny)
+    assert argument in str(error.value) and value in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_whole_numbers_of_numpy_count(tiny: Any) -> None:
+    assert len(tiny.compare("Tides rise.", "Clocks drift.").matches("passage", np.int64(1))) == 1
 
 
 class TestAttention:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +72,9 @@ class Packing:
         if self.token_budget < 1:
             raise SettingsError(f"token_budget={self.token_budget} must be at least 1")
         for name in ("padding", "filled"):
-            if not 0 <= (value := getattr(self, name)) <= 1:
-                raise SettingsError(f"{name}={value} must be a share between 0 and 1")
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:
+                raise SettingsError(f"{name}={value!r} must be a share between 0 and 1")
 
     @classmethod
     def on(cls, device: torch.device | str, token_budget: int | None = None, padding: float | None = None) -> Packing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from numbers import Integral
 
 from ..errors import SettingsError
 from .plain_text import described
@@ -28,7 +29,7 @@ def require_whole(name: str, value: object, *, least: int = 1, may_be_none: bool
     """
     if value is None and may_be_none:
         return
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         given = value if type(value) is int else described(value)
         raise SettingsError(f"{name}={given} must be a whole number of at least {least}")
 

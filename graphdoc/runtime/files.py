@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..errors import OutputError
+from .arguments import require_path
 
 # A full disk, a used up quota, a file larger than allowed.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -26,7 +27,10 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
 
     Raises:
         OutputError: the target cannot be written; no partial file stays behind.
+        SettingsError: it is no name of a file.
     """
+    if not isinstance(path, str):
+        require_path("path", path)
     target = Path(path)
     if "\0" in str(target):
         raise OutputError(f"{str(path)!r} cannot be written: the name has a NUL character; choose another one")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 import numpy as np
 
 from ..errors import SettingsError
+from ..runtime.arguments import require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
 from ..segmentation.spans import Span
@@ -176,6 +177,7 @@ class Comparison:
         Returns:
             The matches, by falling score.
         """
+        require_whole("top_k", top_k, least=0)
         scores = self.scores(level)
         contributions = self.contributions(level)
         usable = np.triu(scores - scores.min() + 1.0, k=1) if self.within else scores - scores.min() + 1.0

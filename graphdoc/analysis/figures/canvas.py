@@ -16,6 +16,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ...documents.document import Document
 from ...errors import OutputError
+from ...runtime.arguments import require_path
 from ...runtime.files import write_atomically
 from ...runtime.plain_text import one_line
 
@@ -55,6 +56,7 @@ def finish(figure: Figure, path: str | Path | None) -> Figure:
         axes.spines[["top", "right"]].set_visible(False)
         axes.tick_params(color=MUTED)
     if path is not None:
+        require_path("path", path)
         suffix = Path(path).suffix.lower()
         if suffix not in IMAGE_SUFFIXES:
             raise OutputError(f"{path} has no image suffix; use one of {', '.join(IMAGE_SUFFIXES)}")
