@@ -1,22 +1,13 @@
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from section_batches import batch_of, documents
 from sections_by_hand import sections_of
 
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.section_layout import SectionLayout
-
-documents = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=5)
-
-
-def batch_of(ids: list[list[int]], places: list[list[int]] | None = None) -> GraphBatch:
-    """Documents with the given section id and chunk id for every passage."""
-    chunk_ids = None if places is None else np.array([place for one in places for place in one])
-    graphs = [graph_of_sections(one) for one in ids]
-    return GraphBatch.from_graphs(graphs, section_ids=np.array([id for one in ids for id in one]), chunk_ids=chunk_ids)
 
 
 def following_of(layout: SectionLayout) -> dict[int, int]:

@@ -7,8 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from section_batches import batch_of, documents
 from sections_by_hand import attention_by_hand, sections_of
-from test_section_layout import batch_of, documents
 
 from graphdoc.graphs import section_layout
 from graphdoc.graphs.section_layout import SectionLayout

@@ -9,8 +9,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from section_batches import batch_of, documents
 from sections_by_hand import readout_by_hand, sections_of
-from test_section_layout import batch_of, documents
 from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch
