@@ -37,6 +37,7 @@ def pairs_by_definition(sections: list[int], kind: str, window: int) -> set[froz
     if kind == "window":
         near = {frozenset(pair) for pair in combinations(passages, 2) if abs(pair[0] - pair[1]) <= window}
         return near | {frozenset({0, p}) for p in passages}
+    assert kind == "hierarchical", f"write the definition of graph kind {kind!r} down here"
     members = {frozenset({p, section_node[section[p]]}) for p in passages}
     return same_section | members | {frozenset({0, node}) for node in section_node.values()}
 
