@@ -27,10 +27,8 @@ import pytest
 import yaml
 
 from graphdoc.cli import main, parse
-from graphdoc.settings.classify import ClassificationSettings
-from graphdoc.settings.compare import ComparisonSettings
+from graphdoc.registry import GRAPH_KINDS, READOUTS, RECIPES, load
 from graphdoc.settings.mistakes import keys_of
-from graphdoc.settings.sub_documents import PretrainingSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -280,11 +278,20 @@ def test_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) < 250
 
 
+def test_every_graph_kind_and_readout_is_explained() -> None:
+    page = blocks_of(ROOT / "docs" / "encoding.md")[1]
+    rows = {name: re.findall(rf"^\| `{name}` \|.*$", page, re.MULTILINE) for name in ("graph_kind", "readout")}
+    assert [kind for kind in GRAPH_KINDS if f"`{kind}`" not in rows["graph_kind"][0]] == []
+    assert [readout for readout in READOUTS if f"`{readout}`" not in rows["readout"][0]] == []
+    # Edges have a table of their own.
+    assert [kind for kind in GRAPH_KINDS if f"\n| `{kind}` |" not in page] == []
+
+
 def test_every_setting_of_training_is_explained() -> None:
     pages = [ROOT / "docs" / name for name in ("training-settings.md", "classification.md", "comparison.md")]
     codes = (code.strip("`") for page in pages for code in _INLINE_CODE.findall(blocks_of(page)[1]))
     explained = {code.partition("=")[0] for code in codes}
-    kinds = (PretrainingSettings, ClassificationSettings, ComparisonSettings)
+    kinds = [load(recipe.settings) for recipe in RECIPES.values()]
     keys = {".".join(key) for kind in kinds for key in keys_of(kind) if key[:2] != ("model", "settings")}
     # Parts that hold settings are headings.
     keys = {key for key in keys if not any(other.startswith(f"{key}.") for other in keys)} | {"model.settings"}
