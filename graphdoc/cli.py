@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import GraphdocError
+from .registry import RECIPES
 from .runtime.plain_text import one_line
 from .version import __version__
 
@@ -83,8 +84,8 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             allow_abbrev=False,
         )
 
-    train = TrainingCommand("pretrain")
-    modules: tuple[Any, ...] = (compare, encode, attention, graph, prepare, train, predict, settings)
+    trainings = [TrainingCommand(words) for words in RECIPES if " " not in words]
+    modules: tuple[Any, ...] = (compare, encode, attention, graph, prepare, *trainings, predict, settings)
     for module in modules:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from graphdoc.cli import parse
 from graphdoc.registry import RECIPES, load
 from graphdoc.settings.document import DocumentSettings
 from graphdoc.settings.run import RunSettings
@@ -82,3 +83,10 @@ def test_settings_are_answered_without_torch(arguments: list[str]) -> None:
     assert run.returncode in (0, 2), run.stderr
     assert run.stdout.splitlines()[-1] == "[]"
     assert "Traceback" not in run.stderr
+
+
+def test_a_recipe_of_one_word_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RECIPES, "distill", RECIPES["finetune classify"])
+    options = parse(["distill", "--config", "a.yaml", "training.epochs=2", "--resume"])
+    assert (options.command, options.config, options.settings) == ("distill", "a.yaml", ["training.epochs=2"])
+    assert options.resume
