@@ -19,7 +19,7 @@ from .tables import Table, names
 NAME = "graph"
 HELP = "show the graph of passages that a document becomes"
 DESCRIPTION = "Show how a document is cut into passages and how these are connected.\n\nGraph kinds:\n" + "\n".join(
-    f"  {name:<13} {load(target).description}" for name, target in GRAPH_KINDS.items()
+    f"  {name:<{max(map(len, GRAPH_KINDS)) + 1}} {load(target).description}" for name, target in GRAPH_KINDS.items()
 )
 EPILOG = """examples:
   graphdoc graph a.md                                 sections, passages and edges by kind
