@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,6 +48,11 @@ class OneProcess:
 
 ONE_PROCESS = OneProcess()
 
+# Torch 2.13 renamed it, and warns of the old name.
+_all_gather: Callable[[Tensor, Tensor], Any] = (
+    getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
+)
+
 
 @dataclass(frozen=True, slots=True)
 class AllProcesses:
@@ -67,7 +73,7 @@ class AllProcesses:
             return rows, 0
         counts = rows.new_zeros(self.processes, dtype=torch.int64)
         with exchange():
-            distributed.all_gather_into_tensor(counts, torch.tensor([len(rows)], device=rows.device))
+            _all_gather(counts, torch.tensor([len(rows)], device=rows.device))
         numbers: list[int] = counts.tolist()
         # All processes have to bring tensors of one size: gloo aborts otherwise.
         missing = max(numbers) - len(rows)
@@ -89,7 +95,7 @@ class _Gathered(torch.autograd.Function):
         processes = process_count()
         everything = own.new_empty(processes * len(own), *own.shape[1:])
         with exchange():
-            distributed.all_gather_into_tensor(everything, own.contiguous())
+            _all_gather(everything, own.contiguous())
         return everything.view(processes, *own.shape)
 
     @staticmethod
