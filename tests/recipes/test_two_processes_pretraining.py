@@ -50,10 +50,17 @@ def losses(folder: Path) -> list[float]:
 
 
 def assert_close(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    """Compare weights, but not biases of keys: they change no attention, and Adam makes steps of rounding errors."""
+    """Compare weights, more closely than a step of Adam where they have gradients.
+
+    Biases of keys change no attention, and what a target adds to the scores of its neighbours (``att_dst``) changes
+    none where these lie on one side of the bend of LeakyReLU: of their rounding errors Adam makes steps.
+    """
     assert found.keys() == expected.keys()
     differences = {name: float((found[name] - expected[name]).abs().max()) for name in found}
-    assert {name: value for name, value in differences.items() if value > 1e-5 and "key.bias" not in name} == {}
+    without_gradient = ("key.bias", "att_dst")
+    assert {
+        name: value for name, value in differences.items() if value > 1e-5 and not name.endswith(without_gradient)
+    } == {}
 
 
 def test_gradients_of_two_processes_are_those_of_one_on_the_union(
