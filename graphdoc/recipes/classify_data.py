@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, split_of, values_hash
-from ..corpus.report import CorpusReport
-from ..corpus.source import CorpusSource
+from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
@@ -126,24 +124,7 @@ class LabelledData(CorpusData):
         Raises:
             DocumentError: they are not where they were when the corpus was made ready.
         """
-        wanted: Counter[Any] = Counter()
-        splits = self._corpus.splits
-        for row in self._validation.tolist():
-            example = self._corpus[row]
-            wanted[example.id, example.group, self._names[row], splits[row]] += 1
-        found = []
-        for group, document in CorpusSource(self._settings.corpus).documents(CorpusReport()):
-            names = class_names(document.label, self._settings.labels.separator)
-            key = document.id, group, names, split_of(document)
-            if wanted[key]:
-                wanted[key] -= 1
-                found.append(document)
-        if missing := next(iter(+wanted), None):
-            raise DocumentError(
-                f"{self._settings.corpus.name}: document {missing[0]!r} has changed since the corpus was made ready; "
-                "start the run again"
-            )
-        return found
+        return self.documents_of(self._validation)
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""

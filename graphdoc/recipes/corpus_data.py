@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..corpus.document import split_of
 from ..corpus.report import CorpusReport
+from ..corpus.source import CorpusSource
 from ..corpus.stored import open_corpus
-from ..errors import SettingsError
+from ..documents.document import Document
+from ..errors import DocumentError, SettingsError
 from ..sampling import DocumentBatches
 from ..training.loading import Collate, Corpus, EpochLoader
 from ..training.task import TaskData
@@ -34,6 +39,7 @@ class CorpusData(TaskData):
 
     def __init__(self, start: Start[Any]) -> None:
         self._training, self._processes = start.settings.training, start.processes
+        self._source = start.settings.corpus
         self._corpus, self._vectors = open_corpus(start.settings, start.encoder, start.processes, start.show_progress)
         self._config = start.encoder.model.config
 
@@ -41,6 +47,33 @@ class CorpusData(TaskData):
     def report(self) -> CorpusReport:
         """What was read, kept and left out."""
         return self._corpus.report
+
+    def documents_of(self, rows: npt.NDArray[np.int64]) -> list[Document]:
+        """Documents of the corpus with their whole texts, such as those that are measured, as they come in the source.
+
+        Args:
+            rows: ``(documents,)``, their places in the corpus.
+
+        Raises:
+            DocumentError: they are not where they were when the corpus was made ready.
+        """
+        labels, splits = self._corpus.labels, self._corpus.splits
+        wanted: Counter[Any] = Counter()
+        for row in rows.tolist():
+            example = self._corpus[row]
+            wanted[example.id, example.group, labels[row], splits[row]] += 1
+        found = []
+        for group, document in CorpusSource(self._source).documents(CorpusReport()):
+            key = document.id, group, document.label, split_of(document)
+            if wanted[key]:
+                wanted[key] -= 1
+                found.append(document)
+        if missing := next(iter(+wanted), None):
+            raise DocumentError(
+                f"{self._source.name}: document {missing[0]!r} has changed since the corpus was made ready; start the "
+                "run again"
+            )
+        return found
 
     def _load(self, batches_of: Callable[[], DocumentBatches], collate: Collate, corpus: Corpus | None = None) -> None:
         """Make the loader.

@@ -1,0 +1,64 @@
+"""What recipes share that train on documents known beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corpus_examples import text_of, write_rows
+
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import DocumentError
+from graphdoc.recipes.base import Start
+from graphdoc.recipes.corpus_data import CorpusData
+from graphdoc.runtime.processes import Processes
+from graphdoc.settings.classify import ClassificationSettings
+
+LABELS: list[Any] = ["rice", 7, 2.5, ["tide", "marsh"], [], None, " rice \t", "7"]
+
+
+class AnyData(CorpusData):
+    """Data of no task."""
+
+    def record(self) -> dict[str, Any]:
+        return {}
+
+
+@dataclass
+class Written:
+    """A corpus and where it is."""
+
+    data: AnyData
+    path: Path
+    rows: list[dict[str, Any]]
+
+
+@pytest.fixture
+def written(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> Written:
+    rows = [
+        {"id": f"d{number // 2}", "text": text_of(1, number), "label": label, "split": "dev" if number % 2 else None}
+        for number, label in enumerate(LABELS)
+    ]
+    path = write_rows(tmp_path / "corpus.jsonl", rows)
+    corpus = {"source": str(path), "cache": str(tmp_path / "cache"), "preparing_processes": 1}
+    settings = ClassificationSettings(corpus=corpus, output=str(tmp_path / "run"))
+    return Written(AnyData(Start(settings, tiny_encoder(), Processes(torch.device("cpu")))), path, rows)
+
+
+def test_documents_are_read_again_whatever_their_labels_are(written: Written) -> None:
+    for wanted in ([], [2], [1, 3, 6], list(range(len(LABELS)))):
+        found = written.data.documents_of(np.array(wanted, np.int64))
+        assert [one.text for one in found] == [written.rows[row]["text"] for row in wanted]
+
+
+@pytest.mark.parametrize("change", [{"label": "moss"}, {"text": "Rice."}, {"split": "test"}])
+def test_documents_that_have_changed_are_named(written: Written, change: dict[str, str]) -> None:
+    write_rows(written.path, [*written.rows[:2], {**written.rows[2], **change}, *written.rows[3:]])
+    assert len(written.data.documents_of(np.array([0, 1, 3]))) == 3
+    with pytest.raises(DocumentError, match=r"corpus\.jsonl: document 'd1' has changed .*; start the run again"):
+        written.data.documents_of(np.array([0, 2]))
