@@ -40,9 +40,10 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     if len(batch) != 1:
         raise ValueError(f"terms are computed for one document at a time, not for {len(batch)}")
     passages = model.initial_passages(passage_vectors.float())
-    weights = output.readout_weights
-    if weights is not None and (not output.attention or model.reads_initial_nodes):
-        return passages * weights.unsqueeze(-1)
+    if not output.attention or model.reads_initial_nodes:
+        terms = model.readout.initial_terms(passages, output)
+        if terms is not None:
+            return terms
     return torch.cat(
         [model.readout.terms(states, batch, output) for states in node_terms(model, passages, batch, output)]
     )

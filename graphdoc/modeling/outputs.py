@@ -16,8 +16,9 @@ class DocumentOutput(ModelOutput):
         documents: ``(documents, hidden)``, document vectors.
         passages: ``(passages, node size)``, passage nodes after the last graph layer, document after document.
         nodes: ``(nodes, node size)``, all nodes after the last graph layer.
-        readout_weights: ``(passages,)``, weight of every passage in its document's readout, summing to 1 over a
-            document; None for readouts that are no weighted mean of passages.
+        readout_weights: ``(passages,)``, weight of every passage in its document's readout, not negative and summing
+            to 1 over a document: shown as attention, and what section vectors are means under; None for readouts
+            without.
         attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
             summing to 1 over the edges of one target; None unless asked for.
         layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.

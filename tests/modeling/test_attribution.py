@@ -11,6 +11,7 @@ from torch.nn.functional import elu
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
+from graphdoc.modeling.readouts.readout import Readout, ReadoutOutput
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -88,6 +89,38 @@ def test_without_graph_layers_a_term_is_the_weighted_passage(
         weights = torch.full((7,), 1 / 7) if output.readout_weights is None else output.readout_weights
         torch.testing.assert_close(passage_terms(model, vectors, batch, output), initial * weights.unsqueeze(1))
         assert (float(weights.detach().std()) > 1e-3) == (readout == "attention")
+
+
+class MaxReadout(Readout):
+    """No weighted mean, and yet with weights: the shares of numbers that are taken from every passage."""
+
+    def forward(
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+    ) -> ReadoutOutput:
+        documents, chosen = passages.max(0, keepdim=True)
+        return ReadoutOutput(documents, torch.bincount(chosen[0], minlength=len(passages)) / passages.shape[1])
+
+    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        assert output.passages is not None
+        chosen = output.passages.argmax(0, keepdim=True)
+        return states[:, batch.rows.passages].gather(1, chosen.expand(len(states), -1, -1)).squeeze(1)
+
+
+@pytest.mark.parametrize("layers", [0, 2])
+@pytest.mark.parametrize("reads_initial_nodes", [False, True])
+def test_weights_are_terms_only_where_the_readout_says_so(
+    tiny_model: ModelFactory,
+    random_document: DocumentFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    reads_initial_nodes: bool,
+    layers: int,
+) -> None:
+    model = tiny_model(graph_layers=layers)
+    monkeypatch.setattr(MaxReadout, "reads_initial_nodes", reads_initial_nodes)
+    model.readout = MaxReadout(model.config)
+    terms, vector = terms_of(model, random_document(SECTIONS))
+    torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
+    assert (terms != 0).sum(0).tolist() == [1 if reads_initial_nodes or not layers else 7] * 16
 
 
 def test_terms_against_a_walk_over_the_nodes(tiny_model: ModelFactory, random_document: DocumentFactory) -> None:

@@ -31,6 +31,11 @@ class WeightedReadout(Readout):
         assert output.readout_weights is not None
         return torch.einsum("p,oph->oh", output.readout_weights, states.index_select(1, batch.rows.passages))
 
+    def initial_terms(self, passages: Tensor, output: DocumentOutput) -> Tensor:
+        """The passages times their weights (see :meth:`Readout.initial_terms`)."""
+        assert output.readout_weights is not None
+        return passages * output.readout_weights.unsqueeze(-1)
+
 
 class MeanReadout(WeightedReadout):
     """Gives every passage node the same weight."""

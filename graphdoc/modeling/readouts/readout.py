@@ -106,6 +106,18 @@ class Readout(nn.Module, ABC):
             ``(origins, hidden)``; over all passages as origins, they add up to ``output.documents[0]``.
         """
 
+    def initial_terms(self, passages: Tensor, output: DocumentOutput) -> Tensor | None:
+        """The same without a graph between: a shorter way, where it has one, when nodes are as they were at first.
+
+        Args:
+            passages: ``(passages, node size)`` of one document.
+            output: the model's output for it.
+
+        Returns:
+            ``(passages, hidden)``, adding up to ``output.documents[0]``; None for what :meth:`terms` makes of it.
+        """
+        return None
+
     def start_at_mean(self) -> None:
         """Set its layers so that document vectors are the mean of the passage nodes, or nearly.
 
