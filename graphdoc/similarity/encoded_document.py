@@ -65,18 +65,22 @@ class EncodedDocument:
 
 
 def section_vectors(passages: Vectors, weights: Vectors, rows: npt.NDArray[np.int64], sections: int) -> Vectors:
-    """Average passages by section.
+    """Average passages by section; alike where all of a section have the weight 0.
 
     Args:
         passages: ``(passages, hidden)``.
-        weights: ``(passages,)``, positive.
+        weights: ``(passages,)``, not negative.
         rows: ``(passages,)``, the section of every passage.
         sections: number of sections.
 
     Returns:
         ``(sections, hidden)``.
     """
+    scale = np.bincount(rows, weights=weights, minlength=sections)
+    if not scale.all():
+        # A softmax in fp32 can leave a passage nothing at all.
+        weights = np.where(scale[rows] > 0, weights, 1)
+        scale = np.bincount(rows, weights=weights, minlength=sections)
     totals = np.zeros((sections, passages.shape[1]), np.float64)
     np.add.at(totals, rows, passages * weights[:, None])
-    scale = np.bincount(rows, weights=weights, minlength=sections)
     return (totals / scale[:, None]).astype(np.float32)
