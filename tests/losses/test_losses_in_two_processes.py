@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from losses_job import CASES, measured
 from two_processes import launch
 
+from graphdoc import losses
 from graphdoc.losses import ONE_PROCESS
 
 JOB = Path(__file__).parents[1] / "support" / "losses_job.py"
@@ -52,6 +54,14 @@ def test_a_process_can_measure_alone(seen: list[dict[str, Any]], name: str) -> N
         for alone in found[name][1:]:
             own = measured(CASES[name].loss, tensors, ONE_PROCESS)
             assert alone["loss"] == pytest.approx(own["loss"], abs=1e-6)
+
+
+def test_no_loss_is_left_out() -> None:
+    public = [getattr(losses, name) for name in losses.__all__]
+    takes_gather = {
+        one for one in public if isinstance(one, type) and "gather" in inspect.signature(one.__call__).parameters
+    }
+    assert takes_gather == {type(case.loss) for case in CASES.values()}
 
 
 @pytest.mark.parametrize("name", CASES)

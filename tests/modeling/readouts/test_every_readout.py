@@ -1,0 +1,70 @@
+"""What every readout of the registry has to keep, whatever it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch.nn import functional
+
+from graphdoc.errors import SettingsError
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.modeling import DocumentModel
+from graphdoc.modeling.mean_start import start_at_mean
+from graphdoc.modeling.readouts.readout import mean_by_group
+from graphdoc.registry import READOUTS
+from graphdoc.segmentation.spans import SegmentedDocument
+
+ModelFactory = Callable[..., DocumentModel]
+DocumentFactory = Callable[..., SegmentedDocument]
+
+SECTIONS = [[0, 0, 0, 1, 1, 2], [0], [0, 1, 1, 2]]
+HIDDEN = 24
+readouts = pytest.mark.parametrize("readout", READOUTS)
+
+
+@pytest.fixture
+def documents(random_document: DocumentFactory) -> list[SegmentedDocument]:
+    return [random_document(sections, seed=seed) for seed, sections in enumerate(SECTIONS)]
+
+
+@readouts
+@torch.no_grad()
+def test_documents_of_a_batch_do_not_see_each_other(
+    tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str
+) -> None:
+    model = tiny_model(readout=readout)
+    together = model(GraphBatch.from_documents(documents, model.config.graph))
+    alone = [model(GraphBatch.from_documents([document], model.config.graph)) for document in documents]
+    assert together.documents.shape == (len(documents), model.config.hidden_size)
+    torch.testing.assert_close(together.documents, torch.cat([one.documents for one in alone]), atol=1e-5, rtol=1e-5)
+
+
+@readouts
+@torch.no_grad()
+def test_weights_are_shares(tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str) -> None:
+    model = tiny_model(readout=readout)
+    batch = GraphBatch.from_documents(documents, model.config.graph)
+    weights = model(batch).readout_weights
+    if weights is not None:
+        assert weights.shape == batch.rows.document_of.shape and weights.min() >= 0
+        sums = torch.zeros(len(batch)).index_add(0, batch.rows.document_of, weights)
+        torch.testing.assert_close(sums, torch.ones(len(batch)))
+
+
+@readouts
+@torch.no_grad()
+def test_a_start_at_the_mean_is_one_or_is_refused(
+    tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str
+) -> None:
+    model = tiny_model("bert", readout=readout, projection_size=None, graph_layers=0)
+    batch = GraphBatch.from_documents(documents, None)
+    vectors = torch.randn(sum(batch.passage_counts), HIDDEN)
+    try:
+        start_at_mean(model)
+    except SettingsError:
+        return
+    means = mean_by_group(vectors, batch.rows.document_of, batch.rows.counts)
+    found = model.encode_graphs(vectors, batch).documents
+    assert float(functional.cosine_similarity(found, means).min()) > 0.97
