@@ -15,7 +15,7 @@ from ..runtime.plain_text import one_line
 
 MOST_BYTES = 2**20
 # Values and characters of a file once all its aliases are written out.
-MOST_VALUES, MOST_CHARACTERS = 50_000, 2**22
+MOST_VALUES, MOST_CHARACTERS = 20_000, 2**22
 
 
 def read_yaml(path: str | Path) -> dict[str, Any]:

@@ -154,7 +154,7 @@ def check_nothing_is_lost(result: SegmentedDocument, tokenizer: PreTrainedTokeni
             assert not any(gaps)
 
 
-@settings(max_examples=500)
+@settings(max_examples=200)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]), st.sampled_from([1, 7, 100]))
 def test_passages_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int, passage_words: int
@@ -165,7 +165,7 @@ def test_passages_reproduce_the_text_and_keep_to_the_limit(
     check_nothing_is_lost(result, tokenizer)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(DOCUMENTS, st.sampled_from([8, 11, 40]))
 def test_chunks_and_sentences_reproduce_the_text_and_keep_to_the_limit(
     tokenizer: PreTrainedTokenizerFast, document: Document, max_tokens: int

@@ -197,6 +197,7 @@ def test_a_signal_to_all_processes_of_a_job_writes_a_checkpoint_too(undisturbed:
     assert_same(folder, undisturbed.folder)
 
 
+@pytest.mark.slow
 def test_a_stream_is_stopped_by_a_signal_to_all_its_processes_too(undisturbed: Undisturbed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     streamed = ("corpus.streaming=true", "corpus.preparing_processes=2", f"training.max_steps={STEPS}",

@@ -798,7 +798,7 @@ class TestProcesses:
         np.testing.assert_allclose(vectors, encoder.encode(documents), atol=1e-6)
 
     @pytest.mark.distributed
-    @pytest.mark.parametrize("shuffled", ["no", "yes"])
+    @pytest.mark.parametrize("shuffled", ["yes", pytest.param("no", marks=pytest.mark.slow)])
     def test_each_process_reads_its_own_rows_of_a_table(self, checkpoint: Path, tmp_path: Path, shuffled: str) -> None:
         result = launch(JOB, "table", checkpoint, tmp_path / "two", shuffled)
         assert sorted(line for line in result.stdout.splitlines() if line.startswith("made")) == ["made 11", "made 9"]
