@@ -73,7 +73,7 @@ types: $(TEST_READY) ## check types
 	$(BIN)/mypy
 
 pytest: $(TEST_READY) ## run the tests alone
-	$(PYTEST) -n $(WORKERS) --dist loadscope
+	$(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 format: $(TEST_READY) ## format the code and mend what can be mended
 	$(BIN)/ruff check --fix .

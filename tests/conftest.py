@@ -63,6 +63,14 @@ TINY_ENCODERS: dict[str, dict[str, Any]] = {
     },
 }
 
+LONG_MODULES = ("test_interruption", "test_bulk_encoding", "test_documentation", "test_loop", "test_scripts")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Modules of long tests begin first, so that no process is left alone with one at the end."""
+    items.sort(key=lambda item: not item.path.stem.startswith(("test_two_processes", *LONG_MODULES)))
+
+
 EncoderConfigFactory = Callable[..., PreTrainedConfig]
 ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]

@@ -41,6 +41,12 @@ _INLINE_CODE = re.compile(r"`[^`\n]*`")
 _MEASURED = re.compile(r"^\|[^|]+\|([^|]+)\| \[[^\]]+\]\(\.\./(benchmarks/results/\w+\.md)\) \|$", re.MULTILINE)
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 
+# Pages whose code trains or encodes much; of what they show, README.md has the most used.
+LONG_PAGES = {
+    *("classification.md", "comparison.md", "comparison-and-attention.md", "evaluation.md", "faithfulness.md"),
+    "pretraining.md",
+}
+
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
@@ -166,7 +172,11 @@ def test_pages_use_known_kinds_of_blocks() -> None:
                 assert yaml.safe_load(block.text)
 
 
-@each_page
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.slow if page.name in LONG_PAGES else ()) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_code_runs_and_prints_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

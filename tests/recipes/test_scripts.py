@@ -78,7 +78,10 @@ def test_a_script_trains_the_model_of_its_command(
 @pytest.mark.distributed
 @pytest.mark.parametrize(
     "launcher",
-    [["torch.distributed.run", "--standalone", "--nproc-per-node", "2"], ["accelerate.commands.launch", "--cpu"]],
+    [
+        ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
+        pytest.param(["accelerate.commands.launch", "--cpu"], marks=pytest.mark.slow),
+    ],
     ids=["torchrun", "accelerate"],
 )
 def test_a_script_runs_under_a_launcher(config: Path, tmp_path: Path, launcher: list[str]) -> None:

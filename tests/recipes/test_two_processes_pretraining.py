@@ -166,7 +166,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("kind", ["failing", pytest.param("killed", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", [pytest.param("failing", marks=pytest.mark.slow), "killed"])
 def test_a_process_that_fails_does_not_leave_the_other_waiting(config: Path, kind: str) -> None:
     run = launch(JOB, "fail_midway", config, kind, check=False)
     assert run.returncode != 0

@@ -39,7 +39,8 @@ def test_a_process_that_is_gone_is_reported_in_one_line(
 
     for module in (gathering, training):
         monkeypatch.setattr(module, "process_count", lambda: 2)
-    for name in ("all_gather_into_tensor", "all_reduce", "broadcast"):
+    monkeypatch.setattr(gathering, "_all_gather", broken)
+    for name in ("all_reduce", "broadcast"):
         monkeypatch.setattr(distributed, name, broken)
     with pytest.raises(OutputError, match=r"^another process has stopped; mend what its message says"):
         meet()

@@ -805,6 +805,7 @@ class TestProcesses:
         run(JOB, "table", checkpoint, tmp_path / "one", shuffled, OMP_NUM_THREADS="1")
         assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
+    @pytest.mark.slow
     @pytest.mark.distributed
     def test_an_error_in_one_process_ends_both(self, checkpoint: Path, tmp_path: Path) -> None:
         documents = [*made_up(12), Document("bare", (Section("\u200b"),)), *made_up(50)[13:]]
