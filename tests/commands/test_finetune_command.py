@@ -336,6 +336,12 @@ class TestBadInput:
         # The same documents once more, written later: stored anew, and the same.
         corpus([{**row} for row in rows(12)])
         assert classify(source, *options, "--resume").status == 0
+        # A run of version 0.1 counted less of what was encoded.
+        record = tmp_path / "run" / "record.json"
+        values = json.loads(record.read_text(encoding="utf-8"))
+        del values["corpus"]["coverage"]["share"]
+        record.write_text(json.dumps(values), encoding="utf-8")
+        assert classify(source, *options, "--resume").status == 0
         corpus([{**row, "label": "moss"} if row["id"] == "d0" else row for row in rows(12)])
         line = self.refused(classify(source, *options, "--resume"))
         assert f"{tmp_path / 'run'} holds a run on other data: classes.rice was 6 and is 5; put documents" in line
