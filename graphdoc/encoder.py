@@ -26,6 +26,7 @@ from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
 from .runtime.arguments import require_path, require_whole
+from .runtime.plain_text import described
 from .segmentation.spans import SegmentedDocument
 from .similarity.cosine import Floats
 from .similarity.encoded_document import EncodedDocument
@@ -115,6 +116,8 @@ class DocumentEncoder(VectorPipeline):
         """
         require_path("backbone", backbone)
         require_whole("seed", seed, least=0, may_be_none=False)
+        if seed >= 2**64:
+            raise SettingsError(f"seed={described(seed)} must be less than 2**64")
         config = backbone_config(str(backbone), **settings)
         # Torch has one generator for all threads.
         with _DRAWING, torch.random.fork_rng(devices=[]):

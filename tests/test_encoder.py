@@ -570,3 +570,10 @@ def test_threads_that_make_models_get_the_weights_of_their_seeds(backbone_folder
         for seed, found in zip(seeds, pool.map(weights, seeds), strict=True):
             assert torch.equal(found, alone[seed])
     assert not torch.equal(alone[1], alone[2])
+
+
+@pytest.mark.parametrize("value", [np.array("Rice is steamed."), torch.tensor(1.0)])
+def test_arrays_without_axes_are_no_documents(tiny: Any, value: object) -> None:
+    for method in (tiny.encode, tiny.encode_query):
+        with pytest.raises(DocumentError, match="is no document"):
+            method(value)

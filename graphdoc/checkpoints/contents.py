@@ -89,7 +89,10 @@ def _named_files(folder: Path) -> Iterator[tuple[str, str, Any]]:
     """File, key and value of the names of files that transformers opens because another file names them."""
     for index in folder.glob("*.safetensors.index.json"):
         shards = read_json(index).get("weight_map")
-        for name in sorted(set(shards.values()), key=str) if isinstance(shards, dict) else ():
+        # What is no name may not even be hashable.
+        for _, name in (
+            sorted({str(name): name for name in shards.values()}.items()) if isinstance(shards, dict) else ()
+        ):
             yield index.name, "weight_map", name
     for file, key in ((CONFIG_FILE, "transformers_weights"), (TOKENIZER_FILE, "fast_tokenizer_files")):
         value = read_json(folder / file).get(key)

@@ -81,7 +81,10 @@ def save_checkpoint(
                 path.chmod(card.stat().st_mode)
             _require_own(target, (path.name for path in written.iterdir()))
             _move_in(written, target)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, ValueError) as error:
+        # A ValueError is a name that no file can have, or that the tokenizer's writer cannot.
+        if isinstance(error, ValueError) and _is_usual(str(target)):
+            raise
         reason = (error.strerror if isinstance(error, OSError) else None) or first_line(error)
         raise OutputError(
             f"checkpoint folder {target} cannot be written: {reason}; choose another place or free some space"
@@ -108,6 +111,11 @@ def upload(save: Callable[[str], Any], repository: str, private: bool, message: 
     with tempfile.TemporaryDirectory() as folder:
         save(folder)
         return str(api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message))
+
+
+def _is_usual(name: str) -> bool:
+    """Whether a name of a folder has neither NUL characters nor bytes that are no UTF-8."""
+    return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
 def _require_own(target: Path, names: Iterable[str]) -> None:

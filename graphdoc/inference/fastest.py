@@ -82,8 +82,18 @@ class Choice:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Choice:
-        """A choice of its values by name, as :func:`dataclasses.asdict` gives them."""
-        return cls(values["dtype"], tuple(Measured(**one) for one in values["measured"]))
+        """A choice of its values by name, as :func:`dataclasses.asdict` gives them.
+
+        Raises:
+            ValueError: a speed or a cosine is no finite number.
+        """
+        measured = tuple(Measured(**one) for one in values["measured"])
+        for one in measured:
+            numbers = [one.speed] if one.cosine is None else [one.speed, one.cosine]
+            # Neither infinite nor no number at all, which a manifest cannot hold.
+            if not all(isinstance(number, int | float) and abs(number) < 1e12 for number in numbers):
+                raise ValueError(f"speed {one.speed!r} and cosine {one.cosine!r} are no numbers")
+        return cls(values["dtype"], measured)
 
     def __str__(self) -> str:
         return f"{self.dtype} ({'; '.join(map(str, self.measured))})" if self.measured else self.dtype

@@ -34,9 +34,14 @@ def documents_of(value: Any) -> Iterable[Any]:
         return [value]
     if hasattr(value, "iterrows"):
         return _Rows(value)
-    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | PathLike):
+    # An array without axes has what an iterable has, and cannot be iterated over.
+    if not isinstance(value, Iterable) or isinstance(value, bytes | bytearray | PathLike) or _has_no_axes(value):
         raise _no_document(value)
     return value
+
+
+def _has_no_axes(value: object) -> bool:
+    return isinstance(getattr(value, "shape", None), tuple) and not value.shape  # type: ignore[attr-defined]
 
 
 class _Rows:

@@ -33,6 +33,8 @@ class PassageEncoder(nn.Module):
         self.transformer = AutoModel.from_config(
             copy.deepcopy(config), trust_remote_code=False, **pooler_options(config)
         )
+        # A configuration may ask for plain tuples.
+        self.transformer.config.return_dict = True
         self.pooling = pooling
 
     @property

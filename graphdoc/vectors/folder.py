@@ -176,6 +176,9 @@ class VectorFolder:
         Raises:
             OutputError: it cannot be noted.
         """
+        # A link would be written through, and a pipe waited for.
+        if self._progress.is_symlink() or (self._progress.exists() and not self._progress.is_file()):
+            raise OutputError(f"{self._progress} is no regular file; remove it, or give another folder")
         try:
             with self._progress.open("a", encoding="utf-8") as lines:
                 how = {} if self.precision is None else {"precision": self.precision}
@@ -276,7 +279,10 @@ def _choice(model: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> Cho
     dtype = model.get("dtype")
     if dtype not in LOAD_PRECISIONS or dtype == "auto":
         return None
-    return Choice.from_dict(recorded) if recorded is not None and recorded["dtype"] == dtype else Choice(dtype)
+    with suppress(KeyError, TypeError, ValueError):
+        if recorded is not None and recorded["dtype"] == dtype:
+            return Choice.from_dict(recorded)
+    return Choice(dtype)
 
 
 def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from transformers import GPT2Config, GPT2Model, RobertaForMaskedLM, T5Config
 from graphdoc.checkpoints.configuration import token_limit
 from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import ModelError
+from graphdoc.errors import ModelError, SettingsError
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
@@ -73,3 +74,15 @@ class TestBackbones:
         os.truncate(folder / WEIGHTS_FILE, 500)
         with pytest.raises(ModelError, match=r"weights of backbone .* cannot be loaded"):
             DocumentEncoder.from_backbone(folder)
+
+
+def test_a_configuration_that_asks_for_tuples(backbone: Path) -> None:
+    expected = DocumentEncoder.from_backbone(backbone, device="cpu").encode("Rice is steamed.")
+    path = backbone / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "return_dict": False}))
+    assert (DocumentEncoder.from_backbone(backbone, device="cpu").encode("Rice is steamed.") == expected).all()
+
+
+def test_a_seed_that_is_too_large(backbone: Path) -> None:
+    with pytest.raises(SettingsError, match=r"seed=.* must be less than"):
+        DocumentEncoder.from_backbone(backbone, device="cpu", seed=2**64)

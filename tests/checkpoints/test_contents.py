@@ -104,7 +104,7 @@ class TestNames:
         shards = json.loads((backbone / INDEX_FILE).read_text())["weight_map"]
         key, shard = next(iter(shards.items()))
         shutil.copy(backbone / shard, tmp_path / shard)
-        for name in (f"../{shard}", str(tmp_path / shard), "..", 5):
+        for name in (f"../{shard}", str(tmp_path / shard), "..", 5, ["x"], {}):
             set_value(backbone / INDEX_FILE, "weight_map", {**shards, key: name})
             message = backbone_refusal(backbone)
             assert INDEX_FILE in message

@@ -253,3 +253,9 @@ class TestSavingOver:
         assert sorted(path.name for path in checkpoint.iterdir()) == [
             "README.md", CONFIG_FILE, WEIGHTS_FILE, "tokenizer.json", TOKENIZER_FILE
         ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a\udcff"])
+def test_names_that_no_checkpoint_can_have(tiny_encoder: EncoderFactory, tmp_path: Path, name: str) -> None:
+    with pytest.raises(OutputError, match="cannot be written"):
+        tiny_encoder().save_pretrained(tmp_path / name)

@@ -214,6 +214,22 @@ class TestFolders:
             encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path)
         assert "dtype" in str(error.value) and repr(dtype) in str(error.value)
 
+    @pytest.mark.parametrize("damage", [float("nan"), 10**400, "fast", None])
+    def test_a_damaged_measurement_is_left_out(
+        self, tiny_encoder: EncoderFactory, machine: Machine, many: list[Document], tmp_path: Path, damage: Any
+    ) -> None:
+        encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path, shard_size=1)
+        path = tmp_path / "manifest.json"
+        values = json.loads(path.read_text())
+        values["precision"]["measured"][0]["speed"] = damage
+        path.write_text(json.dumps(values))
+        (tmp_path / "shard-00001.parquet").unlink()
+        # Another measurement would choose otherwise.
+        machine.speed = 3.0
+        again = encode_to_disk(loaded(tiny_encoder, "auto"), many, tmp_path, shard_size=1)
+        assert again.model["dtype"] == "float32"
+        assert again.precision is None
+
     def test_processes_take_what_the_first_one_measured(
         self, tiny_encoder: EncoderFactory, machine: Machine, tmp_path: Path
     ) -> None:

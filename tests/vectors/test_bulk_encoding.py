@@ -824,3 +824,17 @@ class TestProcesses:
         # Its message is quoted where it came before the process was missed.
         assert "process has stopped" in stopped or "the second one fails" in stopped
         assert others == ["rank 0: the first one fails", "rank 1: the first one fails", "rank 1: the second one fails"]
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_progress_is_written_into_no_link_and_no_pipe(encoder: DocumentEncoder, tmp_path: Path, kind: str) -> None:
+    outside, progress = tmp_path / "outside", tmp_path / "out" / ".progress-0.jsonl"
+    outside.write_text("of others")
+    progress.parent.mkdir()
+    if kind == "link":
+        progress.symlink_to(outside)
+    else:
+        os.mkfifo(progress)
+    with pytest.raises(OutputError, match="no regular file"):
+        encode_to_disk(encoder, made_up(3), progress.parent)
+    assert outside.read_text() == "of others"
