@@ -22,7 +22,7 @@ from ..settings.training import TrainingSettings
 from ..training.launch import join_run
 from ..training.loop import RunEvaluation
 from ..training.run import TrainingRun
-from ..training.starting_model import load_start
+from ..training.starting_model import load_start, settings_of_run
 from ..training.task import Task
 from ..training.training_card import training_card
 
@@ -111,7 +111,8 @@ def train(settings: Settings, make: Callable[[Start[Settings]], Recipe], **optio
     """
     show_progress = options.get("show_progress")
     with join_run(settings.training, options.get("device")) as processes:
-        encoder = load_start(settings.model, processes.device, settings.similarity)
+        begun = settings_of_run(settings.folder) if options.get("resume") else None
+        encoder = load_start(settings.model, processes.device, settings.similarity, begun)
         encoder.name = settings.folder.name
         recipe = make(Start(settings, encoder, processes, show_progress))
         run = TrainingRun(

@@ -14,7 +14,7 @@ from .mistakes import Refused
 Tune = Literal["full", "lora", "frozen"]
 ModelValues = dict[str, Any]
 
-_SET_BY_THE_RUN = {
+SET_BY_THE_RUN = {
     "labels": "the labels of the documents",
     "multi_label": "labels.multi_label",
     "classifier_dropout": "labels.dropout",
@@ -41,7 +41,7 @@ class ModelSettings(Settings):
     start: FileName = "roberta-base"
     """name or folder of a pretrained encoder, on which everything above starts untrained; or of a graphdoc checkpoint,
     which is trained on, with its settings unless others are given"""
-    settings: Annotated[ModelValues, Given(DocumentSettings, frozenset(_SET_BY_THE_RUN))] = Field(default_factory=dict)
+    settings: Annotated[ModelValues, Given(DocumentSettings, frozenset(SET_BY_THE_RUN))] = Field(default_factory=dict)
     """settings of the model itself, such as graph_kind, pooling or projection_size"""
     tune: Tune = "full"
     """how the passage encoder is trained; what lies above it is always trained"""
@@ -63,8 +63,8 @@ class ModelSettings(Settings):
     def _refuse_what_the_run_sets(cls, values: Any) -> Any:
         given = values.get("settings") if isinstance(values, Mapping) else None
         for name, value in given.items() if isinstance(given, Mapping) else ():
-            if name in _SET_BY_THE_RUN:
-                raise Refused(f"settings.{name}", value, f"is given by {_SET_BY_THE_RUN[name]}; leave it out")
+            if name in SET_BY_THE_RUN:
+                raise Refused(f"settings.{name}", value, f"is given by {SET_BY_THE_RUN[name]}; leave it out")
         return values
 
     @model_validator(mode="after")

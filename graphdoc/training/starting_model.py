@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,38 @@ from ..modeling import DocumentConfig
 from ..modeling.mean_start import start_at_mean
 from ..registry import READOUTS, load
 from ..segmentation.segmenter import Segmenter
-from ..settings.model import ModelSettings
-from .checkpoint import not_finite
+from ..settings.document import DocumentSettings, setting_names
+from ..settings.model import SET_BY_THE_RUN, ModelSettings
+from .checkpoint import PREFIX, not_finite
 from .tuning import prepare_tuning
 
 
-def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
+def settings_of_run(folder: Path) -> dict[str, Any]:
+    """Settings of the model of a run that was begun, as its checkpoints have them; nothing where there are none.
+
+    A version of the package may give new models other settings than the one that the run was begun with.
+
+    Args:
+        folder: the folder of the run.
+    """
+    for checkpoint in sorted(folder.glob(f"{PREFIX}*")):
+        stored = read_json(checkpoint / CONFIG_FILE)
+        with suppress(ValueError, SettingsError):
+            found = DocumentSettings(**{name: stored[name] for name in setting_names() if name in stored})
+            return {name: value for name, value in found if name not in SET_BY_THE_RUN} if stored else {}
+    return {}
+
+
+def load_start(
+    settings: ModelSettings, device: torch.device, similarity: str, begun: Mapping[str, Any] | None = None
+) -> DocumentEncoder:
     """Load the model that a run starts from.
 
     Args:
         settings: what is trained and where it starts.
         device: where it is trained.
         similarity: how its vectors are compared by the loss, and from then on.
+        begun: settings of the model of a run that goes on (:func:`settings_of_run`); those given count more.
 
     Returns:
         The encoder around the model in training.
@@ -39,7 +61,7 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
         SettingsError: its layers cannot begin as they should, or its readout has weights that the result has no
             place for.
     """
-    encoder = _load(settings, device, similarity)
+    encoder = _load(settings, device, {"similarity": similarity, **(begun or {}), **settings.settings})
     if settings.result_readout is not None:
         trained, result = encoder.model.readout, load(READOUTS[settings.result_readout])(encoder.model.config)
         if any(True for readout in (trained, result) for _ in readout.parameters()):
@@ -53,9 +75,7 @@ def load_start(settings: ModelSettings, device: torch.device, similarity: str) -
     return encoder
 
 
-def _load(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
-    values: dict[str, Any] = dict(settings.settings)
-    values.setdefault("similarity", similarity)
+def _load(settings: ModelSettings, device: torch.device, values: dict[str, Any]) -> DocumentEncoder:
     if _is_checkpoint(settings.start):
         if settings.begin != "random":
             raise SettingsError(

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 import yaml
+from safetensors.torch import load_file
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import ClassificationEvaluator
@@ -326,6 +329,29 @@ class TestBadInput:
     def test_no_folders_of_classes(self, classify: Callable[..., Any], corpus: Callable[..., Path]) -> None:
         line = self.refused(classify(corpus(rows(6)), "corpus.label_from=folder"))
         assert "put the files of every class into a folder directly below the source" in line
+
+    def test_a_run_of_version_0_1_keeps_the_skip_connection_that_it_began_with(
+        self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
+    ) -> None:
+        options = ("training.max_steps=2", "training.save_steps=1", "validation.share=0")
+        source, run = corpus(rows(12)), tmp_path / "run"
+        assert classify(source, *options, "model.settings.skip=linear").status == 0
+        expected = load_file(run / "model" / "model.safetensors")
+        assert "graph.layers.0.conv.res.weight" in expected
+        shutil.rmtree(run / "model")
+        shutil.rmtree(run / "checkpoint-2")
+        # That version had no other, and no name for it.
+        values = yaml.safe_load((run / "config.yaml").read_text(encoding="utf-8"))
+        del values["model"]["settings"]["skip"]
+        (run / "config.yaml").write_text(yaml.safe_dump(values), encoding="utf-8")
+        stored = json.loads((run / "checkpoint-1" / "config.json").read_text(encoding="utf-8"))
+        stored.pop("skip", None)
+        (run / "checkpoint-1" / "config.json").write_text(json.dumps(stored), encoding="utf-8")
+        result = classify(source, *options, "--resume")
+        assert result.status == 0, result.err
+        found = load_file(run / "model" / "model.safetensors")
+        assert found.keys() == expected.keys()
+        assert all(torch.equal(weight, expected[name]) for name, weight in found.items())
 
     def test_going_on_with_other_documents(
         self, classify: Callable[..., Any], corpus: Callable[..., Path], tmp_path: Path
