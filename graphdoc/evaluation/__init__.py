@@ -10,10 +10,12 @@ from .clustering import ClusteringEvaluator, LabelledVectors, VectorScores
 from .clustering_scores import ClusteringScores, SeedScores, cluster, purity
 from .evaluator import Evaluator
 from .faithfulness.study import FaithfulnessEvaluation
+from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
 from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
 from .pairs import ComparisonScores, PairEvaluator, PairSimilarities
+from .trec import own_documents, read_qrels, read_run, write_qrels, write_run
 
 __all__ = [
     "ClassificationEvaluator",
@@ -23,6 +25,7 @@ __all__ = [
     "ComparisonScores",
     "Evaluator",
     "FaithfulnessEvaluation",
+    "Judgements",
     "LabelledDocuments",
     "LabelledPair",
     "LabelledVectors",
@@ -38,9 +41,15 @@ __all__ = [
     "cluster",
     "first_chunk_encoder",
     "linear_probe",
+    "own_documents",
     "pair_auc",
     "purity",
+    "read_judgements",
     "read_pair_file",
+    "read_qrels",
+    "read_run",
     "score_pairs",
     "untrained_mean",
+    "write_qrels",
+    "write_run",
 ]

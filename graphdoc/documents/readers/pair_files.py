@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from ...errors import DocumentError, SettingsError
-from ..parsing.formats import open_bytes
 from ..section import clean_text
+from .lines import numbered_lines
 
 Unknown = Literal["stop", "leave_out"]
 
@@ -189,17 +189,10 @@ def read_link_file(path: str | Path) -> Pairs:
 def _read(path: str | Path, columns: int, expected: str) -> Pairs:
     if not str(path):
         raise DocumentError("the name of a file of pairs is empty; name a file")
-    try:
-        with open_bytes(Path(path)) as stream:
-            text = stream.read().decode("utf-8-sig")
-    except DocumentError as error:
-        raise DocumentError(f"{path}: {error}") from error
-    except UnicodeDecodeError as error:
-        raise DocumentError(f"{path}: it is no utf-8 text; save it as UTF-8") from error
     pairs, lines = [], []
-    for number, line in enumerate(text.split("\n"), start=1):
-        cells = tuple(line.removesuffix("\r").split("\t"))
-        if not line.strip() or (number == 1 and _is_heading(cells)):
+    for number, line in numbered_lines(path):
+        cells = tuple(line.split("\t"))
+        if number == 1 and _is_heading(cells):
             continue
         # As ids of documents are read.
         ids = [clean_text(cell).strip() for cell in cells[:2]]

@@ -88,7 +88,7 @@ def test_pairs_that_contradict_each_other_are_refused(tmp_path: Path, again: str
         (b"a\tb\t1\nid_a\tid_b\tlabel\n", r"pairs.tsv:2: a pair is expected"),
         (b"", r"pairs.tsv: there is no pair in it; a pair is expected as id_a, id_b and 0 or 1 .*, one in a line"),
         (b"id_a\tid_b\tlabel\n\n", r"pairs.tsv: there is no pair in it"),
-        (b"\xff\xfe", r"pairs.tsv: it is no utf-8 text; save it as UTF-8"),
+        (b"\xff\xfe", r"pairs.tsv: line 1 is no utf-8 text; save it as UTF-8"),
     ],
 )
 def test_broken_files_of_pairs(tmp_path: Path, content: bytes, message: str) -> None:
