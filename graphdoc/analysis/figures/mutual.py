@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure, SubFigure
 
-from ..report.content import number as as_text
+from ..pages.numbers import number as as_text
 from .canvas import COLORS, INK, MAP, MUTED, finish, new_figure, shorten, write_cells
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...runtime.wording import section_name
+from ..pages.numbers import finite, number
 from .matrices import LevelMatrices, Matrix, packed_level
 
 # A map of more cells would make the file larger than a mail attachment may be; the matches of that level stay.
@@ -237,28 +237,10 @@ def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix | None) -> 
     return {"scale": scale, "orientation": orientation}
 
 
-def finite(value: Any) -> float | None:
-    """Return a number, or ``None`` for a missing value."""
-    return float(value) if value is not None and math.isfinite(value) else None
-
-
 def _share(contribution: float | None, score: float | None) -> float | None:
     if contribution is None or score is None or abs(score) < _SMALLEST_DIVISIBLE_SCORE:
         return None
     return contribution / score
-
-
-def number(value: float | None, decimals: int = 3) -> str:
-    """Return a number as text, with a true minus sign, which what rounds to zero has not."""
-    return "no value" if value is None else f"{round(value, decimals) + 0.0:.{decimals}f}".replace("-", "−")
-
-
-def percent(share: float | None) -> str:
-    """Return a share in per cent, with as many decimals as its size asks for; nothing for a missing one."""
-    if share is None:
-        return ""
-    size = abs(100 * share)
-    return f"{number(100 * share, 0 if size >= 10 else 1 if size >= 1 else 2)} %"
 
 
 def _excerpt(text: str, characters: int = 190) -> str:

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ...runtime.files import write_text
 from ...runtime.wording import counted
-from .html import content_policy, environment, source_of, writable
+from ..pages.html import BASE, content_policy, environment, source_of, writable
 
 if TYPE_CHECKING:
     from ...evaluation.classification import ExplainedMistake
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # A page of twenty books would be slow to open; the whole text is a link away.
 MOST_CHARACTERS = 20_000
+
+_FOLDER = Path(__file__).parent
 
 
 def write_mistakes(
@@ -71,7 +73,7 @@ def render_mistakes(
         passages: most passages of a mistake.
         folder: where the page will lie; None for the current folder.
     """
-    style = source_of("mistakes.css")
+    style = source_of(BASE, _FOLDER / "mistakes.css")
     wrong = scores.documents - round(scores.accuracy * scores.documents)
     summary = (
         f"{wrong:,} of {counted(scores.documents, 'document')} got other labels than theirs "
@@ -153,4 +155,4 @@ def _link(place: str, folder: Path) -> str | None:
 
 @cache
 def _template() -> jinja2.Template:
-    return environment().get_template("mistakes.html")
+    return environment(_FOLDER).get_template("mistakes.html")

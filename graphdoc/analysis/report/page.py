@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -13,15 +14,15 @@ from markupsafe import Markup
 from ...errors import OutputError
 from ...registry import READOUTS, load
 from ...runtime.wording import counted
-from . import content as content
-from .html import content_policy, environment, source_of, writable
+from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
+from ..pages.numbers import finite, number, percent
+from . import content
 from .matrices import LEVELS, read_levels
 
 FORMAT = "graphdoc.comparison/1"
 
-_STYLES = ("report.css", "layout.css")
-_BOOT = ("boot.js",)
-# Scripts share the names of one function, so that each comes after those it takes names from.
+_FOLDER = Path(__file__).parent
+_STYLES = (BASE, _FOLDER / "report.css", _FOLDER / "layout.css")
 _SCRIPTS = (
     *("scale.js", "attention.js", "colour.js", "map.js", "heatmap.js", "text.js", "state.js"),
     *("readout.js", "selection.js", "views.js", "main.js"),
@@ -47,7 +48,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     a = content.read_side("A", comparison, {name: level.similarity for name, level in levels.items()})
     b = content.read_side("B", comparison, {name: level.similarity.T for name, level in levels.items()})
     found = comparison.get("matches") or {}
-    style, boot, code = source_of(*_STYLES), source_of(*_BOOT), script()
+    style, boot, code = source_of(*_STYLES), source_of(BOOT), in_one_function(*(_FOLDER / name for name in _SCRIPTS))
     model = comparison.get("model") or {}
     page = _template().render(
         policy=Markup(content_policy(style, boot, code)),
@@ -59,7 +60,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         a=a,
         b=b,
         sides=[a] if within else [a, b],
-        document=content.finite(comparison.get("document")),
+        document=finite(comparison.get("document")),
         meaning=content.meaning_of_score(comparison, levels["passages"].similarity if "passages" in levels else None),
         model=model,
         before_graph=_reads_before_graph(model),
@@ -72,11 +73,6 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     return writable(page)
 
 
-def script() -> str:
-    """The script of the page, with the names of all its files in one function, out of the window's."""
-    return f"(() => {{\n'use strict';\n{source_of(*_SCRIPTS)}\n}})();\n"
-
-
 def _reads_before_graph(model: Mapping[str, Any]) -> bool:
     """Whether the model's readout takes passages as they are before the graph, which then has no part in scores."""
     readout = model.get("readout")
@@ -85,6 +81,6 @@ def _reads_before_graph(model: Mapping[str, Any]) -> bool:
 
 @cache
 def _template() -> jinja2.Template:
-    templates = environment()
-    templates.filters.update(number=content.number, percent=content.percent, counted=counted)
+    templates = environment(_FOLDER)
+    templates.filters.update(number=number, percent=percent, counted=counted)
     return templates.get_template("report.html")

@@ -285,8 +285,3 @@ def test_a_payload_of_another_kind_is_refused(payload: dict[str, Any]) -> None:
         render_report({**payload, "passages": payload["passages"][1:]})
     with pytest.raises(OutputError, match="no matrix"):
         render_report({**payload, "sections": [[0.1], [0.2, 0.3]]})
-
-
-def test_what_rounds_to_zero_has_no_sign() -> None:
-    shown = [report_content.number(value) for value in (-0.0004, 0.0004, -0.0006, None)]
-    assert shown == ["0.000", "0.000", "\u22120.001", "no value"]

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import jinja2
 
-_FOLDER = Path(__file__).parent
+SHARED = Path(__file__).parent
+BASE = SHARED / "base.css"
+BOOT = SHARED / "boot.js"
 # Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
 _UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
 
 
-def environment() -> jinja2.Environment:
-    """Templates of this folder; what is put into them is escaped, and what is missing is an error."""
+def environment(folder: Path) -> jinja2.Environment:
+    """Templates of a folder and shared ones; what is put into them is escaped, and what is missing is an error."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_FOLDER),
+        loader=jinja2.FileSystemLoader([folder, SHARED]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -25,9 +27,14 @@ def environment() -> jinja2.Environment:
     )
 
 
-def source_of(*names: str) -> str:
-    """The text of files of this folder, one after the other."""
-    return "\n".join((_FOLDER / name).read_text(encoding="utf-8") for name in names)
+def source_of(*files: Path) -> str:
+    """The text of style sheets or scripts, one after the other."""
+    return "\n".join(file.read_text(encoding="utf-8") for file in files)
+
+
+def in_one_function(*files: Path) -> str:
+    """Scripts whose names are shared among them and kept out of the window's; each comes after those it takes from."""
+    return f"(() => {{\n'use strict';\n{source_of(*files)}\n}})();\n"
 
 
 def content_policy(style: str, *scripts: str) -> str:
