@@ -1,0 +1,94 @@
+"""A text cut into pieces at the ranges that are marked in it, and the stretch of it that is worth reading first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+Range = tuple[int, int]
+
+# A passage that is a little longer is shown whole: a button for one more line is in the way.
+SHOWN_CHARACTERS = 480
+_NEARLY = 160
+_BEFORE = 80
+_WORD = 24
+
+
+@dataclass(frozen=True)
+class MarkedText:
+    """A text in three stretches, each a list of (text, whether it is marked)."""
+
+    before: list[tuple[str, bool]]
+    shown: list[tuple[str, bool]]
+    after: list[tuple[str, bool]]
+
+
+def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CHARACTERS) -> MarkedText:
+    """Cut a text at its marked ranges, around the stretch that holds most of the matching words.
+
+    Args:
+        text: a passage.
+        ranges: first character of every match and the one after its last; what lies outside of the text is ignored.
+        most: about how many characters are shown first.
+
+    >>> marked_text("a tidal barrage", [(2, 7)]).shown
+    [('a ', False), ('tidal', True), (' barrage', False)]
+    """
+    found = _in_order(ranges, len(text))
+    start, end = _stretch(text, found, most)
+    return MarkedText(*(list(_pieces(text, found, *span)) for span in ((0, start), (start, end), (end, len(text)))))
+
+
+def _in_order(ranges: Iterable[Sequence[int]], characters: int) -> list[Range]:
+    """Ranges inside of a text, from first to last, those that overlap as one."""
+    merged: list[Range] = []
+    for start, end in sorted((max(0, start), min(characters, end)) for start, end in ranges):
+        if start >= end:
+            continue
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _pieces(text: str, ranges: Sequence[Range], first: int, last: int) -> Iterator[tuple[str, bool]]:
+    place = first
+    for start, end in ranges:
+        start, end = max(start, first), min(end, last)
+        if start >= end:
+            continue
+        if start > place:
+            yield text[place:start], False
+        yield text[start:end], True
+        place = end
+    if place < last:
+        yield text[place:last], False
+
+
+def _stretch(text: str, ranges: Sequence[Range], most: int) -> Range:
+    """The stretch with most different matching words, of those the one with most matches, the first of equals."""
+    if len(text) <= most + _NEARLY:
+        return 0, len(text)
+    room = most - _BEFORE
+    words = [text[start:end].casefold() for start, end in ranges]
+    inside: Counter[str] = Counter()
+    best, chosen, last = (0, 0), 0, 0
+    for first, (start, _) in enumerate(ranges):
+        while last < len(ranges) and ranges[last][1] <= start + room:
+            inside[words[last]] += 1
+            last += 1
+        value = (len(inside), last - first)
+        if value > best:
+            best, chosen = value, start
+        inside[words[first]] -= 1
+        if inside[words[first]] <= 0:
+            del inside[words[first]]
+        last = max(last, first + 1)
+    start = min(max(0, chosen - _BEFORE), len(text) - most)
+    end = start + most
+    for _ in range(_WORD):
+        start -= start > 0 and not text[start - 1].isspace()
+        end += end < len(text) and not text[end].isspace()
+    return start, end

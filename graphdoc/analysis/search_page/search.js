@@ -1,0 +1,40 @@
+// Keys, buttons, and passages cut to the stretch with the matching words; all texts are in the page already.
+
+const root = document.documentElement;
+const hits = [...document.querySelectorAll('.hit')];
+
+const isDark = () => (root.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
+
+document.querySelector('#theme').addEventListener('click', () => {
+  root.dataset.theme = isDark() ? 'light' : 'dark';
+  try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
+});
+document.querySelector('#print').addEventListener('click', () => window.print());
+
+const showWhole = (passage, whole) => {
+  passage.classList.toggle('is-whole', whole);
+  passage.querySelector('.whole').setAttribute('aria-expanded', String(whole));
+};
+
+for (const button of document.querySelectorAll('.whole')) {
+  button.addEventListener('click', () => showWhole(button.closest('.passage'), button.getAttribute('aria-expanded') !== 'true'));
+}
+
+document.querySelector('#open-all')?.addEventListener('click', ({ currentTarget: button }) => {
+  const open = button.getAttribute('aria-pressed') !== 'true';
+  button.setAttribute('aria-pressed', String(open));
+  for (const why of document.querySelectorAll('details.why')) why.open = open;
+  for (const whole of document.querySelectorAll('.whole')) showWhole(whole.closest('.passage'), open);
+});
+
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const at = hits.indexOf(document.activeElement?.closest('.hit'));
+  if (event.key === 'j' || event.key === 'k') {
+    const hit = hits[event.key === 'j' ? at + 1 : Math.max(0, at - 1)];
+    hit?.focus({ preventScroll: true });
+    hit?.scrollIntoView({ block: 'start' });
+  }
+  const why = event.key === 'o' && hits[at]?.querySelector('details.why');
+  if (why) why.open = !why.open;
+});

@@ -1,0 +1,105 @@
+"""Results of searches for the tests of their page: made-up hits whose numbers agree with each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from comparison_payload import ATTACK
+
+RIGHT_TO_LEFT = "\u202egnp.exe\u2066"
+PASSAGE = "A tidal barrage turns the ebb of an estuary into power. "
+
+
+def make_passage(number: int, text: str, term: str | None = "tidal", **changes: Any) -> dict[str, Any]:
+    """A passage in which every place of a term is a match."""
+    starts = [place for place in range(len(text)) if term and text.startswith(term, place)]
+    return {
+        "number": number,
+        "section": number // 2,
+        "heading": f"Part {number // 2 + 1}",
+        "start": 700 * number,
+        "end": 700 * number + len(text),
+        "text": text,
+        "words": 12.5 / (number + 1) if starts else None,
+        "vectors": 0.75 - 0.125 * number,
+        "matches": [[start, start + len(term or "")] for start in starts],
+        **changes,
+    }
+
+
+def make_hit(rank: int, passages: int = 2, characters: int = 300, **changes: Any) -> dict[str, Any]:
+    """A hit of reciprocal rank fusion; its explanation adds up to its scores."""
+    parts = {
+        "words": {"rank": rank, "score": 25.0 / rank, "share": 1 / (60 + rank)},
+        "vectors": {"rank": rank + 2, "score": 2.0 / rank, "share": 1 / (62 + rank)},
+    }
+    text = (PASSAGE * (characters // len(PASSAGE) + 1))[:characters]
+    listed = [make_passage(number, text) for number in range(passages)]
+    return {
+        "rank": rank,
+        "id": f"estuary/{rank}.md",
+        "title": f"Power from the tide, volume {rank}",
+        "score": sum(part["share"] for part in parts.values()),
+        "metadata": {"year": 1990 + rank, "authors": ["Ada Byron", "Émilie du Châtelet"], "venue": None},
+        "parts": parts,
+        "passages": listed,
+        "explanation": {
+            "words": [
+                {"term": "tidal", "frequency": 7, "document_frequency": 18, "part": 15.0 / rank},
+                {"term": "barrage", "frequency": 3, "document_frequency": 4, "part": 10.0 / rank},
+            ],
+            "vectors": [
+                {"number": number, "heading": f"Part {number}", "part": 2.0 / rank / passages}
+                for number in range(passages)
+            ],
+        },
+        "comparison": f"comparisons/{rank}.html",
+        **changes,
+    }
+
+
+def make_results(
+    hits: int | list[dict[str, Any]] = 3, passages: int = 2, characters: int = 300, **changes: Any
+) -> dict[str, Any]:
+    """Results of a hybrid search: so many hits, or given ones."""
+    if isinstance(hits, int):
+        hits = [make_hit(rank, passages, characters) for rank in range(1, hits + 1)]
+    return {
+        "query": {"text": "tidal barrage", "document": None, "title": ""},
+        "by": "hybrid",
+        "fusion": "reciprocal_rank",
+        "where": None,
+        "k": 10,
+        "index": {
+            "place": "library",
+            "documents": 232,
+            "passages": 22_000,
+            "model": {"name": "mini", "readout": "mean", "similarity": "cosine", "graph_layers": 2},
+        },
+        "warnings": [],
+        "hits": hits,
+        **changes,
+    }
+
+
+def make_attack() -> dict[str, Any]:
+    """Results in which every text tries to run a script or to leave its place in the page."""
+    evil = f"{ATTACK} {RIGHT_TO_LEFT} \ud800 \x00"
+    results = make_results(hits=2)
+    results["query"] = {"text": evil, "document": evil, "title": f"{evil}!"}
+    results.update(by=evil, fusion=evil, where=evil, k=evil, warnings=[evil])
+    results["index"] = {"place": evil, "documents": 2, "passages": 4, "model": {"name": evil, evil: evil}}
+    for hit in results["hits"]:
+        hit.update(id=evil, title=f"{evil}!", metadata={evil: [evil, {evil: float("nan")}], "long": "x" * 5_000})
+        hit.update(score=float("nan"), comparison="javascript:window.attacked=1")
+        for part in hit["parts"].values():
+            part.update(rank=evil, score=float("nan"), share=float("inf"))
+        for passage in hit["passages"]:
+            text = f"{evil} {'y' * 5_000} {evil}"
+            passage.update(heading=evil, text=text, matches=[[0, 9], [5, 30], [len(text) - 5, 10**9], [-7, 2]])
+            passage.update(words=float("nan"), vectors=float("-inf"))
+        for row in hit["explanation"]["words"]:
+            row.update(term=evil, frequency=evil, document_frequency=evil, part=float("nan"))
+        for row in hit["explanation"]["vectors"]:
+            row.update(heading=evil, part=float("nan"))
+    return results
