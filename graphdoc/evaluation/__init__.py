@@ -15,6 +15,9 @@ from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
 from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
 from .pairs import ComparisonScores, PairEvaluator, PairSimilarities
+from .permutation import paired_p_value
+from .ranking import RankingScores, score_run
+from .ranking_table import RankingTable
 from .trec import own_documents, read_qrels, read_run, write_qrels, write_run
 
 __all__ = [
@@ -34,6 +37,8 @@ __all__ = [
     "PairSimilarities",
     "Pairs",
     "ProbeScores",
+    "RankingScores",
+    "RankingTable",
     "SeedScores",
     "VectorScores",
     "best_threshold",
@@ -43,12 +48,14 @@ __all__ = [
     "linear_probe",
     "own_documents",
     "pair_auc",
+    "paired_p_value",
     "purity",
     "read_judgements",
     "read_pair_file",
     "read_qrels",
     "read_run",
     "score_pairs",
+    "score_run",
     "untrained_mean",
     "write_qrels",
     "write_run",

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from graphdoc.errors import EvaluationError, SettingsError
+from graphdoc.evaluation import RankingTable, paired_p_value, score_run
+
+pytest.importorskip("ir_measures")
+
+QRELS = {f"q{number}": {f"d{number}": 1} for number in range(12)}
+
+
+def run_at(ranks: list[int]) -> dict[str, dict[str, float]]:
+    """A run in which the positive of every query has some rank."""
+    return {
+        f"q{number}": {**{f"x{place}": -float(place) for place in range(1, rank)}, f"d{number}": -float(rank)}
+        for number, rank in enumerate(ranks)
+    }
+
+
+RUNS = {"BM25": run_at([2] * 12), "vectors": run_at([1] * 9 + [3] * 3), "same": run_at([2] * 12)}
+
+
+def test_systems_against_one() -> None:
+    table = RankingTable.of(RUNS, QRELS, ["mrr@10", "success@1"], against="BM25", resamples=500, seed=3)
+    assert (table.measures, len(table.queries)) == (("MRR@10", "success@1"), 12)
+    assert table.p_values.keys() == {"vectors", "same"}
+    base, vectors = (score_run(RUNS[name], QRELS, ["mrr@10", "success@1"]) for name in ("BM25", "vectors"))
+    for measure, p_value in table.p_values["vectors"].items():
+        assert p_value == paired_p_value(vectors.of(measure), base.of(measure), resamples=500, seed=3)
+        assert 0 < p_value < 0.05
+    assert set(table.p_values["same"].values()) == {1.0}
+    frame = table.to_frame()
+    assert frame.columns.tolist() == ["system", "MRR@10", "success@1", "p MRR@10", "p success@1"]
+    assert frame["system"].tolist() == list(RUNS)
+    assert frame["MRR@10"].tolist() == pytest.approx([0.5, 10 / 12, 0.5])
+    assert np.isnan(frame.loc[0, "p MRR@10"]) and frame.loc[2, "p MRR@10"] == 1
+    per_query = table.per_query()
+    assert per_query.columns.tolist() == ["system", "query", "MRR@10", "success@1"]
+    assert per_query.groupby("system")["success@1"].mean().to_dict() == {"BM25": 0.0, "same": 0.0, "vectors": 0.75}
+    content = json.loads(json.dumps(table.to_dict(), allow_nan=False))
+    assert content["test"] == {"name": "paired permutation", "resamples": 500, "seed": 3}
+    assert (content["against"], content["queries"], content["measures"]) == ("BM25", 12, ["MRR@10", "success@1"])
+    assert content["systems"]["BM25"]["p_values"] is None
+    assert content["systems"]["vectors"]["p_values"] == table.p_values["vectors"]
+    assert content["systems"]["vectors"]["per_query"]["q11"] == {"MRR@10": pytest.approx(1 / 3), "success@1": 0.0}
+
+
+def test_systems_by_themselves() -> None:
+    table = RankingTable.of(RUNS, QRELS, ["map"])
+    assert table.to_frame().columns.tolist() == ["system", "MAP"]
+    assert (table.p_values, table.to_dict()["test"]) == ({}, None)
+
+
+def test_queries_that_a_run_lacks_count_for_it() -> None:
+    table = RankingTable.of({"BM25": RUNS["BM25"], "half": run_at([1] * 6)}, QRELS, ["success@1"], against="BM25")
+    assert table.scores["half"].means == {"success@1": 0.5}
+    assert table.scores["half"].missing == tuple(f"q{number}" for number in range(6, 12))
+    assert table.scores["half"].queries == table.scores["BM25"].queries
+
+
+def test_own_documents_are_dropped_for_all() -> None:
+    own = {query: set(grades) for query, grades in QRELS.items() if query != "q0"}
+    table = RankingTable.of(RUNS, QRELS, ["success@1"], own=own)
+    assert table.queries == ("q0",)
+
+
+def test_mistakes() -> None:
+    with pytest.raises(EvaluationError, match="no run"):
+        RankingTable.of({}, QRELS)
+    with pytest.raises(SettingsError, match=r"'bm25'.*BM25, vectors, same"):
+        RankingTable.of(RUNS, QRELS, against="bm25")
+    with pytest.raises(SettingsError, match="resamples=0"):
+        RankingTable.of(RUNS, QRELS, resamples=0)
+    with pytest.raises(EvaluationError, match=r"^broken: .*'q1'.*nan"):
+        RankingTable.of({**RUNS, "broken": {"q1": {"d1": float("nan")}}}, QRELS)
