@@ -10,6 +10,7 @@ from .clustering import ClusteringEvaluator, LabelledVectors, VectorScores
 from .clustering_scores import ClusteringScores, SeedScores, cluster, purity
 from .evaluator import Evaluator
 from .faithfulness.study import FaithfulnessEvaluation
+from .fusion_weight import BestWeight, best_weight
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
@@ -21,6 +22,7 @@ from .ranking_table import RankingTable
 from .trec import own_documents, read_qrels, read_run, write_qrels, write_run
 
 __all__ = [
+    "BestWeight",
     "ClassificationEvaluator",
     "ClassificationScores",
     "ClusteringEvaluator",
@@ -42,6 +44,7 @@ __all__ = [
     "SeedScores",
     "VectorScores",
     "best_threshold",
+    "best_weight",
     "classification_scores",
     "cluster",
     "first_chunk_encoder",
