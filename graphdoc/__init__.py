@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from .encoder import DocumentEncoder
     from .errors import GraphdocError
     from .graphs.document_graph import build_graph
+    from .retrieval.index import DocumentIndex
 
 # Looked up on first use, so that reading documents or asking for help does not wait for torch.
 _HOMES = {
     "Document": "documents.document",
     "DocumentEncoder": "encoder",
+    "DocumentIndex": "retrieval.index",
     "GraphdocError": "errors",
     "Section": "documents.section",
     "build_graph": "graphs.document_graph",
@@ -28,6 +30,7 @@ _HOMES = {
 __all__ = [
     "Document",
     "DocumentEncoder",
+    "DocumentIndex",
     "GraphdocError",
     "Section",
     "__version__",

@@ -55,6 +55,9 @@ class DocumentEncoder(VectorPipeline):
         dtype: precision of the transformer's weights; graph and readout stay in fp32.
     """
 
+    # What from_pretrained loaded it from, by which it can be loaded again.
+    source: str | None = None
+
     @classmethod
     def from_pretrained(
         cls,
@@ -87,7 +90,9 @@ class DocumentEncoder(VectorPipeline):
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
         if attn_implementation is not None:
             model.passage_encoder.use_attention(attn_implementation, dtype)
-        return cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
+        encoder = cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
+        encoder.source = str(Path(name).resolve()) if Path(name).is_dir() else str(name)
+        return encoder
 
     @classmethod
     def from_backbone(

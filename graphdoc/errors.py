@@ -48,6 +48,10 @@ class MissingExtraError(GraphdocError):
         super().__init__(f"{library} is needed to {purpose}; {install_hint(extra)}")
 
 
+class RetrievalError(GraphdocError):
+    """An index that cannot be opened, written or searched."""
+
+
 class EvaluationError(GraphdocError):
     """Labels, pairs or numbers of documents that nothing can be measured on."""
 

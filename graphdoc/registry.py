@@ -22,6 +22,12 @@ READOUTS: dict[str, str] = {
 }
 
 
+# Stores that keep an index.
+ENGINES: dict[str, str] = {
+    "lancedb": "graphdoc.retrieval.lance:LanceEngine",
+}
+
+
 class RecipeTargets(NamedTuple):
     """Where a way to train a model lives.
 

@@ -1,0 +1,78 @@
+"""Why a document was found: its score as a sum over terms, passages and rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .fusion import Part
+
+
+@dataclass(frozen=True, slots=True)
+class TermPart:
+    """What a term adds to the score of word search.
+
+    Args:
+        term: the word as the query has it.
+        frequency: how often the passages (or the document) that were scored hold it.
+        document_frequency: passages (or documents) of the index that hold it.
+        part: its part of the score.
+    """
+
+    term: str
+    frequency: int
+    document_frequency: int
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class PassagePart:
+    """What a passage adds to the score of vector search.
+
+    Args:
+        number: the passage.
+        heading: heading of its section.
+        part: its part of the score.
+    """
+
+    number: int
+    heading: str
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The score of a document, taken apart.
+
+    Args:
+        id: the document.
+        score: its score, the sum of the shares of ``parts``.
+        parts: rank, score and share of each ranking that found it.
+        words: what terms add to the score of word search, largest first; they add up to it.
+        vectors: what passages add to the score of vector search, largest first; they add up to it.
+    """
+
+    id: str
+    score: float
+    parts: Mapping[str, Part]
+    words: tuple[TermPart, ...]
+    vectors: tuple[PassagePart, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Terms and passages as plain values."""
+        return {"words": [asdict(one) for one in self.words], "vectors": [asdict(one) for one in self.vectors]}
+
+    def __str__(self) -> str:
+        lines = [f"{self.id}: {self.score:.4f}"]
+        for name, part in self.parts.items():
+            lines.append(f"  {name}: rank {part.rank}, score {part.score:.3f}, share {part.share:.4f}")
+            own: tuple[TermPart | PassagePart, ...] = self.words if name == "words" else self.vectors
+            lines += [f"    {_named(one)}: {one.part:+.3f}" for one in own]
+        return "\n".join(lines)
+
+
+def _named(one: TermPart | PassagePart) -> str:
+    if isinstance(one, TermPart):
+        return f"{one.term} ({one.frequency} times; in {one.document_frequency:,})"
+    return f"passage {one.number}" + (f" ({one.heading})" if one.heading else "")

@@ -1,0 +1,103 @@
+"""Joining two rankings of documents into one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from ..errors import SettingsError
+from ..runtime.plain_text import described
+
+Fusion = Literal["reciprocal_rank", "weighted"]
+FUSIONS: tuple[str, ...] = get_args(Fusion)
+# Cormack, Clarke and Buettcher 2009.
+RANK_CONSTANT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one ranking gives a document.
+
+    Args:
+        rank: its place there, from 1.
+        score: its score there.
+        share: what it adds to the fused score.
+    """
+
+    rank: int
+    score: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A document in the joined ranking.
+
+    Args:
+        id: the document.
+        score: the sum of the shares of its parts.
+        parts: by ranking, of those that found it.
+    """
+
+    id: str
+    score: float
+    parts: Mapping[str, Part]
+
+
+def fuse(
+    rankings: Mapping[str, Mapping[str, float]],
+    fusion: Fusion = "reciprocal_rank",
+    weights: Mapping[str, float] | None = None,
+) -> list[Fused]:
+    """Join rankings.
+
+    ``reciprocal_rank``: a document has ``weight / (60 + rank)`` from each ranking that found it. ``weighted``: scores
+    of a ranking are brought to 0 to 1, by its lowest and its highest, and added up with the weights (Graph-RoBERTa,
+    section 3.3); a ranking that did not find a document gives it 0.
+
+    Args:
+        rankings: scores by document of every ranking, larger is better.
+        fusion: how they are joined.
+        weights: weight of every ranking; None for the same.
+
+    Returns:
+        The documents, best first; those of equal score by id. The score is the sum of the shares.
+
+    Raises:
+        SettingsError: the fusion is unknown, or a weight is negative or missing.
+
+    >>> best = fuse({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}})
+    >>> [one.id for one in best]
+    ['b', 'a', 'c']
+    """
+    if fusion not in FUSIONS:
+        raise SettingsError(f"fusion is {described(fusion)}; choose one of {', '.join(FUSIONS)}")
+    shares = _reciprocal_ranks if fusion == "reciprocal_rank" else _scaled
+    parts: dict[str, dict[str, Part]] = {}
+    for name, scores in rankings.items():
+        weight = _weight(name, weights)
+        order = sorted(scores, key=lambda id: (-scores[id], id))
+        for rank, (id, share) in enumerate(zip(order, shares([scores[id] for id in order]), strict=True), start=1):
+            parts.setdefault(id, {})[name] = Part(rank, scores[id], weight * share)
+    found = [Fused(id, sum(part.share for part in own.values()), own) for id, own in parts.items()]
+    return sorted(found, key=lambda one: (-one.score, one.id))
+
+
+def _weight(name: str, weights: Mapping[str, float] | None) -> float:
+    if weights is None:
+        return 1.0
+    value = weights.get(name)
+    if not isinstance(value, int | float) or not 0 <= value < float("inf"):
+        raise SettingsError(f"the weight of {name} is {described(value)}; give a number of 0 or more")
+    return float(value)
+
+
+def _reciprocal_ranks(scores: Sequence[float]) -> list[float]:
+    return [1 / (RANK_CONSTANT + rank) for rank in range(1, len(scores) + 1)]
+
+
+def _scaled(scores: Sequence[float]) -> list[float]:
+    lowest, highest = (min(scores), max(scores)) if scores else (0.0, 0.0)
+    # Where all are alike there is nothing to tell them by, and each was found.
+    return [(score - lowest) / (highest - lowest) if highest > lowest else 1.0 for score in scores]

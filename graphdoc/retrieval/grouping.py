@@ -1,0 +1,65 @@
+"""From passages to documents: the score of a document is the sum of those of its best passages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .engine import Candidates
+
+BEST_PASSAGES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A document with its score in one ranking, and the passages that the score is the sum of.
+
+    Args:
+        id: the document.
+        score: larger is better.
+        passages: number and score of the passages found, best first; empty where whole documents are ranked.
+    """
+
+    id: str
+    score: float
+    passages: tuple[tuple[int, float], ...] = ()
+
+
+def group_passages(found: Candidates, best: int = BEST_PASSAGES) -> list[Scored]:
+    """Rank documents by the sum of their best passages.
+
+    Args:
+        found: passages, in any order.
+        best: passages that count.
+
+    Returns:
+        The documents, best first; those of equal score by id.
+
+    >>> import numpy as np
+    >>> found = Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))
+    >>> [(one.id, one.score) for one in group_passages(found)]
+    [('b', 4.0), ('a', 3.0)]
+    """
+    passages: dict[str, list[tuple[int, float]]] = {}
+    for id, number, score in zip(found.ids, found.numbers, found.scores.tolist(), strict=True):
+        passages.setdefault(id, []).append((number, score))
+    ranked = []
+    for id, own in passages.items():
+        own.sort(key=lambda one: (-one[1], one[0]))
+        ranked.append(Scored(id, sum(score for _, score in own[:best]), tuple(own)))
+    return in_order(ranked)
+
+
+def whole_documents(found: Candidates) -> list[Scored]:
+    """The documents of a search that ranks them as wholes, best first; those of equal score by id."""
+    return in_order([Scored(id, score) for id, score in zip(found.ids, found.scores.tolist(), strict=True)])
+
+
+def in_order(documents: list[Scored]) -> list[Scored]:
+    """Documents best first; those of equal score by id, so that no run depends on chance."""
+    return sorted(documents, key=lambda one: (-one.score, one.id))
+
+
+def as_run(documents: list[Scored]) -> Mapping[str, float]:
+    """Scores by document."""
+    return {one.id: one.score for one in documents}

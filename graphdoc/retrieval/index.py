@@ -1,0 +1,347 @@
+"""DocumentIndex: documents that are kept, brought up to date and searched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any, Unpack
+
+from ..documents.document import Document
+from ..encoder import DocumentEncoder
+from ..errors import ModelError, RetrievalError
+from ..inference.fastest import Choice
+from ..inference.inputs import AnyDocument, documents_of
+from ..registry import ENGINES, load
+from ..runtime.arguments import require_one_of, require_path, require_whole
+from ..runtime.locks import FolderLock
+from ..vectors.folder import origin_of
+from .engine import Engine, State
+from .query import Statistics, query_of
+from .results import SearchResults
+from .rows import document_of, schema_of
+from .search import Search, SearchOptions, SearchSettings
+from .update import OnError, Update, UpdateReport, sizes_of
+from .word_settings import WordSettings
+
+FORMAT, FORMAT_VERSION = "graphdoc index", 1
+# Rows that came after the last maintenance, as a share of all, from which on an update ends with maintenance.
+_DUE = 0.05
+_DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
+
+
+class DocumentIndex:
+    """An index of documents: vectors and words of their passages, in a folder or an object store.
+
+    Make one with :meth:`create`, open it again with :meth:`open`.
+
+    Args:
+        engine: where its rows are.
+        place: its folder or address.
+        encoder: the encoder; None loads the one that the index was made with, when it is needed.
+    """
+
+    def __init__(self, engine: Engine, place: str, encoder: DocumentEncoder | None = None) -> None:
+        self._engine, self.place, self._encoder = engine, place, encoder
+        self._statistics = Statistics(engine)
+
+    @classmethod
+    def create(
+        cls, place: str | Path, encoder: DocumentEncoder, *, engine: str = "lancedb", words: WordSettings | None = None
+    ) -> DocumentIndex:
+        """Make an empty index.
+
+        Args:
+            place: a folder, or an address such as ``s3://bucket/folder``.
+            encoder: encodes documents and queries.
+            engine: which store keeps it.
+            words: how texts become terms; None for what suits the language of the encoder.
+
+        Raises:
+            RetrievalError: the place holds something already, or cannot be written.
+            MissingExtraError: the store is not installed.
+        """
+        require_path("place", place)
+        require_one_of("engine", engine, tuple(ENGINES))
+        settings = words or WordSettings.of(encoder.model.config.language)
+        origin = origin_of(encoder, {})
+        record = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "engine": engine,
+            "source": encoder.source,
+            "similarity": encoder.model.config.similarity,
+            "words": settings.to_dict(),
+            **{name: origin[name] for name in ("model", "weights", "versions")},
+        }
+        address = _address(place, must_be_empty=True)
+        return cls(load(ENGINES[engine]).create(address, schema_of(sizes_of(encoder)), record), address, encoder)
+
+    @classmethod
+    def open(
+        cls, place: str | Path, encoder: DocumentEncoder | None = None, *, engine: str = "lancedb"
+    ) -> DocumentIndex:
+        """Open an index.
+
+        Args:
+            place: its folder or address.
+            encoder: the encoder that it was made with; None loads that when it is needed.
+            engine: which store keeps it.
+
+        Raises:
+            RetrievalError: there is none, or one of another version of graphdoc.
+            ModelError: it was made with another model.
+        """
+        require_path("place", place)
+        require_one_of("engine", engine, tuple(ENGINES))
+        address = _address(place)
+        opened = load(ENGINES[engine]).open(address)
+        version = opened.record["format_version"]
+        if version != FORMAT_VERSION:
+            raise RetrievalError(
+                f"{address} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index the "
+                "documents again into another place, or install the version that wrote it"
+            )
+        index = cls(opened, address)
+        if encoder is not None:
+            index._take(encoder)
+        return index
+
+    @property
+    def encoder(self) -> DocumentEncoder:
+        """The encoder of the index, loaded when it is needed first.
+
+        Raises:
+            ModelError: it cannot be loaded, or has changed since.
+        """
+        if self._encoder is None:
+            record = self._engine.record
+            settings = {name: value for name, value in record["model"].items() if name == "max_passages"}
+            dtype = record["model"]["dtype"]
+            if record["source"] is None:
+                raise ModelError(
+                    f"{self.place} was made with an encoder that was not loaded from anywhere; give it to open(place, "
+                    "encoder)"
+                )
+            self._take(DocumentEncoder.from_pretrained(record["source"], dtype=dtype, **settings))
+        assert self._encoder is not None
+        return self._encoder
+
+    def _take(self, encoder: DocumentEncoder) -> None:
+        """Use an encoder, if it is the one that the index was made with."""
+        record = self._engine.record
+        if encoder.is_precision_open:
+            encoder.settle_precision(Choice(record["model"]["dtype"]))
+        own = origin_of(encoder, {})
+        before, now = dict(record["model"], name=""), dict(own["model"], name="")
+        differences = [
+            f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
+            for name in {**now, **before}
+            if before.get(name) != now.get(name)
+        ]
+        if not differences and own["weights"] != record["weights"]:
+            differences = ["its weights differ"]
+        if differences:
+            raise ModelError(
+                f"{self.place} was made with the model {record['model']['name']}, not with {encoder.name}: "
+                f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
+            )
+        self._encoder = encoder
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return self.state().documents
+
+    def __contains__(self, id: object) -> bool:
+        return isinstance(id, str) and len(self._engine.select(["id"], "level = 'document'", ids=[id])) > 0
+
+    def __repr__(self) -> str:
+        state = self.state()
+        return f"DocumentIndex({self.place!r}: {state.documents:,} documents, {state.passages:,} passages)"
+
+    def describe(self) -> dict[str, Any]:
+        """Place, size and model as plain values."""
+        state = self.state()
+        return {
+            "place": self.place,
+            "documents": state.documents,
+            "passages": state.passages,
+            "model": dict(self._engine.record["model"]),
+        }
+
+    def state(self) -> State:
+        """How large it is, and what is waiting for maintenance."""
+        self._engine.refresh()
+        return self._engine.state()
+
+    def update(
+        self,
+        documents: Iterable[AnyDocument] | AnyDocument,
+        *,
+        on_error: OnError = "stop",
+        maintain: bool | None = None,
+        show_progress: bool | None = None,
+        workers: int | None = None,
+    ) -> UpdateReport:
+        """Add documents, and replace those that have changed; what is there with the same content is left alone.
+
+        Only passages whose text changed are encoded. Some thousands of passages make one commit: a reader sees all of
+        a document, or what was there before. An update that was interrupted goes on when it is run again.
+
+        Args:
+            documents: the documents, such as :func:`~graphdoc.read_documents` gives; read once, never held.
+            on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
+            maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it.
+            show_progress: show a bar; None shows it on a terminal when the work is long.
+            workers: processes that cut and tokenise ahead; None for as many as suit the machine.
+
+        Raises:
+            DocumentError: a document has no text, an id that is taken, or metadata that do not fit.
+            RetrievalError: the index cannot be written.
+        """
+        require_one_of("on_error", on_error, ("stop", "skip"))
+        with self._writing("an update"):
+            self._engine.refresh()
+            work = Update(self._engine, self.encoder, on_error, show_progress, workers)
+            report = work.run(documents_of(documents))
+            self._maintain_if_due(maintain)
+        return report
+
+    def delete(self, ids: Iterable[str] | str, *, maintain: bool | None = None) -> int:
+        """Remove documents.
+
+        Args:
+            ids: their ids; those that are not there are passed over.
+            maintain: as for :meth:`update`.
+
+        Returns:
+            How many were there.
+
+        Raises:
+            RetrievalError: the index cannot be written.
+        """
+        named = [ids] if isinstance(ids, str) else list(ids)
+        with self._writing("a deletion"):
+            self._engine.refresh()
+            count = self._engine.delete(named) if named else 0
+            self._maintain_if_due(maintain)
+        return count
+
+    def maintain(self) -> None:
+        """Bring statistics of words and search structures up to date, and remove what no reader needs.
+
+        Scores of word search lag behind changes until then.
+        """
+        with self._writing("maintenance"):
+            self._engine.refresh()
+            self._engine.maintain()
+
+    @property
+    def is_maintenance_due(self) -> bool:
+        """Whether more than a twentieth of the rows came after the last maintenance."""
+        state = self.state()
+        return state.waiting > _DUE * state.rows
+
+    def rows(self, columns: Iterable[str] | None = None, where: str | None = None) -> Iterator[Any]:
+        """The rows of the index, some at a time (Arrow record batches).
+
+        Args:
+            columns: names of columns; None for all.
+            where: a filter, such as ``level = 'passage'``.
+
+        Raises:
+            SettingsError: the filter does not fit.
+        """
+        self._engine.refresh()
+        yield from self._engine.batches(list(columns or self._engine.schema.names), where)
+
+    def document(self, id: str) -> Document:
+        """A document as it was indexed.
+
+        Raises:
+            RetrievalError: the index does not have it.
+        """
+        rows = self._engine.select(list(_DOCUMENT_COLUMNS), "level = 'document'", ids=[id]).to_pylist()
+        if not rows:
+            raise RetrievalError(
+                f"{self.place} has no document {id!r}; index it, or look at the ids with rows(['id'])"
+            )
+        return document_of(rows[0])
+
+    def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
+        """Find documents.
+
+        Args:
+            query: words, a question, or a whole document; one that is in the index is not its own hit.
+            k: how many.
+            **settings: fields of :class:`~graphdoc.retrieval.search.SearchSettings`: ``by`` (``hybrid``, ``words`` or
+                ``vectors``), ``where`` (a filter such as ``year >= 2010``), ``passages`` (how many are shown of each
+                document), ``fusion`` and others.
+
+        Returns:
+            The documents, best first, with the parts of their scores and their best passages.
+
+        Raises:
+            SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
+            RetrievalError: the index cannot be read.
+        """
+        chosen = SearchSettings(k=k, **settings)
+        require_whole("k", k, may_be_none=False)
+        self._engine.refresh()
+        state = self._engine.state()
+        asked = query_of(query, self._engine, lambda: self.encoder, self._statistics)
+        hits = Search(self._engine, asked, chosen).run() if state.documents else ()
+        warnings = [*asked.warnings]
+        if state.waiting > _DUE * state.rows:
+            warnings.append(
+                f"maintenance is due: {state.waiting:,} of {state.rows:,} rows came after the last one (maintain)"
+            )
+        if not state.documents:
+            warnings.append("the index is empty")
+        elif not hits:
+            warnings.append("nothing was found" + (f" where {chosen.where}" if chosen.where else ""))
+        return SearchResults(
+            hits,
+            {"text": asked.shown, "document": asked.id, "title": asked.title},
+            chosen.by,
+            chosen.fusion if chosen.by == "hybrid" else None,
+            chosen.where,
+            k,
+            {
+                "place": self.place,
+                "documents": state.documents,
+                "passages": state.passages,
+                "model": dict(self._engine.record["model"]),
+            },
+            tuple(warnings),
+        )
+
+    def _maintain_if_due(self, wanted: bool | None) -> None:
+        state = self._engine.state()
+        if wanted or (wanted is None and state.waiting > _DUE * state.rows):
+            self._engine.maintain()
+
+    def _writing(self, work: str) -> AbstractContextManager[Any]:
+        """The right to write; a store that several machines reach keeps writers apart itself."""
+        return nullcontext() if "://" in self.place else FolderLock(Path(self.place), work)
+
+
+def _address(place: str | Path, *, must_be_empty: bool = False) -> str:
+    """The place as a store takes it.
+
+    Raises:
+        RetrievalError: it is a file, or a folder with something else in it where it must be empty.
+    """
+    text = str(place)
+    if "://" in text:
+        return text
+    path = Path(text)
+    if path.exists() and not path.is_dir():
+        raise RetrievalError(f"{text} is a file; give the folder of an index")
+    if not must_be_empty and not path.exists():
+        raise RetrievalError(f"{text} does not exist; make an index with: graphdoc index CORPUS --output {text}")
+    if must_be_empty and path.is_dir():
+        others = [one.name for one in path.iterdir() if one.name != ".lock" and one.suffix != ".lance"]
+        if others:
+            raise RetrievalError(f"{text} holds other files, such as {min(others)}; give an empty folder, or another")
+    return str(path.absolute())

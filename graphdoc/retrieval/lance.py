@@ -1,0 +1,274 @@
+"""The index in LanceDB: a folder or an object store, with several readers and writers at once."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+from ..errors import MissingExtraError, RetrievalError, SettingsError
+from ..runtime.plain_text import one_line
+from .engine import Candidates, State, quoted
+from .word_settings import WordSettings
+
+Found = TypeVar("Found")
+
+TABLE = "documents"
+RECORD = b"graphdoc"
+PASSAGE_TEXT, DOCUMENT_TEXT = "text", "document_text"
+PASSAGE_VECTOR, DOCUMENT_VECTOR = "passage_vector", "document_vector"
+# Below this number of rows a search that reads all of them is quick, and finds the best for certain.
+ROWS_FOR_VECTOR_INDEX = 20_000
+# Readers of an older version have this long to finish.
+KEPT_VERSIONS = timedelta(hours=1)
+_SCALAR = ("key", "id")
+_TUNED = "graphdoc:search"
+# Probes and refinement of a vector search, from quick to thorough.
+_TRIED = ((20, 2), (20, 4), (40, 4), (80, 4), (80, 8), (160, 8), (320, 10))
+
+
+class LanceEngine:
+    """A table of LanceDB.
+
+    Args:
+        table: the table.
+        place: where it lies, for messages.
+    """
+
+    def __init__(self, table: Any, place: str) -> None:
+        self._table, self.place = table, place
+        self.record: Mapping[str, Any] = json.loads(table.schema.metadata[RECORD])
+        self._metric = self.record["similarity"]
+        self._words = WordSettings(**self.record["words"])
+
+    @classmethod
+    def create(cls, place: str, schema: Any, record: Mapping[str, Any]) -> LanceEngine:
+        """Make an empty table.
+
+        Args:
+            place: a folder, or an address such as ``s3://bucket/folder``.
+            schema: its columns.
+            record: what the index is made with.
+
+        Raises:
+            RetrievalError: there is one already, or the place cannot be written.
+        """
+        content = json.dumps(record, ensure_ascii=False).encode()
+        with_record = schema.with_metadata({RECORD: content})
+        connection = _connected(place)
+        if TABLE in _names(connection, place):
+            raise RetrievalError(f"{place} holds an index already; open it, or choose another place")
+        table = _said(place, lambda: connection.create_table(TABLE, schema=with_record))
+        engine = cls(table, place)
+        for column in _SCALAR:
+            engine._index(column, _library("lancedb.index").BTree())
+        for column in (PASSAGE_TEXT, DOCUMENT_TEXT):
+            engine._index(column, engine._words.lance())
+        return engine
+
+    @classmethod
+    def open(cls, place: str) -> LanceEngine:
+        """Open a table.
+
+        Raises:
+            RetrievalError: there is none, or it was not made by graphdoc.
+        """
+        connection = _connected(place)
+        if TABLE not in _names(connection, place):
+            raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
+        table = _said(place, lambda: connection.open_table(TABLE))
+        try:
+            record = json.loads((table.schema.metadata or {})[RECORD])
+            is_own = isinstance(record, dict) and "format_version" in record
+        except (KeyError, ValueError):
+            is_own = False
+        if not is_own:
+            raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
+        return cls(table, place)
+
+    @property
+    def schema(self) -> Any:
+        """Columns of the table (an Arrow schema)."""
+        return self._table.schema
+
+    def refresh(self) -> None:
+        """See what other processes have written."""
+        self._do(self._table.checkout_latest)
+
+    def add_columns(self, columns: Mapping[str, Any]) -> None:
+        """Add columns of metadata, by name and Arrow type; rows that are there have nothing in them."""
+        self._do(lambda: self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
+
+    def write(self, rows: Any, ids: Sequence[str]) -> None:
+        """Put the rows of some documents in the place of those that the documents had, in one commit."""
+        merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
+        merge = merge.when_not_matched_by_source_delete(_is_one_of(ids))
+        # A row of one level has no vectors of the others.
+        self._do(lambda: merge.execute(rows, on_bad_vectors="null"))
+
+    def delete(self, ids: Sequence[str]) -> int:
+        """Remove documents, and give the number of those that were there."""
+        count = int(self._do(lambda: self._table.count_rows(f"{_is_one_of(ids)} AND level = 'document'")))
+        if count:
+            self._do(lambda: self._table.delete(_is_one_of(ids)))
+        return count
+
+    def select(
+        self, columns: Sequence[str], where: str | None = None, *, ids: Sequence[str] = (), most: int | None = None
+    ) -> Any:
+        """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
+        condition = " AND ".join(f"({part})" for part in (_is_one_of(ids) if ids else None, where) if part)
+        query = self._table.search().select(list(columns))
+        if condition:
+            query = query.where(condition)
+        return self._do(lambda: (query if most is None else query.limit(most)).to_arrow())
+
+    def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
+        """All rows that meet a condition, some at a time (Arrow record batches)."""
+        query = self._table.search().select(list(columns))
+        yield from self._do(lambda: (query.where(where) if where else query).to_batches())
+
+    def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
+        """Rows by BM25 of a text column."""
+        match = _library("lancedb.query").MatchQuery(words, column)
+        query = self._table.search(match, query_type="fts").select(["id", "number", "_score"])
+        return self._found(query, "_score", most, where)
+
+    def by_vector(
+        self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
+    ) -> Candidates:
+        """Rows by similarity of a vector column, by the measure that the index was made for."""
+        query = self._table.search(vector, vector_column_name=column).distance_type(self._metric)
+        probes, refine = self._tuned(column)
+        if probes:
+            query = query.nprobes(probes).refine_factor(refine)
+        level = "passage" if column == PASSAGE_VECTOR else "document"
+        if column == DOCUMENT_VECTOR:
+            where = f"level = '{level}'" + (f" AND ({where})" if where else "")
+        return self._found(query.select(["id", "number", "_distance"]), "_distance", most, where)
+
+    def tokens(self, text: str) -> list[str]:
+        """The terms that word search makes of a text."""
+        found = self._do(lambda: list(self._table.tokenize(text, column=PASSAGE_TEXT)))
+        return [str(token.text) for token in found]
+
+    def maintain(self) -> None:
+        """Bring statistics and search structures up to date, and remove what no reader needs."""
+        self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
+        present = {index.columns[0] for index in self._do(self._table.list_indices)}
+        rows = {PASSAGE_VECTOR: "level = 'passage'", DOCUMENT_VECTOR: "document_vector IS NOT NULL"}
+        for column, where in rows.items():
+            count = self._do(partial(self._table.count_rows, where))
+            if column not in present and count >= ROWS_FOR_VECTOR_INDEX:
+                self._index(column, _library("lancedb.index").IvfRq(distance_type=self._metric))
+                present.add(column)
+            if column in present:
+                self._tune(column)
+
+    def state(self) -> State:
+        """How large it is, and what is waiting."""
+        count = self._table.count_rows
+        documents, passages = (self._do(partial(count, f"level = '{level}'")) for level in ("document", "passage"))
+        waiting = 0
+        for index in self._do(self._table.list_indices):
+            waiting = max(waiting, self._do(partial(self._table.index_stats, index.name)).num_unindexed_rows)
+        return State(documents, passages, self._do(count), waiting, int(self._table.version))
+
+    def _index(self, column: str, config: Any) -> None:
+        self._do(lambda: self._table.create_index(column, config=config, replace=True))
+
+    def _found(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
+        if where:
+            query = query.where(where, prefilter=True) if score == "_distance" else query.where(where)
+        rows = self._do(lambda: query.limit(most).to_arrow())
+        values = rows.column(score).to_numpy().astype(np.float64)
+        # LanceDB gives one minus the cosine, or one minus the dot product.
+        scores = values if score == "_score" else 1.0 - values
+        return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
+
+    def _tuned(self, column: str) -> tuple[int, int]:
+        """Probes and refinement of a vector column; 0 where all rows are read."""
+        metadata = self._table.schema.field(column).metadata or {}
+        values = json.loads(metadata.get(_TUNED.encode(), b"[0, 0]"))
+        return int(values[0]), int(values[1])
+
+    def _tune(self, column: str, *, queries: int = 24, most: int = 100, goal: float = 0.99) -> None:
+        """Find the fewest probes and the least refinement with which a sample of searches finds the best rows."""
+        sample = self._do(
+            lambda: self._table.search().where(f"{column} IS NOT NULL").select([column]).limit(4096).to_arrow()
+        )
+        values = sample.column(column).combine_chunks()
+        vectors = values.flatten().to_numpy().reshape(len(values), -1)[:: max(1, len(values) // queries)][:queries]
+
+        def found(vector: Any, probes: int, refine: int) -> set[int]:
+            query = self._table.search(vector, vector_column_name=column).distance_type(self._metric)
+            query = query.bypass_vector_index() if not probes else query.nprobes(probes).refine_factor(refine)
+            rows = query.with_row_id(True).select(["_distance"]).limit(most).to_arrow()
+            return set(rows.column("_rowid").to_pylist())
+
+        best = [self._do(partial(found, vector, 0, 0)) for vector in vectors]
+        for probes, refine in _TRIED:
+            shares = [
+                len(self._do(partial(found, vector, probes, refine)) & exact) / max(1, len(exact))
+                for vector, exact in zip(vectors, best, strict=True)
+            ]
+            if np.mean(shares) >= goal:
+                break
+        value = json.dumps([probes, refine])
+        self._do(lambda: self._table.update_field_metadata({"path": column, "metadata": {_TUNED: value}}))
+
+    def _do(self, work: Callable[[], Found]) -> Found:
+        return _said(self.place, work)
+
+
+def _library(name: str) -> Any:
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
+
+
+def _connected(place: str) -> Any:
+    return _said(place, lambda: _library("lancedb").connect(place))
+
+
+def _names(connection: Any, place: str) -> list[str]:
+    return list(_said(place, lambda: connection.list_tables().tables))
+
+
+def _is_one_of(ids: Sequence[str]) -> str:
+    return f"id IN ({', '.join(map(quoted, ids))})"
+
+
+def _said(place: str, work: Callable[[], Found]) -> Found:
+    """What some work gives; errors of the store become one line."""
+    try:
+        return work()
+    except (RuntimeError, OSError, ValueError) as error:
+        raise _error(place, error) from error
+
+
+def _error(place: str, error: Exception) -> Exception:
+    text = one_line(str(error))
+    column = re.search(r"No field named \"?([^\s\".]+)", text)
+    if column:
+        valid = re.search(r"Valid fields are ([^.]*)", text)
+        names = [name for name in (valid[1].split(", ") if valid else []) if not name.startswith("_")]
+        return SettingsError(f"the filter names {column[1]!r}, which is no column; there are {', '.join(names)}")
+    if "sql parser error" in text:
+        reason = re.search(r"sql parser error: ([^)]*)", text)
+        return SettingsError(
+            f"the filter cannot be read: {reason[1] if reason else text}; write it like: year >= 2010"
+        )
+    if "Error resolving filter" in text or "filter expression" in text:
+        return SettingsError(f"the filter does not fit its columns: {text[:200]}; compare each with its own type")
+    return RetrievalError(f"{place} cannot be used: {text[:300]}")

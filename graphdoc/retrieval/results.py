@@ -1,0 +1,202 @@
+"""What a search finds: documents with the parts of their scores and their best passages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from ..runtime.files import write_text
+from .explain import Explanation
+from .fusion import Part
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class PassageHit:
+    """A passage of a document that was found.
+
+    Args:
+        number: its place among the passages of the document.
+        section: its section.
+        heading: heading of the section.
+        start: first character in the text of the section.
+        end: one past the last character.
+        text: its text.
+        words: its score in word search; None where that did not find it.
+        vectors: its similarity to the query; None where vector search did not find it.
+        matches: where in the text words of the query stand, as first and one past the last character.
+    """
+
+    number: int
+    section: int
+    heading: str
+    start: int
+    end: int
+    text: str
+    words: float | None
+    vectors: float | None
+    matches: tuple[tuple[int, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values | {"matches": [list(match) for match in self.matches]}
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found.
+
+    Args:
+        rank: its place, from 1.
+        id: its id.
+        title: its title, empty when there is none.
+        score: its score; the sum of the shares of its parts.
+        parts: what each ranking that found it gives, ``words`` and ``vectors``.
+        passages: its best passages.
+        metadata: what else the index holds of it.
+        explained: computes the explanation.
+    """
+
+    rank: int
+    id: str
+    title: str
+    score: float
+    parts: Mapping[str, Part]
+    passages: tuple[PassageHit, ...]
+    metadata: Mapping[str, Any]
+    explained: Callable[[], Explanation] = field(repr=False, compare=False)
+
+    def explain(self) -> Explanation:
+        """What the score is made of: terms, passages and ranks; computed when asked for.
+
+        Raises:
+            RetrievalError: the index cannot be read, or the document is no longer in it.
+        """
+        return self.explained()
+
+    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
+        """Everything as plain values.
+
+        Args:
+            explain: whether the explanation is among them.
+        """
+        return {
+            "rank": self.rank,
+            "id": self.id,
+            "title": self.title,
+            "score": self.score,
+            "metadata": dict(self.metadata),
+            "parts": {
+                name: {"rank": part.rank, "score": part.score, "share": part.share}
+                for name, part in self.parts.items()
+            },
+            "passages": [passage.to_dict() for passage in self.passages],
+            "explanation": self.explain().to_dict() if explain else None,
+            "comparison": None,
+        }
+
+
+@dataclass(frozen=True)
+class SearchResults:
+    """The documents that a search found, best first.
+
+    Args:
+        hits: the documents.
+        query: text, id and title of what was asked for.
+        by: what was searched by: ``hybrid``, ``words`` or ``vectors``.
+        fusion: how rankings were joined; None where there was one.
+        where: the filter, if any.
+        k: how many were asked for.
+        index: place, size and model of the index.
+        warnings: what the reader should know.
+    """
+
+    hits: tuple[Hit, ...]
+    query: Mapping[str, Any]
+    by: str
+    fusion: str | None
+    where: str | None
+    k: int
+    index: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, place: int) -> Hit: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, place: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[place]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{hit.id}: {hit.score:.3f}" for hit in self.hits[:3])
+        return f"SearchResults({len(self)} by {self.by}: {shown}{', ...' if len(self) > 3 else ''})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per document and passage shown.
+
+        Returns:
+            ``rank``, ``id``, ``title``, ``score``, ``words_rank``, ``words_score``, ``vectors_rank``,
+            ``vectors_score``, and of the passage ``passage``, ``heading``, ``start``, ``end``, ``text``.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.rows(), columns=COLUMNS)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of :meth:`to_frame` as dictionaries."""
+        found = []
+        for hit in self.hits:
+            whole: dict[str, Any] = {"rank": hit.rank, "id": hit.id, "title": hit.title, "score": hit.score}
+            for name in ("words", "vectors"):
+                part = hit.parts.get(name)
+                whole |= {f"{name}_rank": part and part.rank, f"{name}_score": part and part.score}
+            for passage in hit.passages or (None,):
+                own = {} if passage is None else {name: getattr(passage, name) for name in _OF_PASSAGES}
+                number = None if passage is None else passage.number
+                found.append({**dict.fromkeys(COLUMNS), **whole, "passage": number, **own})
+        return found
+
+    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
+        """Everything as plain values, the content of the JSON file.
+
+        Args:
+            explain: whether every hit carries its explanation.
+        """
+        return {
+            "query": dict(self.query),
+            "by": self.by,
+            "fusion": self.fusion,
+            "where": self.where,
+            "k": self.k,
+            "index": dict(self.index),
+            "warnings": list(self.warnings),
+            "hits": [hit.to_dict(explain=explain) for hit in self.hits],
+        }
+
+    def to_json(self, path: str | Path, *, explain: bool = False) -> Path:
+        """Write everything as JSON, atomically.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        content = json.dumps(self.to_dict(explain=explain), ensure_ascii=False, indent=2, allow_nan=False)
+        return write_text(path, content + "\n")
+
+
+_OF_PASSAGES = ("heading", "start", "end", "text")
+COLUMNS = (
+    *("rank", "id", "title", "score", "words_rank", "words_score", "vectors_rank", "vectors_score", "passage"),
+    *_OF_PASSAGES,
+)

@@ -1,0 +1,254 @@
+"""The rows of an index: one for a document, one for each of its sections and passages, in one table."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+from ..documents.document import Document
+from ..documents.metadata import Metadata
+from ..documents.section import Section
+from ..similarity.encoded_document import EncodedDocument, Vectors
+from .fields import Fields
+
+DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
+# Between the parts of a key and of a text; an id can hold no control character of this kind but by intent.
+_BETWEEN = "\x1f"
+_GAP = "\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Lengths of the vectors in an index.
+
+    Args:
+        hidden: of document and section vectors.
+        node: of passage vectors.
+        encoder: of pooled passage vectors, before the graph.
+    """
+
+    hidden: int
+    node: int
+    encoder: int
+
+
+def schema_of(sizes: Sizes) -> Any:
+    """Columns of the table, without those of metadata (an Arrow schema).
+
+    ``key`` is document, level and number. ``text`` holds what word search sees of a passage: headings that begin at
+    it, then from ``text_start`` on the passage itself. ``document_text`` holds a whole document. ``start`` and ``end``
+    are characters in the text of the section. ``share`` is what a passage adds to the document vector, in half
+    precision. With ``encoder_vector`` a document that was changed is encoded without its other passages.
+
+    Args:
+        sizes: lengths of vectors.
+    """
+
+    def vector(size: int) -> Any:
+        return pa.list_(pa.float32(), size)
+
+    return pa.schema(
+        [
+            pa.field("key", pa.string(), nullable=False),
+            pa.field("id", pa.string(), nullable=False),
+            pa.field("level", pa.string(), nullable=False),
+            pa.field("number", pa.int32(), nullable=False),
+            ("title", pa.string()),
+            ("label", pa.string()),
+            ("section", pa.int32()),
+            ("heading", pa.string()),
+            ("start", pa.int64()),
+            ("end", pa.int64()),
+            ("text", pa.string()),
+            ("text_start", pa.int32()),
+            ("document_text", pa.string()),
+            ("document_vector", vector(sizes.hidden)),
+            ("passage_vector", vector(sizes.node)),
+            ("encoder_vector", vector(sizes.encoder)),
+            ("share", pa.list_(pa.float16(), sizes.hidden)),
+            ("content_hash", pa.string()),
+            ("coverage", pa.string()),
+            ("structure", pa.string()),
+        ]
+    )
+
+
+def key_of(id: str, level: str, number: int) -> str:
+    """The key of a row."""
+    return _BETWEEN.join((id, level, f"{number:06d}"))
+
+
+def metadata_columns(schema: Any) -> list[str]:
+    """Columns of metadata in the table of an index."""
+    own = set(schema_of(Sizes(1, 1, 1)).names)
+    return [name for name in schema.names if name not in own]
+
+
+def content_hash(document: Document) -> str:
+    """Hash of everything that the index holds of a document."""
+    text = json.dumps(document.to_dict(), ensure_ascii=False, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def tokens_hash(token_ids: Sequence[int]) -> str:
+    """Hash of what the passage encoder sees of a passage."""
+    return hashlib.blake2b(np.asarray(token_ids, np.int64).tobytes(), digest_size=16).hexdigest()
+
+
+def rows_of(
+    encoded: EncodedDocument, pooled: Vectors | None, fields: Fields, schema: Any, *, unit_length: bool
+) -> Any:
+    """The rows of one document.
+
+    Args:
+        encoded: the document with its vectors.
+        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
+        fields: columns of metadata.
+        schema: columns of the table, with those of metadata.
+        unit_length: bring vectors to unit length, where the model compares by cosine; shares are scaled with them.
+
+    Returns:
+        An Arrow table.
+
+    Raises:
+        DocumentError: a value of its metadata does not fit its column.
+    """
+    segmented, document = encoded.segmented, encoded.segmented.document
+    length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0 if unit_length else 1.0
+    vector, shares = encoded.vector / length, encoded.terms / length
+    sections, passages = (_unit(part) if unit_length else part for part in (encoded.sections, encoded.passages))
+    text, spans = whole_text(document)
+    shared = {
+        "id": document.id,
+        "title": document.title,
+        "label": None if document.label is None else _label_text(document.label),
+        **fields.values(document),
+    }
+
+    def row(level: str, number: int, **values: Any) -> dict[str, Any]:
+        return {"key": key_of(document.id, level, number), **shared, "level": level, "number": number, **values}
+
+    rows = [
+        row(
+            DOCUMENT,
+            0,
+            document_text=text,
+            document_vector=vector,
+            content_hash=content_hash(document),
+            coverage=json.dumps(segmented.coverage.to_dict()),
+            structure=_structure(document, spans),
+        )
+    ]
+    for place, number in enumerate(encoded.section_numbers):
+        section = document.sections[number]
+        rows.append(
+            row(
+                SECTION,
+                number,
+                section=number,
+                heading=section.heading,
+                start=0,
+                end=len(section.text),
+                document_vector=sections[place],
+            )
+        )
+    seen = -1
+    for number, span in enumerate(segmented.passages):
+        above = [document.title] if number == 0 and document.title else []
+        above += [one.heading for one in document.sections[seen + 1 : span.section + 1] if one.heading]
+        seen = max(seen, span.section)
+        headings = "".join(f"{heading}\n" for heading in above)
+        rows.append(
+            row(
+                PASSAGE,
+                number,
+                section=span.section,
+                heading=document.sections[span.section].heading,
+                start=span.start,
+                end=span.end,
+                text=headings + segmented.text(span),
+                text_start=len(headings),
+                passage_vector=passages[number],
+                encoder_vector=None if pooled is None else pooled[number],
+                share=shares[number].astype(np.float16),
+                content_hash=tokens_hash(segmented.token_ids[number]),
+            )
+        )
+    return _table(rows, schema)
+
+
+def whole_text(document: Document) -> tuple[str, list[tuple[int, int]]]:
+    """Title, headings and texts of a document in one piece, and where the text of every section stands in it."""
+    parts, spans, length = [], [], 0
+    if document.title:
+        parts.append(document.title + _GAP)
+        length += len(parts[-1])
+    for section in document.sections:
+        heading = section.heading + "\n" if section.heading else ""
+        spans.append((length + len(heading), length + len(heading) + len(section.text)))
+        parts.append(heading + section.text + _GAP)
+        length += len(parts[-1])
+    return "".join(parts), spans
+
+
+def document_of(row: Mapping[str, Any]) -> Document:
+    """The document that a row of level ``document`` was made of."""
+    structure, text = json.loads(row["structure"]), row["document_text"]
+    sections = [
+        Section(text[start:end], heading, level, tuple(path))
+        for heading, level, path, start, end in structure["sections"]
+    ]
+    label = structure["label"]
+    return Document(
+        row["id"],
+        sections,  # type: ignore[arg-type]
+        row["title"] or "",
+        tuple(label) if isinstance(label, list) else label,
+        structure["metadata"],
+    )
+
+
+def _structure(document: Document, spans: Sequence[tuple[int, int]]) -> str:
+    sections = [
+        [one.heading, one.level, list(one.path), *span] for one, span in zip(document.sections, spans, strict=True)
+    ]
+    metadata = Metadata(document.metadata).plain()
+    content = {"sections": sections, "label": document.label, "metadata": metadata}
+    return json.dumps(content, ensure_ascii=False, default=str)
+
+
+def _label_text(label: str | int | tuple[str, ...]) -> str:
+    return "; ".join(label) if isinstance(label, tuple) else str(label)
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
+    columns = []
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        columns.append(
+            _vectors(values, field.type) if pa.types.is_fixed_size_list(field.type) else pa.array(values, field.type)
+        )
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _vectors(values: Sequence[npt.NDArray[Any] | None], kind: Any) -> Any:
+    """A column of vectors, null where a row has none."""
+    width = kind.list_size
+    flat = np.zeros((len(values), width), np.float16 if pa.types.is_float16(kind.value_type) else np.float32)
+    missing = np.array([value is None for value in values])
+    for place, value in enumerate(values):
+        if value is not None:
+            flat[place] = value
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), type=kind, mask=pa.array(missing))

@@ -1,0 +1,306 @@
+"""One search: candidates by words and by vectors, grouped to documents, joined, and shown with their best passages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict, get_args
+
+import numpy as np
+
+from ..errors import RetrievalError, SettingsError
+from ..runtime.arguments import require_one_of, require_whole
+from .engine import Engine, quoted
+from .explain import Explanation, PassagePart, TermPart
+from .fields import plain_value
+from .fusion import FUSIONS, Fused, Fusion, Part, fuse
+from .grouping import BEST_PASSAGES, Scored, group_passages, whole_documents
+from .query import Query
+from .results import Hit, PassageHit
+from .rows import key_of, metadata_columns
+from .terms import unique_words, words_of
+
+By = Literal["hybrid", "words", "vectors"]
+Unit = Literal["passage", "document"]
+# Each way to search, the column it searches by what is ranked.
+RANKINGS: dict[str, dict[str, str]] = {
+    "words": {"passage": "text", "document": "document_text"},
+    "vectors": {"passage": "passage_vector", "document": "document_vector"},
+}
+
+
+class SearchOptions(TypedDict, total=False):
+    """How a search is made, beside the number of documents, as :class:`SearchSettings` describes it."""
+
+    by: By
+    where: str | None
+    passages: int
+    fusion: Fusion
+    weight: float
+    words_unit: Unit
+    vectors_unit: Unit | None
+    depth: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How a search is made.
+
+    Args:
+        k: documents wanted.
+        by: ``words``, ``vectors`` or both.
+        where: a filter over the columns of the index, as in SQL.
+        passages: passages shown of each document.
+        fusion: how both rankings are joined.
+        weight: weight of words in a weighted fusion, 0 to 1; vectors have the rest.
+        words_unit: whether word search ranks passages, of which the best three count, or whole documents.
+        vectors_unit: the same of vector search; None for passages where the query is a text, and for documents where
+            it is a document.
+        depth: rows that each ranking fetches; None for 20 a document wanted, and 200 at least.
+
+    Raises:
+        SettingsError: a value is unknown or out of range.
+    """
+
+    k: int = 10
+    by: By = "hybrid"
+    where: str | None = None
+    passages: int = 3
+    fusion: Fusion = "reciprocal_rank"
+    weight: float = 0.5
+    words_unit: Unit = "passage"
+    vectors_unit: Unit | None = None
+    depth: int | None = None
+
+    def __post_init__(self) -> None:
+        require_whole("k", self.k, may_be_none=False)
+        require_whole("passages", self.passages, least=0, may_be_none=False)
+        require_whole("depth", self.depth)
+        require_one_of("by", self.by, get_args(By))
+        require_one_of("fusion", self.fusion, FUSIONS)
+        require_one_of("words_unit", self.words_unit, get_args(Unit))
+        if self.vectors_unit is not None:
+            require_one_of("vectors_unit", self.vectors_unit, get_args(Unit))
+        if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1:
+            raise SettingsError(f"weight is {self.weight!r}; give a number from 0 to 1")
+        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
+            raise SettingsError(f"the filter is {self.where!r}; write it like: year >= 2010, or leave it out")
+
+    @property
+    def rankings(self) -> tuple[str, ...]:
+        """The rankings that are made."""
+        return tuple(RANKINGS) if self.by == "hybrid" else (self.by,)
+
+
+class Search:
+    """One search of an index.
+
+    Args:
+        engine: the index.
+        query: what is searched for.
+        settings: how.
+    """
+
+    def __init__(self, engine: Engine, query: Query, settings: SearchSettings) -> None:
+        self._engine, self._query, self._settings = engine, query, settings
+        self._units: dict[str, Unit] = {
+            "words": settings.words_unit,
+            "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
+        }
+        self._vector = None if "vectors" not in settings.rankings else np.asarray(query.vector(), np.float32)
+
+    def run(self) -> tuple[Hit, ...]:
+        """The hits, best first."""
+        found = {name: self._ranking(name, self._units[name]) for name in self._settings.rankings}
+        own = {name: {one.id: one.score for one in ranking} for name, ranking in found.items()}
+        if self._settings.by == "hybrid":
+            weights = {"words": self._settings.weight, "vectors": 1 - self._settings.weight}
+            fused = fuse(own, self._settings.fusion, weights if self._settings.fusion == "weighted" else None)
+        else:
+            fused = as_they_are(own)
+        chosen = fused[: self._settings.k]
+        passages = {name: {one.id: dict(one.passages) for one in ranking} for name, ranking in found.items()}
+        return self._hits(chosen, passages)
+
+    def _ranking(self, name: str, unit: Unit, where: str | None = None, depth: int | None = None) -> list[Scored]:
+        settings = self._settings
+        most = depth or settings.depth or max(200, 20 * settings.k)
+        conditions = [part for part in (settings.where, where, self._not_itself()) if part]
+        condition = " AND ".join(f"({part})" for part in conditions) or None
+        column = RANKINGS[name][unit]
+        if name == "words":
+            found = self._engine.by_words(self._query.text, column, most, condition)
+        else:
+            assert self._vector is not None
+            found = self._engine.by_vector(self._vector, column, most, condition)
+        return group_passages(found) if unit == "passage" else whole_documents(found)
+
+    def _not_itself(self) -> str | None:
+        """A document that is asked with is not its own hit."""
+        return None if self._query.id is None else f"id != {quoted(self._query.id)}"
+
+    def _hits(
+        self, chosen: Sequence[Fused], found: Mapping[str, Mapping[str, Mapping[int, float]]]
+    ) -> tuple[Hit, ...]:
+        ids = [one.id for one in chosen]
+        if not ids:
+            return ()
+        documents = {row["id"]: row for row in self._documents(ids)}
+        passages = self._passages(ids, found)
+        hits = []
+        for rank, one in enumerate(chosen, start=1):
+            row = documents.get(one.id, {})
+            hits.append(
+                Hit(
+                    rank,
+                    one.id,
+                    row.get("title") or "",
+                    one.score,
+                    one.parts,
+                    tuple(passages.get(one.id, ())),
+                    {
+                        name: plain_value(value)
+                        for name, value in row.items()
+                        if name not in ("id", "title") and value is not None
+                    },
+                    lambda one=one: self._explain(one, found),  # type: ignore[misc]
+                )
+            )
+        return tuple(hits)
+
+    def _documents(self, ids: Sequence[str]) -> list[dict[str, Any]]:
+        columns = ["id", "title", "label", *metadata_columns(self._engine.schema)]
+        rows: list[dict[str, Any]] = self._engine.select(columns, "level = 'document'", ids=ids).to_pylist()
+        return rows
+
+    def _passages(
+        self, ids: Sequence[str], found: Mapping[str, Mapping[str, Mapping[int, float]]]
+    ) -> dict[str, list[PassageHit]]:
+        """The best passages of every document."""
+        most = self._settings.passages
+        if not most:
+            return {}
+        scores: dict[str, Mapping[str, Mapping[int, float]]] = {name: dict(own) for name, own in found.items()}
+        without = [id for id in ids if not any(own.get(id) for own in scores.values())]
+        if without:
+            scores["vectors" if self._vector is not None else "words"] = self._best_passages(without)
+        tops = {
+            name: max((max(own.values()) for own in by.values() if own), default=0.0) or 1.0
+            for name, by in scores.items()
+        }
+        chosen: dict[str, list[int]] = {}
+        for id in ids:
+            totals: dict[int, float] = {}
+            for name, by in scores.items():
+                for number, score in by.get(id, {}).items():
+                    totals[number] = totals.get(number, 0.0) + score / tops[name]
+            chosen[id] = sorted(totals, key=lambda number: (-totals[number], number))[:most]
+        wanted = [quoted(key_of(id, "passage", number)) for id, numbers in chosen.items() for number in numbers]
+        if not wanted:
+            return {}
+        columns = ["id", "number", "section", "heading", "start", "end", "text", "text_start"]
+        rows = self._engine.select(columns, f"key IN ({', '.join(wanted)})").to_pylist()
+        by_place = {(row["id"], row["number"]): row for row in rows}
+        terms = set(self._engine.tokens(self._query.text))
+        return {
+            id: [
+                self._passage_hit(by_place[id, number], scores, terms)
+                for number in numbers
+                if (id, number) in by_place
+            ]
+            for id, numbers in chosen.items()
+        }
+
+    def _best_passages(self, ids: Sequence[str]) -> dict[str, dict[int, float]]:
+        """Passages of documents that were found as wholes, by what they share with the query."""
+        name = "vectors" if self._vector is not None else "words"
+        where = f"id IN ({', '.join(map(quoted, ids))})"
+        return {one.id: dict(one.passages) for one in self._ranking(name, "passage", where, 100 * len(ids))}
+
+    def _passage_hit(
+        self, row: Mapping[str, Any], scores: Mapping[str, Mapping[str, Mapping[int, float]]], terms: set[str]
+    ) -> PassageHit:
+        text = row["text"][row["text_start"] :]
+        words = words_of(text, self._engine.tokens) if terms else []
+        own = {name: by.get(row["id"], {}).get(row["number"]) for name, by in scores.items()}
+        return PassageHit(
+            row["number"],
+            row["section"],
+            row["heading"] or "",
+            row["start"],
+            row["end"],
+            text,
+            own.get("words"),
+            own.get("vectors"),
+            tuple((word.start, word.end) for word in words if word.term in terms),
+        )
+
+    def _explain(self, one: Fused, found: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Explanation:
+        """Take the score of a document apart."""
+        words = self._terms_of(one, found["words"].get(one.id, {})) if "words" in one.parts else []
+        vectors = self._shares_of(one, found["vectors"].get(one.id, {})) if "vectors" in one.parts else []
+        return Explanation(
+            one.id,
+            one.score,
+            one.parts,
+            tuple(sorted(words, key=lambda part: (-part.part, part.term))),
+            tuple(sorted(vectors, key=lambda part: (-part.part, part.number))),
+        )
+
+    def _terms_of(self, one: Fused, passages: Mapping[int, float]) -> list[TermPart]:
+        """What every term of the query adds to the score of word search, as the engine itself counts it."""
+        unit = self._units["words"]
+        column = RANKINGS["words"][unit]
+        numbers = list(passages)[:BEST_PASSAGES] if unit == "passage" else []
+        keys = [quoted(key_of(one.id, "passage", number)) for number in numbers] or [
+            quoted(key_of(one.id, "document", 0))
+        ]
+        where = f"key IN ({', '.join(keys)})"
+        rows = self._engine.select([column], where).to_pylist()
+        frequencies: dict[str, int] = {}
+        for row in rows:
+            for term in self._engine.tokens(row[column] or ""):
+                frequencies[term] = frequencies.get(term, 0) + 1
+        state = self._engine.state()
+        parts = []
+        for word in unique_words(self._query.text, self._engine.tokens):
+            if word.term not in frequencies:
+                continue
+            own = self._engine.by_words(word.text, column, len(keys), where)
+            everywhere = self._engine.by_words(word.text, column, max(1, state.rows))
+            part = word.count * float(own.scores.sum())
+            parts.append(TermPart(word.text, frequencies[word.term], len(everywhere), part))
+        return parts
+
+    def _shares_of(self, one: Fused, passages: Mapping[int, float]) -> list[PassagePart]:
+        """What every passage adds to the score of vector search."""
+        if self._units["vectors"] == "passage":
+            best = dict(list(passages.items())[:BEST_PASSAGES])
+            keys = ", ".join(quoted(key_of(one.id, "passage", number)) for number in best)
+            headings = self._engine.select(["number", "heading"], f"key IN ({keys})").to_pylist()
+            names = {row["number"]: row["heading"] or "" for row in headings}
+            return [PassagePart(number, names.get(number, ""), score) for number, score in best.items()]
+        rows = self._engine.select(["number", "heading", "share"], "level = 'passage'", ids=[one.id])
+        if not len(rows):
+            raise RetrievalError(f"document {one.id!r} is no longer in the index; search again")
+        assert self._vector is not None
+        shares = rows.column("share").combine_chunks().flatten().to_numpy().reshape(len(rows), -1).astype(np.float64)
+        length = float(np.linalg.norm(self._vector)) if self._engine.record["similarity"] == "cosine" else 1.0
+        values = shares @ self._vector.astype(np.float64) / (length or 1.0)
+        # Shares are kept in half precision; what rounding took is given back in proportion.
+        lost = one.parts["vectors"].score - values.sum()
+        values += lost * np.abs(values) / (np.abs(values).sum() or 1.0)
+        numbers, headings = rows.column("number").to_pylist(), rows.column("heading").to_pylist()
+        return [
+            PassagePart(number, heading or "", value)
+            for number, heading, value in zip(numbers, headings, values.tolist(), strict=True)
+        ]
+
+
+def as_they_are(rankings: Mapping[str, Mapping[str, float]]) -> list[Fused]:
+    """The documents of a single ranking, whose scores are their shares."""
+    ((name, scores),) = rankings.items()
+    order = sorted(scores, key=lambda id: (-scores[id], id))
+    return [
+        Fused(id, scores[id], {name: Part(rank, scores[id], scores[id])}) for rank, id in enumerate(order, start=1)
+    ]

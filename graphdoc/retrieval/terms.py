@@ -1,0 +1,124 @@
+"""The terms of texts: where words of a query stand in a passage, and which words of a document say most about it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+_WORD = re.compile(r"[^\W_]+")
+
+# Stands between texts that are made into terms together: a number stays as it is, and no text has this one.
+_MARK = "907331415926535"
+_BETWEEN = f" {_MARK} "
+
+# Gives the terms of a text.
+Tokenize = Callable[[str], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a text with the term it stands for.
+
+    Args:
+        term: the term, as the index holds it.
+        start: first character.
+        end: one past the last character.
+    """
+
+    term: str
+    start: int
+    end: int
+
+
+def words_of(text: str, tokenize: Tokenize) -> list[Word]:
+    """The words of a text that have a term, in their order; stop words have none.
+
+    Args:
+        text: the text.
+        tokenize: gives the terms of a text.
+    """
+    places = [match.span() for match in _WORD.finditer(text)]
+    found: list[Word] = []
+    for (start, end), terms in zip(
+        places, terms_of((text[start:end] for start, end in places), tokenize), strict=True
+    ):
+        if len(terms) == 1:
+            found.append(Word(terms[0], start, end))
+            continue
+        # Where there are no spaces between words, terms are pieces of what stands between spaces.
+        lowered, own = text[start:end].lower(), 0
+        for term in terms:
+            place = lowered.find(term.lower(), own)
+            own = place + len(term) if place >= 0 else own
+            found.append(Word(term, start + place, start + own) if place >= 0 else Word(term, start, end))
+    return found
+
+
+def terms_of(texts: Iterable[str], tokenize: Tokenize) -> list[list[str]]:
+    """The terms of many texts, by one call, since a call takes longer than a short text.
+
+    Args:
+        texts: the texts.
+        tokenize: gives the terms of a text.
+    """
+    given = list(texts)
+    found: list[list[str]] = [[]]
+    for term in tokenize(_BETWEEN.join(given)) if given else ():
+        if term == _MARK:
+            found.append([])
+        else:
+            found[-1].append(term)
+    return found if given else []
+
+
+@dataclass(frozen=True, slots=True)
+class QueryWord:
+    """A word of a query.
+
+    Args:
+        term: its term.
+        text: the word as it first stands there.
+        count: how often its term is there.
+    """
+
+    term: str
+    text: str
+    count: int
+
+
+def unique_words(text: str, tokenize: Tokenize) -> list[QueryWord]:
+    """The words of a text that differ in their term, in their order."""
+    words = words_of(text, tokenize)
+    counts = Counter(word.term for word in words)
+    first: dict[str, str] = {}
+    for word in words:
+        first.setdefault(word.term, text[word.start : word.end])
+    return [QueryWord(term, shown, counts[term]) for term, shown in first.items()]
+
+
+def best_words(words: Iterable[Word], text: str, frequencies: Mapping[str, int], total: int, most: int) -> list[str]:
+    """The words of a document that say most about it: one for each of the terms with the highest tf-idf.
+
+    Args:
+        words: the words of the document.
+        text: its text.
+        frequencies: passages that hold a term, by term, in a sample of the index.
+        total: passages in the sample.
+        most: how many.
+
+    Returns:
+        Words as they stand in the text, best first.
+    """
+    counts: Counter[str] = Counter()
+    first: dict[str, str] = {}
+    for word in words:
+        counts[word.term] += 1
+        first.setdefault(word.term, text[word.start : word.end])
+
+    def weight(term: str) -> float:
+        return (1 + math.log(counts[term])) * math.log((1 + total) / (1 + frequencies.get(term, 0)))
+
+    return [first[term] for term in sorted(counts, key=lambda term: (-weight(term), term))[:most]]

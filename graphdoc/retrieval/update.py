@@ -1,0 +1,193 @@
+"""Bringing an index up to date: what is new or changed is encoded and written, all else stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence, Sized
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+from tqdm.auto import tqdm
+
+from ..documents.document import Document
+from ..documents.readers import Skipped
+from ..documents.readers.identities import SeenIds
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError
+from ..inference.inputs import AnyDocument, as_document, require_text
+from ..inference.pipeline import progress_bar
+from ..inference.segmenting import Workers, segment_in_order, windows_of
+from ..segmentation.coverage import Coverage
+from ..segmentation.spans import SegmentedDocument
+from ..similarity.encoded_document import Vectors
+from .encoding import encode_with_known
+from .engine import Engine
+from .fields import Fields
+from .rows import Sizes, content_hash, rows_of, schema_of
+
+OnError = Literal["stop", "skip"]
+
+# Documents whose hashes are looked up together.
+_BLOCK = 256
+
+
+@dataclass(slots=True)
+class UpdateReport:
+    """What an update did.
+
+    Args:
+        added: documents that are new.
+        replaced: documents that had changed.
+        unchanged: documents that the index had as they are.
+        deleted: documents that were removed.
+        encoded_passages: passages that went through the transformer.
+        known_passages: passages of new and changed documents whose vectors were known.
+        coverage: what of the new and changed documents was encoded.
+        skipped: what could not be indexed.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    encoded_passages: int = 0
+    known_passages: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def changed(self) -> int:
+        """Documents that were added, replaced or deleted."""
+        return self.added + self.replaced + self.deleted
+
+
+class Update:
+    """One update of an index.
+
+    Args:
+        engine: where rows are kept.
+        encoder: encodes.
+        on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+        workers: processes that cut and tokenise ahead; None for as many as suit the machine.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        encoder: DocumentEncoder,
+        on_error: OnError = "stop",
+        show_progress: bool | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.report = UpdateReport()
+        self._engine, self._encoder, self._on_error = engine, encoder, on_error
+        self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
+        self._seen = SeenIds()
+        self._known_ids: set[str] = set()
+        self._new_columns: dict[str, Any] = {}
+        self._fields = Fields(engine.schema, schema_of(sizes_of(encoder)).names)
+        self._unit_length = encoder.model.config.similarity == "cosine"
+
+    def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
+        """Index documents, some thousands of passages at a time; each time is one commit.
+
+        An update that was interrupted goes on where it stopped when it is run again, since what is there with the
+        same content is left alone.
+        """
+        total = len(documents) if isinstance(documents, Sized) else None
+        with progress_bar(self._show, total) as bar:
+            bar.set_description_str("Indexing", refresh=False)
+            changed = self._changed(documents, bar)
+            with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
+                for window in windows_of(self._with_text(segmented, bar)):
+                    self._write(window, bar)
+        return self.report
+
+    def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+        """The documents that the index has not, or has otherwise."""
+        values = iter(self._taken(documents, bar))
+        while block := list(islice(values, _BLOCK)):
+            ids = [document.id for document in block]
+            there = self._engine.select(["id", "content_hash"], "level = 'document'", ids=ids)
+            hashes = dict(zip(there.column("id").to_pylist(), there.column("content_hash").to_pylist(), strict=True))
+            for document in block:
+                if hashes.get(document.id) == content_hash(document):
+                    self.report.unchanged += 1
+                    bar.update(1)
+                    continue
+                if document.id in hashes:
+                    self._known_ids.add(document.id)
+                yield document
+
+    def _taken(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+        for number, value in enumerate(documents, start=1):
+            try:
+                document = as_document(value)
+                if self._seen.add(document.id) is not None:
+                    raise DocumentError(
+                        f"the id {document.id!r} of document {number} is taken by an earlier one; give each its own id"
+                    )
+            except DocumentError as error:
+                self._skip(f"document {number}", error, bar)
+                continue
+            yield document
+
+    def _with_text(self, segmented: Iterable[SegmentedDocument], bar: tqdm[Any]) -> Iterator[SegmentedDocument]:
+        for one in segmented:
+            try:
+                require_text(one)
+                # A value that does not fit its column is found before anything is encoded.
+                new = self._fields.new([one.document])
+                self._fields.values(one.document)
+                self._new_columns.update(new)
+            except DocumentError as error:
+                self._skip(one.document.id, error, bar)
+                continue
+            yield one
+
+    def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
+        if self._on_error == "stop":
+            raise error
+        self.report.skipped.append(Skipped(source, str(error)))
+        bar.update(1)
+
+    def _write(self, window: Sequence[SegmentedDocument], bar: tqdm[Any]) -> None:
+        """Encode a window of documents and write it in one commit."""
+        if self._new_columns:
+            self._engine.add_columns(self._new_columns)
+            self._new_columns = {}
+        changed = [segmented.document.id for segmented in window if segmented.document.id in self._known_ids]
+        tables, schema = [], self._engine.schema.remove_metadata()
+        for encoded in encode_with_known(self._encoder, window, self._known_vectors(changed)):
+            tables.append(
+                rows_of(encoded.document, encoded.pooled, self._fields, schema, unit_length=self._unit_length)
+            )
+            passages = len(encoded.document.segmented.passages)
+            self.report.encoded_passages += encoded.new_passages
+            self.report.known_passages += passages - encoded.new_passages
+            self.report.coverage += encoded.document.segmented.coverage
+            bar.update(1)
+        self._engine.write(pa.concat_tables(tables), [segmented.document.id for segmented in window])
+        self.report.replaced += len(changed)
+        self.report.added += len(window) - len(changed)
+        self._known_ids.difference_update(changed)
+
+    def _known_vectors(self, ids: Sequence[str]) -> dict[str, Vectors]:
+        """Pooled vectors of the passages of documents that are there, by the hash of their tokens."""
+        if not ids:
+            return {}
+        rows = self._engine.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
+        vectors = rows.column("encoder_vector").combine_chunks()
+        numbers = np.asarray(vectors.flatten().to_numpy(), np.float32).reshape(len(vectors), -1)
+        return dict(zip(rows.column("content_hash").to_pylist(), numbers, strict=True))
+
+
+def sizes_of(encoder: DocumentEncoder) -> Sizes:
+    """Lengths of the vectors that an encoder gives."""
+    return Sizes(
+        encoder.hidden_size, encoder.vector_size("passage"), int(encoder.model.config.encoder_config.hidden_size)
+    )

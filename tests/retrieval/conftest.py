@@ -1,0 +1,55 @@
+"""An index of a few documents, made anew for every test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+
+pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+
+TEXTS = {
+    "tides": "Tides rise twice a day. The moon pulls the sea. Spring tides come at new moon and full moon.",
+    "rice": "Rice is washed and steamed. Steamed rice is cooled before koji is sown on it.",
+    "marsh": "Salt marshes slow the waves. The sea floods them at spring tides, and mud settles between the plants.",
+    "lathe": "A lathe turns wood. The tool is held still while the wood turns.",
+}
+
+
+@pytest.fixture(scope="session")
+def documents() -> list[Document]:
+    """Four documents with sections and metadata."""
+    years = {"tides": 1990, "rice": 2005, "marsh": 2015, "lathe": 2020}
+    return [
+        Document(
+            id,
+            [
+                Section("", heading="Part", level=1),
+                Section(text, heading="Opening words", level=2),
+                Section(f"More on {id}. " + text[::-1].replace(".", ", ") + ".", heading="The rest", level=2),
+            ],
+            title=f"About {id}",
+            label="sea" if id in ("tides", "marsh") else "land",
+            metadata={"year": years[id], "tags": [id, "all"], "deep": {"a": 1}},
+        )
+        for id, text in TEXTS.items()
+    ]
+
+
+@pytest.fixture(scope="session")
+def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
+    """A tiny encoder whose graph is computed, so that shares and nodes are not trivial."""
+    made = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine")
+    made.source = None
+    return made
+
+
+@pytest.fixture
+def index(tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]) -> DocumentIndex:
+    """An index of the four documents."""
+    made = DocumentIndex.create(tmp_path / "index", encoder)
+    made.update(documents)
+    return made

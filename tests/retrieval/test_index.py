@@ -1,0 +1,248 @@
+"""DocumentIndex: what is kept, brought up to date, removed and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import DocumentError, ModelError, RetrievalError, SettingsError
+
+
+def rows_by_key(index: DocumentIndex) -> dict[str, dict[str, object]]:
+    """All rows of an index."""
+    return {row["key"]: row for batch in index.rows() for row in batch.to_pylist()}
+
+
+def passages_text(number: int, changed: int = -1) -> Document:
+    """A document of so many sections of one passage, of which one says something else."""
+    words = [
+        f"Sentence {place} speaks of matter {'zebra' if place == changed else 'plain'}." for place in range(number)
+    ]
+    return Document("long", [Section(text, heading=f"S{place}") for place, text in enumerate(words)])
+
+
+def test_an_index_holds_documents_sections_and_passages(
+    index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+) -> None:
+    rows = rows_by_key(index).values()
+    assert len(index) == len(documents)
+    for document in documents:
+        segmented = encoder.segment(document)
+        own = [row for row in rows if row["id"] == document.id]
+        levels = [row["level"] for row in own]
+        assert levels.count("document") == 1
+        assert levels.count("section") == len({span.section for span in segmented.passages}) == 2
+        assert levels.count("passage") == len(segmented.passages) > 1
+        for row in own:
+            if row["level"] == "passage":
+                section = document.sections[row["section"]]
+                passage = row["text"][row["text_start"] :]
+                assert section.text[row["start"] : row["end"]] == passage
+                assert row["heading"] == section.heading
+        first = next(row for row in own if row["level"] == "passage" and row["number"] == 0)
+        assert first["text"].split("\n")[:3] == [document.title, "Part", "Opening words"]
+        assert json.loads(next(row for row in own if row["level"] == "document")["coverage"])["documents"] == 1
+    assert {row["year"] for row in rows if row["id"] == "rice"} == {2005}
+    assert {tuple(row["tags"]) for row in rows if row["id"] == "rice"} == {("rice", "all")}
+    assert {row["label"] for row in rows if row["id"] == "lathe"} == {"land"}
+
+
+def test_vectors_are_those_of_the_encoder_and_shares_add_up(
+    index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+) -> None:
+    rows = rows_by_key(index).values()
+    for document in documents:
+        whole = encoder.encode_levels(document)
+        length = np.linalg.norm(whole.vector)
+        row = next(row for row in rows if row["id"] == document.id and row["level"] == "document")
+        np.testing.assert_allclose(row["document_vector"], whole.vector / length, atol=1e-6)
+        passages = sorted(
+            (row for row in rows if row["id"] == document.id and row["level"] == "passage"),
+            key=lambda row: row["number"],
+        )
+        unit = whole.passages / np.linalg.norm(whole.passages, axis=1, keepdims=True)
+        np.testing.assert_allclose([row["passage_vector"] for row in passages], unit, atol=1e-6)
+        shares = np.array([row["share"] for row in passages], np.float64)
+        np.testing.assert_allclose(shares.sum(axis=0), whole.vector / length, atol=2e-3)
+        assert np.abs(shares).max() > 0.01
+
+
+def test_a_document_comes_back_as_it_was(index: DocumentIndex, documents: list[Document]) -> None:
+    assert [index.document(document.id) for document in documents] == documents
+    with pytest.raises(RetrievalError, match="nowhere"):
+        index.document("nowhere")
+
+
+def test_an_update_leaves_what_is_there(index: DocumentIndex, documents: list[Document]) -> None:
+    before = index.state().version
+    report = index.update(documents, maintain=False)
+    assert (report.unchanged, report.changed, report.encoded_passages) == (4, 0, 0)
+    assert index.state().version == before
+
+
+def test_only_changed_passages_are_encoded(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    assert index.update([passages_text(100)]).encoded_passages == 100
+    report = index.update([passages_text(100, changed=37)])
+    assert (report.replaced, report.added) == (1, 0)
+    assert (report.encoded_passages, report.known_passages) == (1, 99)
+    fresh = DocumentIndex.create(tmp_path / "fresh", encoder)
+    fresh.update([passages_text(100, changed=37)])
+    ours, anew = rows_by_key(index), rows_by_key(fresh)
+    assert ours.keys() == anew.keys()
+    for key, row in anew.items():
+        for column in ("document_vector", "passage_vector", "encoder_vector", "share"):
+            if row[column] is not None:
+                np.testing.assert_allclose(ours[key][column], row[column], atol=2e-6 if column != "share" else 1e-3)
+        assert ours[key]["text"] == row["text"]
+
+
+def test_a_replaced_document_leaves_no_rows_behind(index: DocumentIndex, documents: list[Document]) -> None:
+    short = replace(documents[0], sections=(Section("Nothing but quartz."),))
+    report = index.update([short])
+    assert (report.replaced, report.unchanged) == (1, 0)
+    own = [row for row in rows_by_key(index).values() if row["id"] == short.id]
+    assert sorted(row["level"] for row in own) == ["document", "passage", "section"]
+    assert index.document(short.id) == short
+    assert index.search("quartz", by="words")[0].id == short.id
+    assert len(index) == len(documents)
+
+
+def test_changed_metadata_alone_replace_a_document(index: DocumentIndex, documents: list[Document]) -> None:
+    later = replace(documents[0], metadata={"year": 2024})
+    report = index.update([later])
+    assert (report.replaced, report.encoded_passages) == (1, 0)
+    assert [hit.id for hit in index.search("tides", where="year = 2024")] == [later.id]
+
+
+def test_deleted_documents_are_gone(index: DocumentIndex) -> None:
+    assert index.delete(["tides", "nowhere"]) == 1
+    assert "tides" not in index and "marsh" in index
+    assert "tides" not in [hit.id for hit in index.search("tides rise at new moon")]
+    assert all(row["id"] != "tides" for row in rows_by_key(index).values())
+    assert index.delete([]) == 0 and index.delete("marsh") == 1
+
+
+def test_a_maintained_index_scores_like_a_fresh_one(
+    tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]
+) -> None:
+    grown = DocumentIndex.create(tmp_path / "grown", encoder)
+    grown.update(documents[:2], maintain=True)
+    grown.update([replace(documents[1], title="Another"), *documents[2:]], maintain=False)
+    grown.delete(documents[0].id, maintain=False)
+    grown.update([documents[0], documents[1]], maintain=True)
+    fresh = DocumentIndex.create(tmp_path / "fresh", encoder)
+    fresh.update(documents, maintain=True)
+    for query in ("spring tides", "steamed rice", "the wood of the sea"):
+        ours, anew = grown.search(query), fresh.search(query)
+        assert [hit.id for hit in ours] == [hit.id for hit in anew]
+        for one, other in zip(ours, anew, strict=True):
+            assert one.parts.keys() == other.parts.keys()
+            for name, part in one.parts.items():
+                assert part.score == pytest.approx(other.parts[name].score, abs=1e-3)
+
+
+def test_an_index_is_opened_again(index: DocumentIndex, encoder: DocumentEncoder) -> None:
+    again = DocumentIndex.open(index.place, encoder)
+    assert [hit.id for hit in again.search("rice")] == [hit.id for hit in index.search("rice")]
+    by_words = DocumentIndex.open(index.place).search("steamed rice", by="words")
+    assert by_words[0].id == "rice"
+    with pytest.raises(ModelError, match=r"open\(place"):
+        DocumentIndex.open(index.place).search("rice", by="vectors")
+
+
+def test_another_model_is_refused(index: DocumentIndex, tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    other = tiny_encoder("roberta", graph_layers=1, readout="document_node", similarity="cosine")
+    with pytest.raises(ModelError, match="graph_layers was 2, now 1"):
+        DocumentIndex.open(index.place, other)
+    same = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine", seed=5)
+    with pytest.raises(ModelError, match="weights"):
+        DocumentIndex.open(index.place, same)
+
+
+def test_an_encoder_that_was_loaded_is_found_again(
+    tmp_path: Path, tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]
+) -> None:
+    folder = tiny_encoder("roberta", graph_layers=0, readout="mean").save_pretrained(tmp_path / "model")
+    index = DocumentIndex.create(tmp_path / "index", DocumentEncoder.from_pretrained(folder, device="cpu"))
+    index.update(documents)
+    found = DocumentIndex.open(tmp_path / "index").search("rice", by="vectors")
+    assert [hit.id for hit in found] == [hit.id for hit in index.search("rice", by="vectors")]
+
+
+@pytest.mark.parametrize("content", [{"notes.txt": "mine"}, {"manifest.json": "{}"}])
+def test_a_folder_with_other_files_is_left_alone(
+    tmp_path: Path, encoder: DocumentEncoder, content: dict[str, str]
+) -> None:
+    for name, text in content.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(RetrievalError, match=next(iter(content))):
+        DocumentIndex.create(tmp_path, encoder)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == content
+
+
+def test_what_is_no_index_is_refused(tmp_path: Path, index: DocumentIndex, encoder: DocumentEncoder) -> None:
+    with pytest.raises(RetrievalError, match="graphdoc index"):
+        DocumentIndex.open(tmp_path / "missing")
+    assert not (tmp_path / "missing").exists()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RetrievalError, match="file"):
+        DocumentIndex.open(tmp_path / "file")
+    with pytest.raises(RetrievalError, match="already"):
+        DocumentIndex.create(index.place, encoder)
+
+
+def test_documents_that_cannot_be_indexed(index: DocumentIndex, documents: list[Document]) -> None:
+    empty = Document("empty", [Section("  ")])
+    twice = replace(documents[0], id="new")
+    misfit = Document("misfit", [Section("Some text.")], metadata={"year": "unknown"})
+    for wrong, key in (([empty], "empty"), ([twice, twice], "new"), ([misfit], "year"), ([3], "3")):
+        with pytest.raises(DocumentError, match=key):
+            index.update(wrong)  # type: ignore[arg-type]
+    report = index.update([empty, twice, misfit, twice, 3], on_error="skip")  # type: ignore[list-item]
+    assert report.added == 1 and len(report.skipped) == 4
+    assert "new" in index and "misfit" not in index
+
+
+def test_types_of_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    text = [Section("Some text.")]
+    first = {
+        "Year of print": 1990,
+        "id": "x",
+        "share": 0.5,
+        "is_new": True,
+        "none": None,
+        "list": [1, 2],
+        "huge": 2**80,
+    }
+    index.update([Document("a", text, metadata=first)])
+    index.update([Document("b", text, metadata={"Year of print": 2001.0, "added": "later", "share": 1})])
+    rows = {row["id"]: row for row in rows_by_key(index).values() if row["level"] == "document"}
+    assert (rows["a"]["year_of_print"], rows["b"]["year_of_print"]) == (1990, 2001)
+    assert (rows["a"]["id_"], rows["a"]["share_"], rows["b"]["share_"]) == ("x", 0.5, 1.0)
+    assert (rows["a"]["added"], rows["b"]["added"]) == (None, "later")
+    assert rows["a"]["is_new"] is True and not {"none", "list", "huge"} & rows["a"].keys()
+    assert index.document("a").metadata["huge"] == 2**80
+    assert [hit.id for hit in index.search("text", where="is_new")] == ["a"]
+
+
+def test_ids_with_quotes_and_signs(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    ids = ["it's", "a' OR '1'='1", "semi;colon", "back\\slash", "100%", "日本", "new\nline"]
+    index.update([Document(id, [Section(f"Text number {place}.")]) for place, id in enumerate(ids)])
+    assert len(index) == len(ids) and all(id in index for id in ids)
+    assert index.delete("a' OR '1'='1") == 1 and len(index) == len(ids) - 1
+    assert [index.document(id).id for id in ids if id in index] == [id for id in ids if "OR" not in id]
+
+
+def test_a_filter_says_what_is_wrong(index: DocumentIndex) -> None:
+    for where, key in (("yaer >= 2010", "yaer"), ("year >=", "year >= 2010"), ("year = 'x'", "type"), (" ", "' '")):
+        with pytest.raises(SettingsError, match=key):
+            index.search("tides", where=where)
