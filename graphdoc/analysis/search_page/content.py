@@ -143,7 +143,7 @@ def _passage(passage: Mapping[str, Any], scales: Mapping[str, tuple[float, int]]
             )
     return {
         "heading": str(passage.get("heading") or ""),
-        "place": " · ".join(place),
+        "place": place,
         "text": text,
         "length": counted(characters, "character") if text.before or text.after else "",
         "bars": bars,

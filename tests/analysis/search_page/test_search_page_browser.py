@@ -173,6 +173,44 @@ def test_attacks_would_run_if_they_were_not_escaped(browser: Any, tmp_path: Path
     shown.context.close()
 
 
+def test_a_direction_that_a_text_leaves_open_ends_with_it(browser: Any, tmp_path: Path) -> None:
+    evil = "a \u202e\u2066 b"
+    hit = make_hit(1, title=evil, id=evil, metadata={evil: evil})
+    for passage in hit["passages"]:
+        passage["heading"] = evil
+    for row in (*hit["explanation"]["words"], *hit["explanation"]["vectors"]):
+        row.update(term=evil, heading=evil)
+    model = {"name": evil}
+    results = make_results(
+        hits=[hit], where=evil, warnings=[evil], index={"documents": 2, "passages": 3, "model": model}
+    )
+    results["query"] = {"text": "", "document": evil, "title": evil}
+    shown = Report(browser, write_search_page(results, tmp_path / "open.html"))
+    shown.page.click("#open-all")
+    backwards = """() => {
+        const found = [];
+        const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
+        const place = (node, at) => {
+            const range = document.createRange();
+            range.setStart(node, at);
+            range.setEnd(node, at + 1);
+            return range.getBoundingClientRect();
+        };
+        while (walker.nextNode()) {
+            for (const { index } of walker.currentNode.data.matchAll(/(?=[a-z]{2})/g)) {
+                const [first, second] = [place(walker.currentNode, index), place(walker.currentNode, index + 1)];
+                if (first.top === second.top && first.left > second.left) found.push(walker.currentNode.data);
+            }
+        }
+        return found;
+    }"""
+    assert shown.page.evaluate(backwards) == []
+    # Without the boxes it would not: this looks where it should.
+    shown.page.evaluate("for (const one of document.querySelectorAll('[dir]')) one.style.display = 'inline'")
+    assert len(shown.page.evaluate(backwards)) > 3
+    shown.close()
+
+
 @pytest.mark.parametrize("scripts", [True, False])
 @pytest.mark.parametrize("kind", ["plain", "attack", "many words", "no hits"])
 def test_nothing_scrolls_sideways_on_a_phone(browser: Any, tmp_path: Path, kind: str, scripts: bool) -> None:
