@@ -65,8 +65,8 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, finetune, graph, predict, prepare, settings
-    from .commands.training_run import TrainingCommand
+    from .commands import attention, compare, encode, evaluate, graph, predict, prepare, settings
+    from .commands.training_run import TrainingCommand, TrainingGroup
 
     formatter = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
@@ -90,7 +90,9 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    for group in (finetune, evaluate):
+    firsts = dict.fromkeys(words.partition(" ")[0] for words in RECIPES if " " in words)
+    groups: tuple[Any, ...] = (*map(TrainingGroup, firsts), evaluate)
+    for group in groups:
         tasks = add(commands, group).add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
         for module in group.TASKS:
             command = found[group.NAME, module.NAME] = add(tasks, module)

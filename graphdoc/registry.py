@@ -40,7 +40,7 @@ class RecipeTargets(NamedTuple):
     train: str
 
 
-# By the words of its command: one word, or "finetune" and one more.
+# By the words of its command: one word, or that of a group, such as "finetune", and one more.
 RECIPES: dict[str, RecipeTargets] = {
     "pretrain": RecipeTargets(
         "graphdoc.settings.sub_documents:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"

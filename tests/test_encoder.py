@@ -17,9 +17,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
-from graphdoc.registry import GRAPH_KINDS
-
-READOUTS = ("document_node", "mean", "attention")
+from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 EncoderFactory = Callable[..., DocumentEncoder]
 
@@ -505,7 +503,7 @@ def test_graph_is_what_the_model_sees(tiny_encoder: EncoderFactory, structured: 
 
 
 class TestPassageVectorsMadeBefore:
-    @pytest.mark.parametrize("readout", [*READOUTS, "sections"])
+    @pytest.mark.parametrize("readout", READOUTS)
     def test_the_transformer_does_not_run_again(
         self, tiny_encoder: EncoderFactory, structured: list[Document], readout: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

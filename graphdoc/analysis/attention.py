@@ -15,6 +15,7 @@ from ..errors import GraphdocError
 from ..graphs.batch import GraphBatch
 from ..graphs.elements import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
+from ..registry import READOUTS, load
 from ..runtime.files import write_atomically
 from ..segmentation.spans import SegmentedDocument
 
@@ -124,6 +125,11 @@ class AttentionTable:
     def layers(self) -> list[int]:
         """The layers there are, the readout's included."""
         return sorted(set(self.layer.tolist()))
+
+    @property
+    def document_vector(self) -> str:
+        """What the document vector is, in the words of the readout."""
+        return str(load(READOUTS[self.model["readout"]]).description)
 
     @property
     def readout_layer(self) -> int | None:

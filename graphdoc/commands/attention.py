@@ -107,9 +107,7 @@ def _print(
     passages = [node for node in weights.argsort(kind="stable")[::-1].tolist() if is_passage[node]]
     is_even = is_passage.sum() > 1 and float(np.ptp(weights[is_passage])) < 1e-7
     if layer == attention.readout_layer and not attention.is_chunkwise and is_even:
-        target.print(
-            "\nevery passage has the same weight: this model reads the document vector off as a plain average"
-        )
+        target.print(f"\nevery passage has the same weight: the document vector is {attention.document_vector}")
     elif not weights[is_passage].any():
         target.print("\nit looks at no passage itself, only at sections, as their nodes stand between in this graph")
     else:
@@ -118,8 +116,6 @@ def _print(
             name = document.section_name(attention.section_of[node])
             print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
     if not forms_vector:
-        target.print(
-            "\nthis model's document vector is the mean of the passages before the graph, whatever it looks at"
-        )
+        target.print(f"\nthis model's document vector is {attention.document_vector}, whatever it looks at")
     target.print()
     target.print(coverage_line(document.id, attention.segmented.coverage))

@@ -67,6 +67,28 @@ class TrainingCommand:
         return train(own or load(self._recipe.train), settings, options)
 
 
+class TrainingGroup:
+    """The commands of recipes whose words begin alike, such as ``finetune``.
+
+    Args:
+        name: the first of the words.
+
+    Attributes:
+        NAME: the same.
+        HELP: what the commands are for.
+        DESCRIPTION: the same, as a sentence.
+        EPILOG: where to find more.
+        TASKS: the commands.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.NAME = name
+        self.TASKS = tuple(TrainingCommand(words) for words in RECIPES if words.partition(" ")[0] == name)
+        self.HELP = f"train a model for a task: {', '.join(task.NAME for task in self.TASKS)}"
+        self.DESCRIPTION = "Train a model for a task."
+        self.EPILOG = f"graphdoc {name} TASK --help   says more about the task, with examples\n"
+
+
 # What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
 STOPPED = 128 + signal.SIGTERM
 

@@ -34,8 +34,15 @@ class FolderLock:
         Raises:
             OutputError: another process writes into it, or it cannot be written.
         """
+        path = self._folder / LOCK_FILE
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
+            # Locking empties the file, and a run that has ended removes it: it may hold nothing of others.
+            if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
+                raise OutputError(
+                    f"{path} is no empty file, as the lock of graphdoc is; remove it where nothing is under way, or "
+                    "choose another output"
+                )
             # Where a file system has no locks, there is nothing to hold on to.
             with suppress(NotImplementedError):
                 self._lock.acquire(timeout=LONGEST_WAIT_SECONDS)

@@ -34,7 +34,7 @@ ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=T
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json)")
 # Lines of file and checksum, one for every shard that a process has finished; they go when the manifest is written.
-_PROGRESS_FILES = ".progress-*.jsonl"
+_PROGRESS_FILE = re.compile(r"\.progress-\d+\.jsonl")
 # What an encoder's configuration says about where it came from, not about what it computes.
 _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
@@ -55,7 +55,7 @@ class VectorFolder:
         self.folder = Path(folder)
         self.origin = origin
         self.precision = asdict(precision) if precision is not None and precision.measured else None
-        self._progress = self.folder / _PROGRESS_FILES.replace("*", str(rank))
+        self._progress = self.folder / f".progress-{rank}.jsonl"
         self._lock: FolderLock | None = None
         self._made_here = False
         self._before: Manifest | None = None
@@ -114,7 +114,7 @@ class VectorFolder:
             OutputError: it cannot be removed.
         """
         shards = [path for _, path in self._shards()]
-        self._remove([self.folder / MANIFEST_FILE, *self.folder.glob(_PROGRESS_FILES), *shards])
+        self._remove([self.folder / MANIFEST_FILE, *_progress_in(self.folder), *shards])
 
     def expect(self, number: int) -> None:
         """Check that the input may have a shard of this number.
@@ -194,7 +194,7 @@ class VectorFolder:
         """
         if self._before != manifest or not (self.folder / MANIFEST_FILE).exists():
             manifest.write()
-        self._remove(self.folder.glob(_PROGRESS_FILES))
+        self._remove(_progress_in(self.folder))
 
     def close(self, *, failed: bool = False) -> None:
         """Unlock the folder, and remove it if this run has made it, failed and put nothing in."""
@@ -208,7 +208,7 @@ class VectorFolder:
                 self.folder.rmdir()
 
     def _recorded(self) -> Iterator[tuple[str, str]]:
-        for path in sorted(self.folder.glob(_PROGRESS_FILES)):
+        for path in _progress_in(self.folder):
             for entry in _lines_of(path):
                 with suppress(KeyError):
                     yield str(entry["file"]), str(entry["checksum"])
@@ -258,6 +258,10 @@ def _lines_of(progress: Path) -> Iterator[dict[str, Any]]:
                 yield entry
 
 
+def _progress_in(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if _PROGRESS_FILE.fullmatch(path.name))
+
+
 def _shards_in(folder: Path) -> list[tuple[int, Path]]:
     found = [(_SHARD_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
     return sorted((int(match[1]), path) for match, path in found if match)
@@ -270,7 +274,7 @@ def _precision_of(folder: Path) -> Choice | None:
             manifest = Manifest.read(folder)
             return _choice(manifest.model, manifest.precision)
         for _, path in _shards_in(folder):
-            lines = (line for progress in folder.glob(_PROGRESS_FILES) for line in _lines_of(progress))
+            lines = (line for progress in _progress_in(folder) for line in _lines_of(progress))
             return _choice(read_record(path)["model"], next((line.get("precision") for line in lines), None))
     return None
 

@@ -14,7 +14,6 @@ from graphdoc.errors import GraphdocError, ModelError
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
-READOUTS = ("document_node", "mean", "attention")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 

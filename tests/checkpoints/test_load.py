@@ -19,7 +19,6 @@ from graphdoc.errors import ModelError
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
-READOUTS = ("document_node", "mean", "attention")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 

@@ -22,12 +22,11 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.modeling import DocumentConfig
-from graphdoc.registry import GRAPH_KINDS
+from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.training.tuning import trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
-READOUTS = ("document_node", "mean", "attention")
 MINILM = "sentence-transformers/all-MiniLM-L6-v2"
 
 

@@ -85,8 +85,9 @@ def test_settings_are_answered_without_torch(arguments: list[str]) -> None:
     assert "Traceback" not in run.stderr
 
 
-def test_a_recipe_of_one_word_is_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(RECIPES, "distill", RECIPES["finetune classify"])
-    options = parse(["distill", "--config", "a.yaml", "training.epochs=2", "--resume"])
-    assert (options.command, options.config, options.settings) == ("distill", "a.yaml", ["training.epochs=2"])
+@pytest.mark.parametrize("words", ["distill", "distill passages", "finetune retrieve"])
+def test_a_recipe_is_a_command(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
+    monkeypatch.setitem(RECIPES, words, RECIPES["finetune classify"])
+    options = parse([*words.split(), "--config", "a.yaml", "training.epochs=2", "--resume"])
+    assert (options.command, options.config, options.settings) == (words, "a.yaml", ["training.epochs=2"])
     assert options.resume

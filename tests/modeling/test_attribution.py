@@ -12,12 +12,11 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
 from graphdoc.modeling.readouts.readout import Readout, ReadoutOutput
-from graphdoc.registry import GRAPH_KINDS
+from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 DocumentFactory = Callable[..., SegmentedDocument]
-READOUTS = ("document_node", "mean", "initial_mean", "attention")
 SECTIONS = [0, 0, 0, 2, 1, 1, 4]
 
 
@@ -82,7 +81,7 @@ def test_also_where_elu_saturates(
 def test_without_graph_layers_a_term_is_the_weighted_passage(
     tiny_model: ModelFactory, random_document: DocumentFactory
 ) -> None:
-    for readout in READOUTS:
+    for readout in ("document_node", "mean", "initial_mean", "attention"):
         model = tiny_model(readout=readout, graph_layers=0)
         vectors, batch, output = run(model, random_document(SECTIONS))
         initial = model.initial_passages(vectors)

@@ -14,11 +14,11 @@ from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.heads import ClassificationHead
+from graphdoc.registry import READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.settings.document import checked_labels
 
 ModelFactory = Callable[..., DocumentModel]
-READOUTS = ("document_node", "mean", "attention")
 LABELS = ["rice", "sea", "clocks"]
 
 
@@ -38,7 +38,7 @@ def test_logits_are_a_linear_map_of_document_vectors(
     torch.nn.init.normal_(model.head.linear.bias)
     output = model(batch)
     weight, bias = (value.detach().double().numpy() for value in model.head.linear.parameters())
-    assert weight.shape == (3, projection_size or 24)
+    assert weight.shape == (3, model.config.hidden_size)
     expected = output.documents.detach().double().numpy() @ weight.T + bias
     assert np.ptp(expected) > 0.1
     np.testing.assert_allclose(output.logits.detach().numpy(), expected, atol=1e-5)

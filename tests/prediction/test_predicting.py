@@ -13,11 +13,11 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 from graphdoc.prediction import Prediction, explain, predict, stream_predictions
 from graphdoc.prediction.predicting import given_labels
+from graphdoc.registry import READOUTS
 from graphdoc.segmentation.coverage import Coverage
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice", "the <b>sea</b>", "clocks"]
-READOUTS = ("document_node", "mean", "attention")
 
 
 @pytest.fixture

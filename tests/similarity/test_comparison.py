@@ -18,14 +18,13 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError, SettingsError
-from graphdoc.registry import GRAPH_KINDS
+from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.spans import SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.cosine import similarity_matrix
 
 EncoderFactory = Callable[..., DocumentEncoder]
-READOUTS = ("document_node", "mean", "attention")
 
 
 @pytest.fixture(scope="module")

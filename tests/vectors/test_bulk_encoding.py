@@ -838,3 +838,14 @@ def test_progress_is_written_into_no_link_and_no_pipe(encoder: DocumentEncoder, 
     with pytest.raises(OutputError, match="no regular file"):
         encode_to_disk(encoder, made_up(3), progress.parent)
     assert outside.read_text() == "of others"
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_progress_of_others_stays(encoder: DocumentEncoder, tmp_path: Path, overwrite: bool) -> None:
+    others = [tmp_path / name for name in (".progress-mine.jsonl", ".progress-.jsonl", ".progress-0.jsonl.old")]
+    own = [tmp_path / f".progress-{rank}.jsonl" for rank in (0, 1, 12)]
+    for path in (*others, *own):
+        path.write_text("{}\n")
+    encode_to_disk(encoder, made_up(3), tmp_path, overwrite=overwrite)
+    assert [path.read_text() for path in others] == ["{}\n"] * 3
+    assert not any(path.exists() for path in own)

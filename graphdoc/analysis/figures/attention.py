@@ -78,7 +78,7 @@ def _draw_document_weights(axes: Axes, table: AttentionTable, weights: Any, laye
         axes.text(
             0.99,
             0.97,
-            "a mean readout gives every passage the same weight;\na model with graph layers shows where it looks",
+            f"every passage has the same weight: the document vector is\n{table.document_vector}",
             transform=axes.transAxes,
             ha="right",
             va="top",

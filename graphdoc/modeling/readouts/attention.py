@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 from torch_geometric.utils import softmax
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 class AttentionReadout(WeightedReadout):
     """Learns one score for every passage node; weights are the softmax over the passages of a document."""
+
+    description: ClassVar[str] = "a mean of the passages after the graph, with weights that the readout learned"
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)

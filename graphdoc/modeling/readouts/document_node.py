@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from ...graphs.batch import GraphBatch
@@ -11,6 +13,8 @@ from .readout import Readout, ReadoutOutput
 
 class DocumentNodeReadout(Readout):
     """Takes the document node after the last graph layer (Graph-RoBERTa, section 2.1)."""
+
+    description: ClassVar[str] = "the document node, which starts as the mean of the passages"
 
     def forward(
         self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False

@@ -40,8 +40,11 @@ class WeightedReadout(Readout):
 class MeanReadout(WeightedReadout):
     """Gives every passage node the same weight."""
 
+    description: ClassVar[str] = "the mean of the passages after the graph"
+
 
 class InitialMeanReadout(MeanReadout):
     """Gives every passage the same weight, as it is before the graph, whose attention is then shown beside it."""
 
+    description: ClassVar[str] = "the mean of the passages before the graph"
     reads_initial_nodes: ClassVar[bool] = True

@@ -37,12 +37,14 @@ class Readout(nn.Module, ABC):
         config: configuration of the model.
 
     Attributes:
+        description: what the document vector is, in words that go on after "the document vector is".
         settings: the fields of the configuration that it reads.
         reads_initial_nodes: whether it reads nodes as they are before the graph, which then only shows its attention.
         has_sections: whether it makes vectors of the sections that a document is split into; elsewhere section vectors
             are means of passages under the readout's weights.
     """
 
+    description: ClassVar[str]
     settings: ClassVar[tuple[str, ...]] = ()
     reads_initial_nodes: ClassVar[bool] = False
     has_sections: ClassVar[bool] = False

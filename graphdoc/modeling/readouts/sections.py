@@ -39,6 +39,7 @@ class SectionReadout(Readout):
             the ``mean`` of the chunks), ``section_lstm_size`` and ``section_projection_size`` (None for none).
     """
 
+    description: ClassVar[str] = "the mean of the vectors of its sections, of unit length"
     settings: ClassVar[tuple[str, ...]] = (
         *("chunk_attention_heads", "section_aggregation", "section_lstm_size", "section_projection_size"),
         "chunk_attention_norm",

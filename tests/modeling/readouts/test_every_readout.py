@@ -13,7 +13,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.mean_start import start_at_mean
 from graphdoc.modeling.readouts.readout import mean_by_group
-from graphdoc.registry import READOUTS
+from graphdoc.registry import READOUTS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
@@ -39,6 +39,13 @@ def test_documents_of_a_batch_do_not_see_each_other(
     alone = [model(GraphBatch.from_documents([document], model.config.graph)) for document in documents]
     assert together.documents.shape == (len(documents), model.config.hidden_size)
     torch.testing.assert_close(together.documents, torch.cat([one.documents for one in alone]), atol=1e-5, rtol=1e-5)
+
+
+@readouts
+def test_it_says_what_the_document_vector_is(readout: str) -> None:
+    described = load(READOUTS[readout]).description
+    assert described.split()[0] in ("a", "the") and not described.endswith(".")
+    assert [name for name in READOUTS if load(READOUTS[name]).description == described] == [readout]
 
 
 @readouts
