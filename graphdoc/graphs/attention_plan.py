@@ -59,7 +59,10 @@ class AttentionPlan:
 
 
 def plan_attention(
-    edge_index: Integers, node_counts: Sequence[int], edge_counts: Sequence[int], form: Form = "auto"
+    edge_index: Integers,
+    node_counts: Sequence[int] | Integers,
+    edge_counts: Sequence[int] | Integers,
+    form: Form = "auto",
 ) -> AttentionPlan:
     """Choose the cheaper form for every document and lay out the dense ones.
 

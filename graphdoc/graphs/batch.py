@@ -14,8 +14,9 @@ from torch import Tensor
 from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
 from .attention_plan import AttentionPlan, Form, plan_attention
-from .document_graph import DocumentGraph, build_graph, graph_of_sections
+from .document_graph import DocumentGraph
 from .elements import NodeKind
+from .joined_graphs import JoinedGraphs
 from .kinds.kind import GraphKind, Integers
 from .node_rows import NodeRows
 from .packing import MiniBatch, Packing
@@ -88,9 +89,10 @@ class GraphBatch:
         vectors = [document.passage_vectors for document in documents if document.passage_vectors is not None]
         if len(vectors) == len(documents):
             _require_vectors_of_passages(documents)
-        ids = [section_ids([passage.section for passage in document.passages]) for document in documents]
+        sections = [np.array([part.section for part in document.passages], np.int64) for document in documents]
+        ids = [section_ids(one) for one in sections]
         return cls.from_graphs(
-            [build_graph(document, graph) for document in documents],
+            JoinedGraphs.of_sections(sections, graph),
             tuple(ids for document in documents for ids in document.token_ids),
             section_ids=np.concatenate(ids) if split else None,
             passage_vectors=vectors if len(vectors) == len(documents) else None,
@@ -99,7 +101,7 @@ class GraphBatch:
     @classmethod
     def from_graphs(
         cls,
-        graphs: Sequence[DocumentGraph],
+        graphs: Sequence[DocumentGraph] | JoinedGraphs,
         token_ids: tuple[TokenIds, ...] = (),
         *,
         section_ids: Integers | None = None,
@@ -109,31 +111,21 @@ class GraphBatch:
         """Put graphs into one batch.
 
         Args:
-            graphs: the graphs of the documents.
+            graphs: the graphs of the documents, one by one or joined.
             token_ids: token ids of all passages, document after document, where the transformer is to run.
             section_ids: ``(passages,)``, section of every passage where documents are split into sections, counted
                 from 0 in every document; None where they are not split, and each is one section.
             chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
             passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each.
         """
-        if not graphs:
+        if not len(graphs):
             raise ValueError("a batch needs at least one document")
-        passages = sum(graph.num_passages for graph in graphs)
+        if not isinstance(graphs, JoinedGraphs):
+            graphs = JoinedGraphs.join([graph.joined() for graph in graphs])
+        batch = cls._of(token_ids, graphs, section_ids, chunk_ids)
+        passages = sum(batch.passage_counts)
         if token_ids and len(token_ids) != passages:
             raise ValueError(f"token ids of {len(token_ids)} passages do not fit graphs with {passages} passages")
-        node_counts = tuple(int(graph.num_nodes) for graph in graphs)
-        starts = np.cumsum([0, *node_counts[:-1]]).tolist()
-        batch = cls._of(
-            token_ids,
-            torch.cat([graph.node_kind for graph in graphs]),
-            torch.cat([graph.section_of for graph in graphs]),
-            torch.cat([graph.edge_index + start for graph, start in zip(graphs, starts, strict=True)], dim=1),
-            torch.cat([graph.edge_kind for graph in graphs]),
-            node_counts,
-            tuple(graph.edge_index.shape[1] for graph in graphs),
-            section_ids,
-            chunk_ids,
-        )
         if passage_vectors is None:
             return batch
         return replace(batch, passage_vectors=torch.from_numpy(np.concatenate(passage_vectors)))
@@ -141,42 +133,37 @@ class GraphBatch:
     @classmethod
     def of_passages(cls, token_ids: tuple[TokenIds, ...]) -> GraphBatch:
         """Passages by themselves, where only the transformer is to run."""
-        return cls.from_graphs([graph_of_sections([0] * len(token_ids), None)], token_ids)
+        return cls.from_graphs(JoinedGraphs.of_sections([np.zeros(len(token_ids), np.int64)], None), token_ids)
 
     @classmethod
     def _of(
         cls,
         token_ids: tuple[TokenIds, ...],
-        node_kind: Tensor,
-        section_of: Tensor,
-        edge_index: Tensor,
-        edge_kind: Tensor,
-        node_counts: tuple[int, ...],
-        edge_counts: tuple[int, ...],
+        graphs: JoinedGraphs,
         section_ids: Integers | None,
         chunk_ids: Integers | None,
     ) -> GraphBatch:
         """Lay out what follows from graphs."""
-        document_of = np.repeat(np.arange(len(node_counts)), node_counts)
-        rows = NodeRows.of(node_kind.numpy(), section_of.numpy(), document_of, len(node_counts))
+        document_of = np.repeat(np.arange(len(graphs)), graphs.node_counts)
+        rows = NodeRows.of(graphs.node_kind, graphs.section_of, document_of, len(graphs))
         documents = rows.document_of.numpy()
         places = places_of(documents, section_ids, chunk_ids)
         # Nodes have a self-loop at least, or no edges because nothing reads them.
-        is_planned = all(edges >= nodes for nodes, edges in zip(node_counts, edge_counts, strict=True))
+        is_planned = bool((graphs.edge_counts >= graphs.node_counts).all())
         return cls(
             token_ids=token_ids,
-            node_kind=node_kind,
-            section_of=section_of,
+            node_kind=torch.from_numpy(graphs.node_kind),
+            section_of=torch.from_numpy(graphs.section_of),
             document_of=torch.from_numpy(document_of),
-            edge_index=edge_index,
-            edge_kind=edge_kind,
-            node_counts=node_counts,
-            edge_counts=edge_counts,
+            edge_index=torch.from_numpy(graphs.edge_index),
+            edge_kind=torch.from_numpy(graphs.edge_kind),
+            node_counts=tuple(graphs.node_counts.tolist()),
+            edge_counts=tuple(graphs.edge_counts.tolist()),
             passage_counts=tuple(rows.counts.tolist()),
             places=places,
             rows=rows,
-            sections=SectionLayout.of(documents, places, len(node_counts)),
-            plan=plan_attention(edge_index.numpy(), node_counts, edge_counts) if is_planned else None,
+            sections=SectionLayout.of(documents, places, len(graphs)),
+            plan=plan_attention(graphs.edge_index, graphs.node_counts, graphs.edge_counts) if is_planned else None,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -236,17 +223,15 @@ class GraphBatch:
             for counts in (self.node_counts, self.edge_counts, self.passage_counts)
         )
         section_ids, chunk_ids = own.places[passages].T
-        return GraphBatch._of(
-            (),
-            own.node_kind[nodes],
-            own.section_of[nodes],
-            own.edge_index[:, edges] - nodes.start,
-            own.edge_kind[edges],
-            self.node_counts[first:last],
-            self.edge_counts[first:last],
-            section_ids,
-            chunk_ids,
-        ).to(self.node_kind.device)
+        graphs = JoinedGraphs(
+            own.node_kind[nodes].numpy(),
+            own.section_of[nodes].numpy(),
+            (own.edge_index[:, edges] - nodes.start).numpy(),
+            own.edge_kind[edges].numpy(),
+            np.array(self.node_counts[first:last], np.int64),
+            np.array(self.edge_counts[first:last], np.int64),
+        )
+        return GraphBatch._of((), graphs, section_ids, chunk_ids).to(self.node_kind.device)
 
     def mini_batches(
         self, packing: Packing, pad_token_id: int, *, with_structure: bool = False

@@ -9,12 +9,10 @@ import numpy as np
 import torch
 from torch_geometric.data import Data
 
-from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
-from .elements import EdgeKind, NodeKind
-from .kinds.kind import GraphKind, Integers, graph_kind
-
-MAXIMUM_EDGES = 40_000_000
+from .elements import NodeKind
+from .joined_graphs import JoinedGraphs
+from .kinds.kind import GraphKind, graph_kind
 
 
 class DocumentGraph(Data):  # type: ignore[misc]
@@ -32,16 +30,21 @@ class DocumentGraph(Data):  # type: ignore[misc]
     """
 
     @classmethod
-    def of(cls, node_kind: Integers, section_of: Integers, edges: Integers, edge_kind: Integers) -> DocumentGraph:
-        """Put arrays together as a graph with sorted edges."""
-        order = np.lexsort((edges[0], edges[1]))
+    def of(cls, graphs: JoinedGraphs) -> DocumentGraph:
+        """The graph of a row of one."""
         return cls(
-            edge_index=torch.from_numpy(np.ascontiguousarray(edges[:, order])),
-            edge_kind=torch.from_numpy(edge_kind[order]),
-            node_kind=torch.from_numpy(node_kind),
-            section_of=torch.from_numpy(section_of),
-            num_nodes=len(node_kind),
+            edge_index=torch.from_numpy(graphs.edge_index),
+            edge_kind=torch.from_numpy(graphs.edge_kind),
+            node_kind=torch.from_numpy(graphs.node_kind),
+            section_of=torch.from_numpy(graphs.section_of),
+            num_nodes=len(graphs.node_kind),
         )
+
+    def joined(self) -> JoinedGraphs:
+        """The graph as a row of one."""
+        arrays = (self.node_kind, self.section_of, self.edge_index, self.edge_kind)
+        counts = (np.array([count], np.int64) for count in (self.num_nodes, self.edge_index.shape[1]))
+        return JoinedGraphs(*(array.numpy() for array in arrays), *counts)
 
     @property
     def num_passages(self) -> int:
@@ -79,17 +82,7 @@ def graph_of_sections(
     """
     if isinstance(kind, str):
         kind = graph_kind(kind, **settings)
-    section_of = np.asarray(sections, dtype=np.int64)
-    section_nodes, all_edges = np.empty(0, np.int64), np.empty((2, 0), np.int64)
-    if kind is not None:
-        _require_memory(kind, section_of)
-        section_nodes = kind.section_nodes(section_of)
-        pairs, loops = kind.pairs(section_of), np.arange(1 + len(section_of) + len(section_nodes), dtype=np.int64)
-        all_edges = np.concatenate([pairs, pairs[::-1], np.stack([loops, loops])], axis=1)
-    kinds, counts = (NodeKind.DOCUMENT, NodeKind.PASSAGE, NodeKind.SECTION), (1, len(section_of), len(section_nodes))
-    node_kind = np.repeat(kinds, counts).astype(np.int64)
-    node_section = np.concatenate([[-1], section_of, section_nodes]).astype(np.int64)
-    return DocumentGraph.of(node_kind, node_section, all_edges, _edge_kinds(all_edges, node_kind, node_section))
+    return DocumentGraph.of(JoinedGraphs.of_sections([np.asarray(sections, np.int64)], kind))
 
 
 def query_graph(section: int = 0) -> DocumentGraph:
@@ -100,28 +93,4 @@ def query_graph(section: int = 0) -> DocumentGraph:
     Args:
         section: section that the passage comes from, where the query is a passage of a document.
     """
-    loop = np.zeros((2, 1), np.int64)
-    return DocumentGraph.of(
-        np.array([NodeKind.QUERY], np.int64), np.array([section], np.int64), loop, np.array([EdgeKind.SELF_LOOP])
-    )
-
-
-def _require_memory(kind: GraphKind, section_of: Integers) -> None:
-    """Refuse a graph that would not fit in memory, before any of it is built."""
-    edges = 2 * kind.count(section_of)
-    if edges > MAXIMUM_EDGES:
-        raise DocumentError(
-            f"{kind!r} over {len(section_of):,} passages needs {edges:,} edges (limit {MAXIMUM_EDGES:,}); "
-            "use graph kind 'window' with a small window, or a smaller max_passages"
-        )
-
-
-def _edge_kinds(edges: Integers, node_kind: Integers, section_of: Integers) -> Integers:
-    source, target = edges
-    kinds = node_kind[source] + node_kind[target]
-    has_document = (node_kind[source] == NodeKind.DOCUMENT) | (node_kind[target] == NodeKind.DOCUMENT)
-    result = np.where(section_of[source] == section_of[target], EdgeKind.WITHIN_SECTION, EdgeKind.ACROSS_SECTIONS)
-    result = np.where(kinds == NodeKind.PASSAGE + NodeKind.SECTION, EdgeKind.SECTION_PASSAGE, result)
-    result = np.where(has_document & (kinds == NodeKind.PASSAGE), EdgeKind.DOCUMENT_PASSAGE, result)
-    result = np.where(has_document & (kinds == NodeKind.SECTION), EdgeKind.DOCUMENT_SECTION, result)
-    return np.where(source == target, EdgeKind.SELF_LOOP, result).astype(np.int64)
+    return DocumentGraph.of(JoinedGraphs.of_queries([section]))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
-from ..graphs.document_graph import query_graph
+from ..graphs.joined_graphs import JoinedGraphs
 from ..runtime.wording import counted
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from .inputs import AnyDocument, as_document
@@ -53,7 +53,9 @@ def encode_queries(
                 raise DocumentError(f"query {one.document.text!r} has no text to encode; leave it out")
             cut += one.coverage.documents_not_whole
             left_out += sum(one.coverage.left_out.values())
-        batch = GraphBatch.from_graphs([query_graph()] * len(window), tuple(one.token_ids[0] for one in window))
+        batch = GraphBatch.from_graphs(
+            JoinedGraphs.of_queries([0] * len(window)), tuple(one.token_ids[0] for one in window)
+        )
         documents = pipeline.run_batch(window, batch, dtype=dtype).output.documents
         assert documents is not None
         vectors.append(documents.cpu())

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..corpus.passage_vectors import PassageVectors
-from ..graphs.document_graph import graph_of_sections
+from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.kinds.kind import GraphKind
 from ..sampling import DocumentSections
 from ..training.batch import TrainingBatch, TrainingExample
@@ -96,10 +96,10 @@ def section_batch(
         ]
     batch = batch_of_parts(
         examples,
-        [
-            (number, split.order, graph_of_sections(example.sections[split.order].tolist(), graph))
-            for number, (example, split) in enumerate(zip(examples, splits, strict=True))
-        ],
+        [(number, split.order) for number, split in enumerate(splits)],
+        JoinedGraphs.of_sections(
+            [example.sections[split.order] for example, split in zip(examples, splits, strict=True)], graph
+        ),
         passage_vectors,
         section_ids=None if sections is None else np.concatenate([split.section_ids for split in splits]),
         chunk_ids=None if sections is None else np.concatenate([split.chunk_ids for split in splits]),

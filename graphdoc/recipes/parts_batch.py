@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..corpus.passage_vectors import PassageVectors
 from ..graphs.batch import GraphBatch, TokenIds
-from ..graphs.document_graph import DocumentGraph
+from ..graphs.joined_graphs import JoinedGraphs
 from ..sampling.draws import Rows
 from ..training.batch import TrainingExample
 
@@ -24,7 +24,8 @@ def vectors_at(passage_vectors: PassageVectors | None, rows: Sequence[int]) -> V
 
 def batch_of_parts(
     examples: Sequence[TrainingExample],
-    parts: Sequence[tuple[int, Rows, DocumentGraph]],
+    parts: Sequence[tuple[int, Rows]],
+    graphs: JoinedGraphs,
     passage_vectors: VectorsOfDocuments | None,
     **sections: Any,
 ) -> GraphBatch:
@@ -32,16 +33,16 @@ def batch_of_parts(
 
     Args:
         examples: the documents.
-        parts: the number of a document, some of its passages in the order of the nodes, and their graph.
+        parts: the number of a document, and some of its passages in the order of the nodes.
+        graphs: the graphs of the parts.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
             go along instead of token ids.
         sections: see :meth:`~graphdoc.graphs.batch.GraphBatch.from_graphs`.
     """
-    graphs = [graph for _, _, graph in parts]
     if passage_vectors is not None:
-        vectors = [passage_vectors[number][rows] for number, rows, _ in parts]
+        vectors = [passage_vectors[number][rows] for number, rows in parts]
         return GraphBatch.from_graphs(graphs, (), passage_vectors=vectors, **sections)
     token_ids: list[TokenIds] = []
-    for number, rows, _ in parts:
+    for number, rows in parts:
         token_ids.extend(examples[number].token_ids[row] for row in rows.tolist())
     return GraphBatch.from_graphs(graphs, tuple(token_ids), **sections)

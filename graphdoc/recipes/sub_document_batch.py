@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from ..graphs.document_graph import DocumentGraph, graph_of_sections, query_graph
+from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.kinds.kind import GraphKind
 from ..sampling import SubDocuments
 from ..sampling.draws import Rows
@@ -39,15 +39,17 @@ def sub_document_batch(
         document is in it exactly once.
     """
     draws = [sub_documents.draw(example.id, epoch, len(example.sections)) for example in examples]
-    parts: list[tuple[int, Rows, DocumentGraph]] = []
+    parts: list[tuple[int, Rows]] = []
+    graphs: list[JoinedGraphs] = []
     for view in (0, 1):
-        for number, (example, draw) in enumerate(zip(examples, draws, strict=True)):
-            sections = example.sections[draw[view]].tolist()
-            is_query = view == 0 and sub_documents.has_queries
-            part = query_graph(sections[0]) if is_query else graph_of_sections(sections, graph)
-            parts.append((number, draw[view], part))
+        parts += [(number, draw[view]) for number, draw in enumerate(draws)]
+        sections = [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)]
+        if view == 0 and sub_documents.has_queries:
+            graphs.append(JoinedGraphs.of_queries([one[0] for one in sections]))
+        else:
+            graphs.append(JoinedGraphs.of_sections(sections, graph))
     return TrainingBatch(
-        graphs=batch_of_parts(examples, parts, passage_vectors),
+        graphs=batch_of_parts(examples, parts, JoinedGraphs.join(graphs), passage_vectors),
         ids=tuple(example.id for example in examples),
         targets={"group": torch.tensor([example.group for example in examples], dtype=torch.int64)},
         roles={"anchor": slice(len(examples)), "candidate": slice(len(examples), None)},

@@ -135,15 +135,17 @@ class DocumentSections:
         count = len(own_sections)
         if not count:
             raise ValueError("a document without passages cannot be split into sections; leave it out")
+        order = np.arange(count, dtype=np.int64)
+        if self.sections == 1:
+            return SectionSplit(order, np.zeros_like(order), order)
         starts = np.concatenate([[0], np.flatnonzero(np.diff(own_sections)) + 1]).astype(np.int64)
         if self.by == "length" or len(starts) == 1:
             pieces = min(self.sections, count)
-            ids = np.arange(count, dtype=np.int64) * pieces // count
+            ids = order * pieces // count
         else:
             sizes = np.diff(starts, append=count)
             ids = np.repeat(_balanced(sizes, min(self.sections, len(sizes))), sizes)
         first = np.flatnonzero(np.diff(ids, prepend=-1))
-        order = np.arange(count, dtype=np.int64)
         return SectionSplit(order, ids, order - first[ids])
 
     def shuffle(self, split: SectionSplit, id: str, epoch: int) -> SectionSplit:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,8 @@ class PassageArrays:
     @property
     def tokens(self) -> tuple[Integers, ...]:
         """Token ids of every passage, each ``(tokens,)``."""
-        return tuple(np.split(self.token_ids, np.cumsum(self.lengths)[:-1])) if len(self) else ()
+        ends = np.cumsum(self.lengths).tolist()
+        return tuple(self.token_ids[start:end] for start, end in pairwise([0, *ends]))
 
 
 def passage_fields(largest_token: int) -> list[Any]:

@@ -84,6 +84,6 @@ def test_refusals(
 def test_a_graph_too_large_for_memory(
     refused: Command, two: tuple[Path, Path], model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("graphdoc.graphs.document_graph.MAXIMUM_EDGES", 5)
+    monkeypatch.setattr("graphdoc.graphs.joined_graphs.MAXIMUM_EDGES", 5)
     message = refused("graph", two[0], "--model", model, "--json", "g.json")
     assert "use graph kind 'window' with a small window, or a smaller max_passages" in message

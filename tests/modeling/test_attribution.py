@@ -52,7 +52,7 @@ def test_terms_add_up_to_the_vector(
     model = tiny_model(graph_kind=kind, readout=readout, graph_layers=layers)
     for sections in (SECTIONS, [0], [0, 1]):
         terms, vector = terms_of(model, random_document(sections))
-        assert terms.shape == (len(sections), 16)
+        assert terms.shape == (len(sections), model.config.hidden_size)
         torch.testing.assert_close(terms.sum(0), vector, atol=2e-6, rtol=1e-5)
 
 

@@ -128,7 +128,7 @@ def test_outputs_are_what_they_say(readout: str, tiny_model, documents) -> None:
     model = tiny_model(readout=readout, graph_layers=3, graph_heads=4)
     batch = GraphBatch.from_documents(documents, "hierarchical")
     output = model(batch, output_attention=True)
-    assert output.documents.shape == (5, 16)
+    assert output.documents.shape == (5, model.config.hidden_size)
     assert output.nodes.shape == (len(batch.node_kind), 16)
     assert torch.equal(output.passages, output.nodes[batch.rows.passages])
     assert [weights.shape for weights in output.attention] == [(batch.edge_index.shape[1], 4)] * 3

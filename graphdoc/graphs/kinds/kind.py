@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import fields
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,9 @@ from ...errors import SettingsError
 from ...registry import GRAPH_KINDS, load
 
 Integers = npt.NDArray[np.int64]
+
+# Nodes up to which their pairs are kept from one document to the next: 6 MB for all counts together.
+MOST_KEPT = 128
 
 
 class GraphKind(ABC):
@@ -83,8 +87,14 @@ def section_starts(section_of: Integers) -> Integers:
 
 def all_pairs(nodes: Integers) -> Integers:
     """Every pair of the given nodes once, ``(2, pairs)``."""
-    first, second = np.triu_indices(len(nodes), k=1)
-    return np.stack([nodes[first], nodes[second]])
+    count = len(nodes)
+    return nodes[_places(count) if count <= MOST_KEPT else _places.__wrapped__(count)]
+
+
+@cache
+def _places(count: int) -> Integers:
+    """Places of the ends of every pair among some nodes, ``(2, pairs)``."""
+    return np.stack(np.triu_indices(count, k=1))
 
 
 def star(center: int, leaves: Integers) -> Integers:
