@@ -26,6 +26,7 @@ from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
 from .runtime.arguments import require_path, require_whole
+from .runtime.devices import usable_device
 from .runtime.plain_text import described
 from .segmentation.spans import SegmentedDocument
 from .similarity.cosine import Floats
@@ -89,7 +90,7 @@ class DocumentEncoder(VectorPipeline):
         require_path("model", name)
         model, tokenizer = load_checkpoint(name, revision=revision, **settings)
         if attn_implementation is not None:
-            model.passage_encoder.use_attention(attn_implementation, dtype)
+            model.passage_encoder.use_attention(attn_implementation, dtype, usable_device(device))
         encoder = cls(model, tokenizer, name=name_of(name), device=device, dtype=dtype)
         encoder.source = str(Path(name).resolve()) if Path(name).is_dir() else str(name)
         return encoder
@@ -129,7 +130,7 @@ class DocumentEncoder(VectorPipeline):
             torch.manual_seed(seed)
             model, tokenizer = load_backbone(config)
         if attn_implementation is not None:
-            model.passage_encoder.use_attention(attn_implementation, dtype)
+            model.passage_encoder.use_attention(attn_implementation, dtype, usable_device(device))
         return cls(model, tokenizer, name=f"{Path(backbone).name} (untrained graph)", device=device, dtype=dtype)
 
     def __repr__(self) -> str:

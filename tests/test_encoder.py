@@ -19,6 +19,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsError
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
+CPU = torch.device("cpu")
 EncoderFactory = Callable[..., DocumentEncoder]
 
 
@@ -411,17 +412,22 @@ class TestAttention:
         encoder = tiny_encoder("bert").model.passage_encoder
         monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
         with pytest.raises(SettingsError) as error:
-            encoder.use_attention("flash_attention_2", "bfloat16")
+            encoder.use_attention("flash_attention_2", "bfloat16", CPU)
         assert "flash-attn" in str(error.value) and "sdpa" in str(error.value)
         monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
         with pytest.raises(SettingsError) as error:
-            encoder.use_attention("flash_attention_2", "float32")
+            encoder.use_attention("flash_attention_2", "float32", CPU)
         assert "float32" in str(error.value) and "bfloat16" in str(error.value)
         monkeypatch.setattr(type(encoder.transformer), "_supports_sdpa", False)
         encoder.transformer.config._attn_implementation_internal = "eager"
         with pytest.raises(SettingsError) as error:
-            encoder.use_attention("sdpa", "float32")
+            encoder.use_attention("sdpa", "float32", CPU)
         assert "'sdpa'" in str(error.value) and "bert" in str(error.value) and "eager" in str(error.value)
+
+    def test_flex_attention_is_refused_on_a_cpu(self) -> None:
+        with pytest.raises(SettingsError) as error:
+            DocumentEncoder.from_pretrained("mini", device="cpu", attn_implementation="flex_attention")
+        assert all(part in str(error.value) for part in ("flex_attention", "cpu", "sdpa"))
 
 
 class TestSettings:

@@ -42,12 +42,13 @@ class PassageEncoder(nn.Module):
         """Width of an input embedding; in some encoders not that of a passage vector."""
         return int(self.transformer.get_input_embeddings().weight.shape[1])
 
-    def use_attention(self, implementation: str, dtype: str) -> None:
+    def use_attention(self, implementation: str, dtype: str, device: torch.device) -> None:
         """Let the transformer compute attention in another way; the vectors are the same but for rounding.
 
         Args:
             implementation: one of :data:`ATTENTIONS`.
             dtype: precision that the transformer will compute in.
+            device: where it will compute.
 
         Raises:
             SettingsError: there is no such way, or this transformer or machine does not have it.
@@ -62,6 +63,9 @@ class PassageEncoder(nn.Module):
             raise SettingsError(
                 f"attn_implementation {implementation!r} needs dtype bfloat16 or float16, not {dtype!r}"
             )
+        # Torch compiles it when it is first used, which on a CPU takes longer than a minute.
+        if implementation == "flex_attention" and device.type == "cpu":
+            raise SettingsError(f"attn_implementation {implementation!r} needs an accelerator, not cpu; {known}")
         try:
             self.transformer.set_attn_implementation(implementation)
         except (ValueError, ImportError, NotImplementedError) as error:
