@@ -1,4 +1,4 @@
-"""The command line: graphdoc encode, compare, attention, graph, prepare, pretrain, finetune, predict, evaluate."""
+"""The command line: finds the command, runs it, and reports mistakes in one line."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ DESCRIPTION = "Vectors, comparison and explanation for long documents."
 EPILOG = """examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc encode papers/ --output vectors/
+  graphdoc search papers/ "attention over passages"
   graphdoc attention a.md --plot attention.png
   graphdoc prepare --config configs/pretrain/quickstart.yaml
   graphdoc pretrain --config configs/pretrain/quickstart.yaml
@@ -65,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, graph, predict, prepare, settings
+    from .commands import attention, compare, encode, evaluate, graph, index, predict, prepare, search, settings
     from .commands.training_run import TrainingCommand, TrainingGroup
 
     formatter = argparse.RawDescriptionHelpFormatter
@@ -85,11 +86,22 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         )
 
     trainings = [TrainingCommand(words) for words in RECIPES if " " not in words]
-    modules: tuple[Any, ...] = (compare, encode, attention, graph, prepare, *trainings, predict, settings)
+    modules: tuple[Any, ...] = (
+        compare,
+        encode,
+        index,
+        search,
+        attention,
+        graph,
+        prepare,
+        *trainings,
+        predict,
+        settings,
+    )
     for module in modules:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(call=module.run)
     firsts = dict.fromkeys(words.partition(" ")[0] for words in RECIPES if " " in words)
     groups: tuple[Any, ...] = (*map(TrainingGroup, firsts), evaluate)
     for group in groups:
@@ -97,7 +109,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         for module in group.TASKS:
             command = found[group.NAME, module.NAME] = add(tasks, module)
             module.add_arguments(command)
-            command.set_defaults(run=module.run)
+            command.set_defaults(call=module.run)
     return parser, found
 
 
@@ -152,7 +164,7 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
         options = parse(sys.argv[1:] if arguments is None else arguments)
         name = f"graphdoc {options.command}"
         with _messages_on_one_line():
-            status = options.run(options) if train is None else options.run(options, train)
+            status = options.call(options) if train is None else options.call(options, train)
         sys.stdout.flush()
     except GraphdocError as error:
         print(_shortened(f"{name}: {error}"), file=sys.stderr)

@@ -17,6 +17,7 @@ from ..runtime.memory import give_back_memory
 from ..runtime.threads import survive_forks
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
+from .engine import Engine
 from .rows import tokens_hash
 
 Known = Mapping[str, Vectors]
@@ -95,3 +96,13 @@ def _pooled(
         found = as_numpy(encoder.model.encode_passages(batch, packing, progress))
     give_back_memory()
     return found
+
+
+def known_vectors(engine: Engine, ids: Sequence[str]) -> dict[str, Vectors]:
+    """Pooled vectors of the passages that documents have in an index, by the hash of their tokens."""
+    if not ids:
+        return {}
+    rows = engine.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
+    vectors = rows.column("encoder_vector").combine_chunks()
+    numbers = np.asarray(vectors.flatten().to_numpy(), np.float32).reshape(len(vectors), -1)
+    return dict(zip(rows.column("content_hash").to_pylist(), numbers, strict=True))

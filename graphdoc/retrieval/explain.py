@@ -75,4 +75,4 @@ class Explanation:
 def _named(one: TermPart | PassagePart) -> str:
     if isinstance(one, TermPart):
         return f"{one.term} ({one.frequency} times; in {one.document_frequency:,})"
-    return f"passage {one.number}" + (f" ({one.heading})" if one.heading else "")
+    return f"passage {one.number + 1}" + (f" ({one.heading})" if one.heading else "")

@@ -9,22 +9,22 @@ from typing import Any, Unpack
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
-from ..errors import ModelError, RetrievalError
-from ..inference.fastest import Choice
+from ..errors import RetrievalError
 from ..inference.inputs import AnyDocument, documents_of
 from ..registry import ENGINES, load
 from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.locks import FolderLock
-from ..vectors.folder import origin_of
+from ..similarity.encoded_document import EncodedDocument
+from .encoding import encode_with_known, known_vectors
 from .engine import Engine, State
 from .query import Statistics, query_of
+from .record import load_encoder, record_of, require_same_model, require_version
 from .results import SearchResults
 from .rows import document_of, schema_of
 from .search import Search, SearchOptions, SearchSettings
 from .update import OnError, Update, UpdateReport, sizes_of
 from .word_settings import WordSettings
 
-FORMAT, FORMAT_VERSION = "graphdoc index", 1
 # Rows that came after the last maintenance, as a share of all, from which on an update ends with maintenance.
 _DUE = 0.05
 _DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
@@ -63,17 +63,7 @@ class DocumentIndex:
         """
         require_path("place", place)
         require_one_of("engine", engine, tuple(ENGINES))
-        settings = words or WordSettings.of(encoder.model.config.language)
-        origin = origin_of(encoder, {})
-        record = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "engine": engine,
-            "source": encoder.source,
-            "similarity": encoder.model.config.similarity,
-            "words": settings.to_dict(),
-            **{name: origin[name] for name in ("model", "weights", "versions")},
-        }
+        record = record_of(encoder, engine, words or WordSettings.of(encoder.model.config.language))
         address = _address(place, must_be_empty=True)
         return cls(load(ENGINES[engine]).create(address, schema_of(sizes_of(encoder)), record), address, encoder)
 
@@ -96,16 +86,24 @@ class DocumentIndex:
         require_one_of("engine", engine, tuple(ENGINES))
         address = _address(place)
         opened = load(ENGINES[engine]).open(address)
-        version = opened.record["format_version"]
-        if version != FORMAT_VERSION:
-            raise RetrievalError(
-                f"{address} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index the "
-                "documents again into another place, or install the version that wrote it"
-            )
+        require_version(opened.record, address)
         index = cls(opened, address)
         if encoder is not None:
-            index._take(encoder)
+            require_same_model(opened.record, encoder, address)
+            index._encoder = encoder
         return index
+
+    @classmethod
+    def exists(cls, place: str | Path, *, engine: str = "lancedb") -> bool:
+        """Whether there is an index at a place.
+
+        Raises:
+            RetrievalError: the place cannot be reached.
+        """
+        require_path("place", place)
+        text = str(place)
+        is_possible = "://" in text or Path(text).is_dir()
+        return is_possible and bool(load(ENGINES[engine]).exists(_address(place)))
 
     @property
     def encoder(self) -> DocumentEncoder:
@@ -115,38 +113,8 @@ class DocumentIndex:
             ModelError: it cannot be loaded, or has changed since.
         """
         if self._encoder is None:
-            record = self._engine.record
-            settings = {name: value for name, value in record["model"].items() if name == "max_passages"}
-            dtype = record["model"]["dtype"]
-            if record["source"] is None:
-                raise ModelError(
-                    f"{self.place} was made with an encoder that was not loaded from anywhere; give it to open(place, "
-                    "encoder)"
-                )
-            self._take(DocumentEncoder.from_pretrained(record["source"], dtype=dtype, **settings))
-        assert self._encoder is not None
+            self._encoder = load_encoder(self._engine.record, self.place)
         return self._encoder
-
-    def _take(self, encoder: DocumentEncoder) -> None:
-        """Use an encoder, if it is the one that the index was made with."""
-        record = self._engine.record
-        if encoder.is_precision_open:
-            encoder.settle_precision(Choice(record["model"]["dtype"]))
-        own = origin_of(encoder, {})
-        before, now = dict(record["model"], name=""), dict(own["model"], name="")
-        differences = [
-            f"{name} was {before.get(name)!r}, now {now.get(name)!r}"
-            for name in {**now, **before}
-            if before.get(name) != now.get(name)
-        ]
-        if not differences and own["weights"] != record["weights"]:
-            differences = ["its weights differ"]
-        if differences:
-            raise ModelError(
-                f"{self.place} was made with the model {record['model']['name']}, not with {encoder.name}: "
-                f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
-            )
-        self._encoder = encoder
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -168,6 +136,11 @@ class DocumentIndex:
             "passages": state.passages,
             "model": dict(self._engine.record["model"]),
         }
+
+    @property
+    def columns(self) -> list[str]:
+        """Columns that a filter can name."""
+        return list(self._engine.schema.names)
 
     def state(self) -> State:
         """How large it is, and what is waiting for maintenance."""
@@ -267,6 +240,16 @@ class DocumentIndex:
                 f"{self.place} has no document {id!r}; index it, or look at the ids with rows(['id'])"
             )
         return document_of(rows[0])
+
+    def encoded(self, id: str) -> EncodedDocument:
+        """A document with all its vectors, of which those of passages are read, to be compared with others.
+
+        Raises:
+            RetrievalError: the index does not have it.
+        """
+        segmented = self.encoder.segment_with_text(self.document(id))
+        (found,) = encode_with_known(self.encoder, [segmented], known_vectors(self._engine, [id]))
+        return found.document
 
     def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
         """Find documents.

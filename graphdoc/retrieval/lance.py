@@ -74,6 +74,11 @@ class LanceEngine:
         return engine
 
     @classmethod
+    def exists(cls, place: str) -> bool:
+        """Whether there is a table."""
+        return TABLE in _names(_connected(place), place)
+
+    @classmethod
     def open(cls, place: str) -> LanceEngine:
         """Open a table.
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from ..analysis.search_page.page import write_search_page
 from ..runtime.files import write_text
 from .explain import Explanation
 from .fusion import Part
@@ -184,6 +185,18 @@ class SearchResults:
             "warnings": list(self.warnings),
             "hits": [hit.to_dict(explain=explain) for hit in self.hits],
         }
+
+    def to_html(self, path: str | Path, *, explain: bool = True) -> Path:
+        """Write the results as a page to read and click through, one file that needs no network.
+
+        Args:
+            path: the HTML file.
+            explain: whether every hit carries its explanation.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        return write_search_page(self.to_dict(explain=explain), path)
 
     def to_json(self, path: str | Path, *, explain: bool = False) -> Path:
         """Write everything as JSON, atomically.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from tqdm.auto import tqdm
 
@@ -22,8 +21,7 @@ from ..inference.pipeline import progress_bar
 from ..inference.segmenting import Workers, segment_in_order, windows_of
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.encoded_document import Vectors
-from .encoding import encode_with_known
+from .encoding import encode_with_known, known_vectors
 from .engine import Engine
 from .fields import Fields
 from .rows import Sizes, content_hash, rows_of, schema_of
@@ -162,7 +160,7 @@ class Update:
             self._new_columns = {}
         changed = [segmented.document.id for segmented in window if segmented.document.id in self._known_ids]
         tables, schema = [], self._engine.schema.remove_metadata()
-        for encoded in encode_with_known(self._encoder, window, self._known_vectors(changed)):
+        for encoded in encode_with_known(self._encoder, window, known_vectors(self._engine, changed)):
             tables.append(
                 rows_of(encoded.document, encoded.pooled, self._fields, schema, unit_length=self._unit_length)
             )
@@ -175,15 +173,6 @@ class Update:
         self.report.replaced += len(changed)
         self.report.added += len(window) - len(changed)
         self._known_ids.difference_update(changed)
-
-    def _known_vectors(self, ids: Sequence[str]) -> dict[str, Vectors]:
-        """Pooled vectors of the passages of documents that are there, by the hash of their tokens."""
-        if not ids:
-            return {}
-        rows = self._engine.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
-        vectors = rows.column("encoder_vector").combine_chunks()
-        numbers = np.asarray(vectors.flatten().to_numpy(), np.float32).reshape(len(vectors), -1)
-        return dict(zip(rows.column("content_hash").to_pylist(), numbers, strict=True))
 
 
 def sizes_of(encoder: DocumentEncoder) -> Sizes:

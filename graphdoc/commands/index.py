@@ -1,0 +1,160 @@
+"""graphdoc index: documents in an index that is kept up to date."""
+
+from __future__ import annotations
+
+import argparse
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SettingsError
+from ..runtime.wording import counted
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder
+from .outputs import check_apart, require_name, write_json
+from .sources import no_documents, read_many
+from .summaries import list_left_out, list_without_id, print_lines
+from .tables import console
+
+if TYPE_CHECKING:
+    from ..retrieval.index import DocumentIndex
+    from ..retrieval.update import UpdateReport
+
+NAME = "index"
+HELP = "index documents to search them, and bring an index up to date"
+DESCRIPTION = """Index documents, so that graphdoc search finds them by words and by vectors.
+
+Give the same command again to bring the index up to date: documents that are new are added, those that changed are
+replaced, and of these only passages whose text changed are encoded. Documents that are missing from the sources stay;
+--delete removes them. A run that was interrupted goes on where it stopped.
+
+INDEX is a folder, or a place in an object store such as s3://bucket/index."""
+EPILOG = """examples:
+  graphdoc index papers/ --output papers.index
+  graphdoc index papers/ --output papers.index               again: only what is new or changed is encoded
+  graphdoc index --output papers.index --delete smith2019    remove a document
+  graphdoc index --output papers.index --describe
+  graphdoc search papers.index "graph attention"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", default=[], help="files, folders, globs, corpora or -")
+    group = parser.add_argument_group("index")
+    group.add_argument("--output", metavar="INDEX", required=True, help="the index, which is made if there is none")
+    group.add_argument(
+        "--delete", metavar="ID", action="append", default=[], help="remove a document; may be repeated"
+    )
+    group.add_argument("--maintain", action="store_true", help="bring statistics and search structures up to date now")
+    group.add_argument("--describe", action="store_true", help="show what the index holds and was made with")
+    group.add_argument(
+        "--json", metavar="FILE", help="write what was done and what the index holds as JSON (- for standard output)"
+    )
+    add_model_arguments(parser)
+    parser.set_defaults(model=None)
+    add_reading_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Index, delete, maintain and describe, in this order."""
+    require_name(options.output)
+    if not (options.sources or options.delete or options.maintain or options.describe):
+        raise SettingsError(
+            "there is nothing to do; name documents to index, or give --delete, --maintain or --describe"
+        )
+    is_local = "://" not in options.output
+    check_apart(options.sources, [options.json] if options.json else [], folder=options.output if is_local else None)
+    index = open_index(options) if not options.sources or _exists(options.output) else None
+    done: dict[str, Any] = {}
+    report = _update(options, index) if options.sources else None
+    if report is not None:
+        index, update, reading = report
+        done["update"] = _as_dict(update)
+    assert index is not None
+    if options.delete:
+        done["deleted"] = index.delete(options.delete)
+    if options.maintain:
+        index.maintain()
+    about = index.describe() | {"rows": index.state().rows, "waiting": index.state().waiting}
+    if options.json:
+        write_json(options.json, {**done, "index": about})
+        if options.json == "-":
+            return
+    target = console()
+    if report is not None:
+        print_lines(target, _lines_of(update))
+        list_left_out(target, reading)
+        list_without_id(target, reading)
+    if options.delete:
+        missing = len(options.delete) - done["deleted"]
+        line = f"deleted: {counted(done['deleted'], 'document')}"
+        print_lines(target, [line + (f"; {missing} were not there" if missing else "")])
+    lines = [f"{index.place}: {counted(about['documents'], 'document')}, {counted(about['passages'], 'passage')}"]
+    if options.describe:
+        model = about["model"]
+        lines += [
+            f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
+            f"{counted(about['rows'], 'row')}, {about['waiting']:,} waiting for maintenance",
+            f"columns: {', '.join(index.columns)}",
+        ]
+    if index.is_maintenance_due:
+        lines.append("maintenance is due: run it with --maintain")
+    print_lines(target, lines)
+
+
+def _exists(place: str) -> bool:
+    from ..retrieval.index import DocumentIndex
+
+    return DocumentIndex.exists(place)
+
+
+def open_index(options: argparse.Namespace, place: str | None = None) -> DocumentIndex:
+    """Open an index with the model that the arguments name, or with its own."""
+    from ..retrieval.index import DocumentIndex
+
+    encoder = None if options.model is None else load_encoder(options)
+    return DocumentIndex.open(options.output if place is None else place, encoder)
+
+
+def _update(options: argparse.Namespace, index: DocumentIndex | None) -> tuple[DocumentIndex, UpdateReport, Any]:
+    from ..documents.readers import ReadingReport
+    from ..retrieval.index import DocumentIndex
+
+    reading = ReadingReport()
+    documents = read_many(options.sources, options, reading)
+    first = list(islice(documents, 1))
+    if not first:
+        raise no_documents(options.sources, reading)
+    if index is None:
+        # Only now that there is something to put into it.
+        options.model = options.model or "mini"
+        index = DocumentIndex.create(options.output, load_encoder(options))
+    report = index.update(chain(first, documents), on_error=options.on_error)
+    reading.skipped.extend(report.skipped)
+    return index, report, reading
+
+
+def _as_dict(report: UpdateReport) -> dict[str, Any]:
+    return {
+        **{
+            name: getattr(report, name)
+            for name in ("added", "replaced", "unchanged", "encoded_passages", "known_passages")
+        },
+        "coverage": report.coverage.to_dict(),
+        "skipped": [{"source": one.source, "reason": one.reason} for one in report.skipped],
+    }
+
+
+def _lines_of(report: UpdateReport) -> list[str]:
+    lines = [
+        f"added {counted(report.added, 'document')}, replaced {report.replaced:,}, left {report.unchanged:,} as they "
+        f"were; encoded {counted(report.encoded_passages, 'passage')}"
+        + (f", knew {report.known_passages:,} already" if report.known_passages else "")
+    ]
+    coverage = report.coverage
+    if coverage.documents_not_whole:
+        reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())
+        lines.append(
+            f"not indexed whole: {counted(coverage.documents_not_whole, 'document')} ({reasons}); --max-passages all "
+            "indexes every passage"
+        )
+    return lines

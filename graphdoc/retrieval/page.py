@@ -1,0 +1,42 @@
+"""The results of a search with a document as a page, and a comparison report for every hit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import quote
+
+from ..analysis.search_page.page import write_search_page
+from ..documents.document import Document
+from .index import DocumentIndex
+from .results import SearchResults
+
+
+def write_page_with_comparisons(
+    index: DocumentIndex, results: SearchResults, query: Document, path: str | Path
+) -> Path:
+    """Write the page of a search with a document; each hit leads to its comparison with that document.
+
+    The reports lie in a folder beside the page, ``hits-comparisons`` for ``hits.html``. Vectors of the hits are read
+    from the index.
+
+    Args:
+        index: the index.
+        results: what the search found.
+        query: the document that was asked with.
+        path: the HTML file.
+
+    Returns:
+        The file.
+
+    Raises:
+        OutputError: a file cannot be written.
+    """
+    page = Path(path)
+    folder = page.with_name(f"{page.stem}-comparisons")
+    content = results.to_dict(explain=True)
+    encoded = index.encoder.encode_levels(query)
+    for hit in content["hits"]:
+        report = folder / f"{hit['rank']:03d}.html"
+        index.encoder.compare(encoded, index.encoded(hit["id"])).to_html(report)
+        hit["comparison"] = f"{quote(folder.name)}/{report.name}"
+    return write_search_page(content, page)
