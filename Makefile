@@ -38,7 +38,7 @@ endef
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(DEMO_READY) ## compare two example documents, encode all of them, and draw attention
+demo: $(DEMO_READY) ## compare two example documents, encode all, draw attention, and search
 	@mkdir -p $(DEMO)
 	@echo; echo "1. Comparing two documents about the same subject in different words ..."
 	@$(BIN)/graphdoc compare "$(A)" "$(B)" --model mini --html $(DEMO)/report.html --json $(DEMO)/comparison.json
@@ -46,11 +46,14 @@ demo: $(DEMO_READY) ## compare two example documents, encode all of them, and dr
 	@$(BIN)/graphdoc encode $(DOCUMENTS) --model mini --output $(DEMO)/vectors --overwrite
 	@echo; echo "3. Drawing which passages of one document its graph looks at ..."
 	@$(BIN)/graphdoc attention "$(A)" --model mini --plot $(DEMO)/attention.png
+	@echo; echo "4. Searching them: what keeps the sea out of a city ..."
+	@$(BIN)/graphdoc search $(DOCUMENTS) "what keeps the sea out of a city" --model mini --top 3 --html $(DEMO)/hits.html
 	@echo; echo "Done. Where to look:"
 	@echo "  $(DEMO)/report.html      open it in a browser: both texts side by side, every passage pair to click"
 	@echo "  $(DEMO)/comparison.json  the same as data: scores, matrices, passages with their places in the text"
 	@echo "  $(DEMO)/vectors/         one vector per document in Parquet (id, vector), and manifest.json"
 	@echo "  $(DEMO)/attention.png    which passages the graph looks at, by section"
+	@echo "  $(DEMO)/hits.html        what the search found, and why"
 	@echo "Your own documents: $(BIN)/graphdoc compare YOURS.md THEIRS.html --html report.html"
 
 # All three run, so that one run tells everything that is wrong; the tests come last.
@@ -97,7 +100,7 @@ $(BIN)/python:
 
 $(DEMO_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "Installing graphdoc into $(VENV) (2 GB or more; several minutes in which pip is silent) ..."
-	$(call install,offline)
+	$(call install,offline$(COMMA)retrieval)
 
 $(TEST_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "Installing graphdoc and its tools into $(VENV) (2 GB or more; several minutes in which pip is silent) ..."

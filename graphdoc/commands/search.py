@@ -132,6 +132,7 @@ def _index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
         raise no_documents([options.index], report)
     index = DocumentIndex.create("memory://", encoder)
     index.update(documents, maintain=True)
+    index.place = options.index
     yield index
 
 
@@ -157,7 +158,7 @@ def _write_run(results: SearchResults, name: str, path: str) -> None:
 
 
 def _print(target: Console, results: SearchResults, options: argparse.Namespace) -> None:
-    rows = Table(["", names("document", 60), "score", "words", "vectors"])
+    rows = Table(["", names("document", 60), "score", "words (rank)", "vectors (rank)"])
     for hit in results:
         ranks = (
             f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-"
