@@ -9,9 +9,12 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
+from ..documents.section import clean_text
 from ..errors import DocumentError
 from ..runtime.plain_text import described
 
+# Every change touches every column of the table.
+MOST_FIELDS = 1_000
 _NAME = re.compile(r"\W+")
 _KINDS: tuple[tuple[type, Any], ...] = (
     (bool, pa.bool_()),
@@ -44,14 +47,21 @@ class Fields:
         """Columns that documents need and the index has not, with their Arrow types; they are counted as there.
 
         Raises:
-            DocumentError: two documents have a field with values of different types.
+            DocumentError: two fields of a document have one column, or the columns become too many.
         """
         found: dict[str, Any] = {}
         for document in documents:
-            for name, value in self._items(document):
-                kind = _kind_of(value)
-                if kind is not None and name not in self.types:
-                    found[name] = self.types[name] = kind
+            added = {name: _kind_of(value) for name, value in self._items(document) if name not in self.types}
+            added = {name: kind for name, kind in added.items() if kind is not None}
+            total = len(self.types) + len(added)
+            if total > MOST_FIELDS:
+                raise DocumentError(
+                    f"document {document.id!r}: with its metadata the index would have {total:,} fields, more than "
+                    f"{MOST_FIELDS:,}; put what no search is restricted by into one field, such as "
+                    '{"more": {...}}, or leave it out'
+                )
+            self.types.update(added)
+            found.update(added)
         return found
 
     def values(self, document: Document) -> dict[str, Any]:
@@ -69,8 +79,16 @@ class Fields:
         return found
 
     def _items(self, document: Document) -> Iterable[tuple[str, Any]]:
+        taken: dict[str, str] = {}
         for key, value in document.metadata.items():
-            yield self.column(str(key)), value
+            name = self.column(str(key))
+            other = taken.setdefault(name, str(key))
+            if other != str(key):
+                raise DocumentError(
+                    f"document {document.id!r}: its metadata {other!r} and {key!r} are both called {name} there; "
+                    "rename one, or leave it out"
+                )
+            yield name, value
 
     def column(self, key: str) -> str:
         """The column of a field of metadata."""
@@ -102,18 +120,18 @@ def _kind_of(value: Any) -> Any:
 
 def _fitted(document: Document, name: str, value: Any, kind: Any) -> Any:
     own = _kind_of(value)
-    if kind == _TEXTS:
+    if kind == _TEXTS and own in (_TEXTS, pa.string()):
         values = sorted(value) if isinstance(value, frozenset | set) else value
-        return [value] if isinstance(value, str) else list(values)
+        return [clean_text(one) for one in ([str(plain_value(value))] if own == pa.string() else values)]
     if pa.types.is_string(kind) and own in (pa.int64(), pa.float64(), pa.bool_()):
         return str(value)
-    if pa.types.is_string(kind) and own == _TEXTS:
-        return "; ".join(value)
+    if pa.types.is_string(kind) and own in (_TEXTS, pa.string()):
+        return clean_text("; ".join(value) if own == _TEXTS else str(plain_value(value)))
     if own == kind or (pa.types.is_floating(kind) and pa.types.is_integer(own)):
         return plain_value(value)
     if pa.types.is_integer(kind) and pa.types.is_floating(own) and float(value).is_integer():
         return int(value)
-    there = _NAMES.get(str(kind), kind)
+    there = "a list of texts" if kind == _TEXTS else _NAMES.get(str(kind), kind)
     raise DocumentError(
         f"document {document.id!r}: its {name} is {described(value)}, but the index holds {there} there; give it a "
         "value of this type, or leave it out"

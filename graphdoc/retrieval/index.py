@@ -17,6 +17,8 @@ from ..runtime.locks import FolderLock
 from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors
 from .engine import Engine, State
+from .filters import require_filter
+from .places import address_of, ids_of
 from .query import Statistics, query_of
 from .record import load_encoder, record_of, require_same_model, require_version
 from .results import SearchResults
@@ -64,7 +66,7 @@ class DocumentIndex:
         require_path("place", place)
         require_one_of("engine", engine, tuple(ENGINES))
         record = record_of(encoder, engine, words or WordSettings.of(encoder.model.config.language))
-        address = _address(place, must_be_empty=True)
+        address = address_of(place, must_be_empty=True)
         return cls(load(ENGINES[engine]).create(address, schema_of(sizes_of(encoder)), record), address, encoder)
 
     @classmethod
@@ -84,7 +86,7 @@ class DocumentIndex:
         """
         require_path("place", place)
         require_one_of("engine", engine, tuple(ENGINES))
-        address = _address(place)
+        address = address_of(place)
         opened = load(ENGINES[engine]).open(address)
         require_version(opened.record, address)
         index = cls(opened, address)
@@ -103,7 +105,7 @@ class DocumentIndex:
         require_path("place", place)
         text = str(place)
         is_possible = "://" in text or Path(text).is_dir()
-        return is_possible and bool(load(ENGINES[engine]).exists(_address(place)))
+        return is_possible and bool(load(ENGINES[engine]).exists(address_of(place)))
 
     @property
     def encoder(self) -> DocumentEncoder:
@@ -121,7 +123,7 @@ class DocumentIndex:
         return self.state().documents
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and len(self._engine.select(["id"], "level = 'document'", ids=[id])) > 0
+        return isinstance(id, str) and len(self._engine.select(["id"], "level = 'document'", ids=ids_of(id))) > 0
 
     def __repr__(self) -> str:
         state = self.state()
@@ -193,7 +195,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index cannot be written.
         """
-        named = [ids] if isinstance(ids, str) else list(ids)
+        named = ids_of(ids)
         with self._writing("a deletion"):
             self._engine.refresh()
             count = self._engine.delete(named) if named else 0
@@ -225,6 +227,7 @@ class DocumentIndex:
         Raises:
             SettingsError: the filter does not fit.
         """
+        require_filter(where)
         self._engine.refresh()
         yield from self._engine.batches(list(columns or self._engine.schema.names), where)
 
@@ -234,7 +237,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        rows = self._engine.select(list(_DOCUMENT_COLUMNS), "level = 'document'", ids=[id]).to_pylist()
+        rows = self._engine.select(list(_DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
         if not rows:
             raise RetrievalError(
                 f"{self.place} has no document {id!r}; index it, or look at the ids with rows(['id'])"
@@ -307,24 +310,3 @@ class DocumentIndex:
     def _writing(self, work: str) -> AbstractContextManager[Any]:
         """The right to write; a store that several machines reach keeps writers apart itself."""
         return nullcontext() if "://" in self.place else FolderLock(Path(self.place), work)
-
-
-def _address(place: str | Path, *, must_be_empty: bool = False) -> str:
-    """The place as a store takes it.
-
-    Raises:
-        RetrievalError: it is a file, or a folder with something else in it where it must be empty.
-    """
-    text = str(place)
-    if "://" in text:
-        return text
-    path = Path(text)
-    if path.exists() and not path.is_dir():
-        raise RetrievalError(f"{text} is a file; give the folder of an index")
-    if not must_be_empty and not path.exists():
-        raise RetrievalError(f"{text} does not exist; make an index with: graphdoc index CORPUS --output {text}")
-    if must_be_empty and path.is_dir():
-        others = [one.name for one in path.iterdir() if one.name != ".lock" and one.suffix != ".lance"]
-        if others:
-            raise RetrievalError(f"{text} holds other files, such as {min(others)}; give an empty folder, or another")
-    return str(path.absolute())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -13,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
-from ..errors import MissingExtraError, RetrievalError, SettingsError
-from ..runtime.plain_text import one_line
+from ..errors import MissingExtraError, RetrievalError
 from .engine import Candidates, State, quoted
+from .lance_errors import said
 from .word_settings import WordSettings
 
 Found = TypeVar("Found")
@@ -45,8 +44,8 @@ class LanceEngine:
     def __init__(self, table: Any, place: str) -> None:
         self._table, self.place = table, place
         self.record: Mapping[str, Any] = json.loads(table.schema.metadata[RECORD])
-        self._metric = self.record["similarity"]
-        self._words = WordSettings(**self.record["words"])
+        self._metric = self.record.get("similarity")
+        self._is_prepared = False
 
     @classmethod
     def create(cls, place: str, schema: Any, record: Mapping[str, Any]) -> LanceEngine:
@@ -63,20 +62,20 @@ class LanceEngine:
         content = json.dumps(record, ensure_ascii=False).encode()
         with_record = schema.with_metadata({RECORD: content})
         connection = _connected(place)
-        if TABLE in _names(connection, place):
+        is_there = TABLE in _names(connection, place)
+        if is_there and not _is_without_versions(connection):
             raise RetrievalError(f"{place} holds an index already; open it, or choose another place")
-        table = _said(place, lambda: connection.create_table(TABLE, schema=with_record))
+        mode = "overwrite" if is_there else "create"
+        table = said(place, lambda: connection.create_table(TABLE, schema=with_record, mode=mode))
         engine = cls(table, place)
-        for column in _SCALAR:
-            engine._index(column, _library("lancedb.index").BTree())
-        for column in (PASSAGE_TEXT, DOCUMENT_TEXT):
-            engine._index(column, engine._words.lance())
+        engine._prepare()
         return engine
 
     @classmethod
     def exists(cls, place: str) -> bool:
         """Whether there is a table."""
-        return TABLE in _names(_connected(place), place)
+        connection = _connected(place)
+        return TABLE in _names(connection, place) and not _is_without_versions(connection)
 
     @classmethod
     def open(cls, place: str) -> LanceEngine:
@@ -86,9 +85,9 @@ class LanceEngine:
             RetrievalError: there is none, or it was not made by graphdoc.
         """
         connection = _connected(place)
-        if TABLE not in _names(connection, place):
+        if TABLE not in _names(connection, place) or _is_without_versions(connection):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        table = _said(place, lambda: connection.open_table(TABLE))
+        table = said(place, lambda: connection.open_table(TABLE))
         try:
             record = json.loads((table.schema.metadata or {})[RECORD])
             is_own = isinstance(record, dict) and "format_version" in record
@@ -113,6 +112,7 @@ class LanceEngine:
 
     def write(self, rows: Any, ids: Sequence[str]) -> None:
         """Put the rows of some documents in the place of those that the documents had, in one commit."""
+        self._prepare()
         merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
         merge = merge.when_not_matched_by_source_delete(_is_one_of(ids))
         # A row of one level has no vectors of the others.
@@ -166,6 +166,7 @@ class LanceEngine:
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
+        self._prepare()
         self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
         present = {index.columns[0] for index in self._do(self._table.list_indices)}
         rows = {PASSAGE_VECTOR: "level = 'passage'", DOCUMENT_VECTOR: "document_vector IS NOT NULL"}
@@ -185,6 +186,19 @@ class LanceEngine:
         for index in self._do(self._table.list_indices):
             waiting = max(waiting, self._do(partial(self._table.index_stats, index.name)).num_unindexed_rows)
         return State(documents, passages, self._do(count), waiting, int(self._table.version))
+
+    def _prepare(self) -> None:
+        """Make the search structures that every index has; one whose making was cut short may lack some."""
+        if self._is_prepared:
+            return
+        present = {index.columns[0] for index in self._do(self._table.list_indices)}
+        for column in _SCALAR:
+            if column not in present:
+                self._index(column, _library("lancedb.index").BTree())
+        for column in (PASSAGE_TEXT, DOCUMENT_TEXT):
+            if column not in present:
+                self._index(column, WordSettings(**self.record["words"]).lance())
+        self._is_prepared = True
 
     def _index(self, column: str, config: Any) -> None:
         self._do(lambda: self._table.create_index(column, config=config, replace=True))
@@ -230,7 +244,7 @@ class LanceEngine:
         self._do(lambda: self._table.update_field_metadata({"path": column, "metadata": {_TUNED: value}}))
 
     def _do(self, work: Callable[[], Found]) -> Found:
-        return _said(self.place, work)
+        return said(self.place, work)
 
 
 def _library(name: str) -> Any:
@@ -243,37 +257,23 @@ def _library(name: str) -> Any:
 
 
 def _connected(place: str) -> Any:
-    return _said(place, lambda: _library("lancedb").connect(place))
+    return said(place, lambda: _library("lancedb").connect(place))
 
 
 def _names(connection: Any, place: str) -> list[str]:
-    return list(_said(place, lambda: connection.list_tables().tables))
+    return list(said(place, lambda: connection.list_tables().tables))
+
+
+def _is_without_versions(connection: Any) -> bool:
+    """Whether the making of the table was cut short before anything could be kept in it."""
+    try:
+        connection.open_table(TABLE)
+    except ValueError as error:
+        return "was not found" in str(error)
+    except (RuntimeError, OSError):
+        return False
+    return False
 
 
 def _is_one_of(ids: Sequence[str]) -> str:
     return f"id IN ({', '.join(map(quoted, ids))})"
-
-
-def _said(place: str, work: Callable[[], Found]) -> Found:
-    """What some work gives; errors of the store become one line."""
-    try:
-        return work()
-    except (RuntimeError, OSError, ValueError) as error:
-        raise _error(place, error) from error
-
-
-def _error(place: str, error: Exception) -> Exception:
-    text = one_line(str(error))
-    column = re.search(r"No field named \"?([^\s\".]+)", text)
-    if column:
-        valid = re.search(r"Valid fields are ([^.]*)", text)
-        names = [name for name in (valid[1].split(", ") if valid else []) if not name.startswith("_")]
-        return SettingsError(f"the filter names {column[1]!r}, which is no column; there are {', '.join(names)}")
-    if "sql parser error" in text:
-        reason = re.search(r"sql parser error: ([^)]*)", text)
-        return SettingsError(
-            f"the filter cannot be read: {reason[1] if reason else text}; write it like: year >= 2010"
-        )
-    if "Error resolving filter" in text or "filter expression" in text:
-        return SettingsError(f"the filter does not fit its columns: {text[:200]}; compare each with its own type")
-    return RetrievalError(f"{place} cannot be used: {text[:300]}")

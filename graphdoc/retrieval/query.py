@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document
+from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.plain_text import described
@@ -65,7 +66,7 @@ def query_of(value: object, engine: Engine, encoder: Callable[[], DocumentEncode
         return Query(" ".join(best), value.text, value.id, value.title, lambda: encoder().encode_levels(value).vector)
     if not isinstance(value, str):
         raise SettingsError(f"the query is {described(value)}; give a text or a Document")
-    text = " ".join(value.split())
+    text = " ".join(clean_text(value).split())
     if not text:
         raise SettingsError("the query is empty; give some words, or a document")
     words_given = text.split()

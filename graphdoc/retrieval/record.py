@@ -41,7 +41,7 @@ def require_version(record: Mapping[str, Any], place: str) -> None:
         RetrievalError: it is of another version.
     """
     version = record["format_version"]
-    if version != FORMAT_VERSION:
+    if version != FORMAT_VERSION or record.get("format") != FORMAT:
         raise RetrievalError(
             f"{place} is an index of format version {version}, this graphdoc reads {FORMAT_VERSION}; index the "
             "documents again into another place, or install the version that wrote it"

@@ -221,7 +221,8 @@ def _structure(document: Document, spans: Sequence[tuple[int, int]]) -> str:
     ]
     metadata = Metadata(document.metadata).plain()
     content = {"sections": sections, "label": document.label, "metadata": metadata}
-    return json.dumps(content, ensure_ascii=False, default=str)
+    # A half of a surrogate pair in metadata is kept as it is, which only ASCII can.
+    return json.dumps(content, default=str)
 
 
 def _label_text(label: str | int | tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..runtime.arguments import require_one_of, require_whole
 from .engine import Engine, quoted
 from .explain import Explanation, PassagePart, TermPart
 from .fields import plain_value
+from .filters import require_filter
 from .fusion import FUSIONS, Fused, Fusion, Part, fuse
 from .grouping import BEST_PASSAGES, Scored, group_passages, whole_documents
 from .query import Query
@@ -20,6 +22,7 @@ from .results import Hit, PassageHit
 from .rows import key_of, metadata_columns
 from .terms import unique_words, words_of
 
+MOST_ROWS = 10_000_000
 By = Literal["hybrid", "words", "vectors"]
 Unit = Literal["passage", "document"]
 # Each way to search, the column it searches by what is ranked.
@@ -83,8 +86,10 @@ class SearchSettings:
             require_one_of("vectors_unit", self.vectors_unit, get_args(Unit))
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1:
             raise SettingsError(f"weight is {self.weight!r}; give a number from 0 to 1")
-        if self.where is not None and (not isinstance(self.where, str) or not self.where.strip()):
-            raise SettingsError(f"the filter is {self.where!r}; write it like: year >= 2010, or leave it out")
+        require_filter(self.where)
+        for name, value in (("k", self.k), ("passages", self.passages), ("depth", self.depth or 0)):
+            if value > MOST_ROWS:
+                raise SettingsError(f"{name}={value} is more than {MOST_ROWS:,}; give less")
 
     @property
     def rankings(self) -> tuple[str, ...]:
@@ -161,15 +166,15 @@ class Search:
                     {
                         name: plain_value(value)
                         for name, value in row.items()
-                        if name not in ("id", "title") and value is not None
+                        if name not in ("id", "title", "content_hash") and value is not None
                     },
-                    lambda one=one: self._explain(one, found),  # type: ignore[misc]
+                    partial(self._explain, one, found, row.get("content_hash")),
                 )
             )
         return tuple(hits)
 
     def _documents(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        columns = ["id", "title", "label", *metadata_columns(self._engine.schema)]
+        columns = ["id", "title", "label", "content_hash", *metadata_columns(self._engine.schema)]
         rows: list[dict[str, Any]] = self._engine.select(columns, "level = 'document'", ids=ids).to_pylist()
         return rows
 
@@ -235,8 +240,13 @@ class Search:
             tuple((word.start, word.end) for word in words if word.term in terms),
         )
 
-    def _explain(self, one: Fused, found: Mapping[str, Mapping[str, Mapping[int, float]]]) -> Explanation:
+    def _explain(
+        self, one: Fused, found: Mapping[str, Mapping[str, Mapping[int, float]]], content_hash: str | None
+    ) -> Explanation:
         """Take the score of a document apart."""
+        rows = self._engine.select(["content_hash"], "level = 'document'", ids=[one.id])
+        if rows.column("content_hash").to_pylist() != [content_hash]:
+            raise RetrievalError(f"document {one.id!r} has changed or was removed since; search again")
         words = self._terms_of(one, found["words"].get(one.id, {})) if "words" in one.parts else []
         vectors = self._shares_of(one, found["vectors"].get(one.id, {})) if "vectors" in one.parts else []
         return Explanation(
@@ -281,8 +291,6 @@ class Search:
             names = {row["number"]: row["heading"] or "" for row in headings}
             return [PassagePart(number, names.get(number, ""), score) for number, score in best.items()]
         rows = self._engine.select(["number", "heading", "share"], "level = 'passage'", ids=[one.id])
-        if not len(rows):
-            raise RetrievalError(f"document {one.id!r} is no longer in the index; search again")
         assert self._vector is not None
         shares = rows.column("share").combine_chunks().flatten().to_numpy().reshape(len(rows), -1).astype(np.float64)
         length = float(np.linalg.norm(self._vector)) if self._engine.record["similarity"] == "cosine" else 1.0

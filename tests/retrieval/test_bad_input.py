@@ -1,0 +1,204 @@
+"""What people give by mistake, and what others do to an index: one line with the fix, or a documented result."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import DocumentError, GraphdocError, RetrievalError, SettingsError
+from graphdoc.retrieval.fields import MOST_FIELDS
+from graphdoc.retrieval.filters import require_filter
+
+
+def one_line_of(error: pytest.ExceptionInfo[GraphdocError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text and ".rs:" not in text and "/registry/" not in text
+    return text
+
+
+@pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
+def test_odd_queries(index: DocumentIndex, by: Any) -> None:
+    for empty in ("", " \u3000\n"):
+        with pytest.raises(SettingsError, match="empty"):
+            index.search(empty, by=by)
+    for odd in ("the of and", "?! ---", "潮汐は一日に Приливы", "tides\0 rise", "tides \ud800", 'a\' OR "1" +(:^2~'):
+        found = index.search(odd, by=by)
+        assert len({hit.id for hit in found}) == len(found) <= len(index)
+        json.dumps(found.to_dict(explain=True), allow_nan=False)
+    assert not index.search("the of and", by="words").hits
+    long = index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides", by=by)
+    assert any("19,001" in warning for warning in long.warnings)
+    assert len(index.search("tides", k=1_000, by=by)) <= len(index)
+    with pytest.raises(SettingsError, match=f"k={2**70}"):
+        index.search("tides", k=2**70, by=by)
+
+
+@pytest.mark.parametrize(
+    ("where", "key"),
+    [
+        ("year >=", "year >= 2010"),
+        ("nope = 1", "nope"),
+        ("year", "year"),
+        ("1", "1"),
+        ("year; DROP TABLE documents", ";"),
+        ("id IN (SELECT id FROM documents)", "SELECT"),
+        ("year = 'x'", "year"),
+        ("year = year) OR (1=1", "parenthesis"),
+        ("(year > 1", "parenthesis"),
+        ("year > 1 -- all", "--"),
+        ("year = ?", "?"),
+        ("year = :x", ":"),
+        ("id = 'tides", "'"),
+        ("year > \ud800", "character"),
+        ("x" * 100_000, "100,000"),
+        ("count(*) > 1", "Count"),
+        ("_score > 1", "_score"),
+        ("year/0 > 1", "zero"),
+        ("regexp_like(id, '(')", "regex"),
+    ],
+)
+def test_filters_that_cannot_be_answered(index: DocumentIndex, where: str, key: str) -> None:
+    for by in ("words", "vectors"):
+        with pytest.raises(SettingsError) as error:
+            index.search("tides", where=where, by=by)  # type: ignore[arg-type]
+        assert key in one_line_of(error) and len(str(error.value)) < 1_000
+
+
+def test_a_filter_with_signs_in_quotes_is_answered(index: DocumentIndex, documents: list[Document]) -> None:
+    for where in ("title LIKE '%;)--%'", "title = 'a ''?'' (b'", "year > 3000"):
+        require_filter(where)
+        found = index.search("tides", where=where)
+        assert not found.hits and where in found.warnings[-1]
+    # A filter cannot bring back the document that is asked with.
+    with pytest.raises(SettingsError, match="parenthesis"):
+        index.search(documents[0], where="year = 1) OR (1 = 1")
+    assert "tides" not in [hit.id for hit in index.search(documents[0], where="year = 1 OR 1 = 1")]
+
+
+def test_small_indexes(tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    assert index.update([]).changed == 0
+    index.maintain()
+    for query in ("tides", documents[0]):
+        assert "the index is empty" in index.search(query).warnings  # type: ignore[arg-type]
+    index.update(documents[:1])
+    assert [hit.id for hit in index.search("tides")] == [documents[0].id]
+    assert not index.search(documents[0]).hits
+
+
+@pytest.mark.parametrize(
+    "id", ["a'\"\\;%_\n\t\x1f\x7f\u202e.", "i" * 10_000, "nul\0nul", "half\ud800", "😀" * 50, "a\x1fpassage\x1f000001"]
+)
+def test_odd_ids(tmp_path: Path, encoder: DocumentEncoder, id: str) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    made = Document(id, [Section("Tides rise.")])
+    index.update([made])
+    assert id in index and index.document(id) == made
+    (hit,) = index.search("tides")
+    assert hit.id == made.id and hit.explain().words
+    assert index.update([replace(made, title="Other")]).replaced == 1
+    assert index.delete(id) == 1 and not len(index)
+
+
+def test_ids_that_are_no_text(index: DocumentIndex) -> None:
+    for call in (index.delete, index.document):
+        for wrong in (3, None):
+            with pytest.raises(SettingsError, match=str(wrong)):
+                call(wrong)  # type: ignore[operator]
+    assert index.delete("nowhere") == 0
+
+
+def test_odd_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    text = [Section("Some text. Some text.")] * 3
+
+    def made(id: str, **metadata: Any) -> Document:
+        return Document(id, text, metadata=metadata)
+
+    odd = made("odd", a=math.nan, b=math.inf, c=2**63, d="half \ud800", e=["\ud800"], f=1.0, **{"k\ud800": "x", "": 2})
+    index.update([odd, made("list", tags=["x"]), made("huge", f=2**80)])
+    assert index.document("odd").metadata["d"] == odd.metadata["d"] and index.document("huge").metadata["f"] == 2**80
+    assert [hit.id for hit in index.search("text", where="f = 1.0")] == ["odd"]
+    before = index.columns
+    many = {f"field{number}": number for number in range(100_000)}
+    for wrong, key in (
+        (made("many", **many), f"{MOST_FIELDS:,}"),
+        (made("twice", **{"Year": 1, "year": 2}), "'Year' and 'year'"),
+        (made("misfit", tags=3), "tags"),
+    ):
+        with pytest.raises(DocumentError, match=key) as error:
+            index.update([wrong])
+        assert wrong.id in one_line_of(error)
+        assert index.update([wrong], on_error="skip").skipped
+    assert index.columns == before and len(index) == 3
+
+
+def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, documents: list[Document]) -> None:
+    found = [hit for by in ("words", "vectors") for hit in index.search("tides rice", by=by)]  # type: ignore[arg-type]
+    index.delete("tides")
+    index.update([replace(documents[1], title="Changed")])
+    for hit in found:
+        if hit.id in ("tides", "rice"):
+            with pytest.raises(RetrievalError, match="search again") as error:
+                hit.explain()
+            assert hit.id in one_line_of(error)
+        else:
+            hit.explain()
+
+
+@pytest.mark.parametrize("part", ["data", "_versions", "_indices"])
+@pytest.mark.parametrize("how", ["missing", "empty"])
+def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: str, how: str) -> None:
+    index.maintain()
+    for path in (Path(index.place) / "documents.lance" / part).rglob("*"):
+        if path.is_file() and how == "missing":
+            path.unlink()
+        elif path.is_file():
+            path.write_bytes(b"")
+    with pytest.raises(RetrievalError) as error:
+        again = DocumentIndex.open(index.place, encoder)
+        again.search("tides")
+        list(again.rows())
+    assert index.place in one_line_of(error)
+
+
+def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    place = tmp_path / "index"
+    (place / "documents.lance" / "_versions").mkdir(parents=True)
+    (place / "documents.lance" / "_transactions").mkdir()
+    assert not DocumentIndex.exists(place)
+    with pytest.raises(RetrievalError, match="graphdoc index"):
+        DocumentIndex.open(place, encoder)
+    index = DocumentIndex.create(place, encoder)
+    for column in ("text", "key"):
+        index._engine._table.drop_index(f"{column}_idx")  # type: ignore[attr-defined]
+    again = DocumentIndex.open(place, encoder)
+    again.update([Document("a", [Section("Tides rise.")])])
+    assert [hit.id for hit in again.search("tides", by="words")] == ["a"]
+
+
+def test_an_index_of_a_newer_version(tmp_path: Path, index: DocumentIndex) -> None:
+    import lancedb
+
+    engine: Any = index._engine
+    record = {**engine.record, "format_version": 99, "words": {"future": 1}}
+    schema = engine.schema.with_metadata({b"graphdoc": json.dumps(record)})
+    lancedb.connect(str(tmp_path / "newer")).create_table("documents", schema=schema)
+    with pytest.raises(RetrievalError, match="99"):
+        DocumentIndex.open(tmp_path / "newer")
+
+
+def test_places_that_cannot_be(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    for place in (str(tmp_path / ("a" * 300)), str(tmp_path / "a\0b"), str(tmp_path / "a\ud800")):
+        for call in (lambda place: DocumentIndex.create(place, encoder), DocumentIndex.open):
+            with pytest.raises(RetrievalError) as error:
+                call(place)
+            one_line_of(error)
+    with pytest.raises(RetrievalError, match="s3://bucket/index"):
+        DocumentIndex.create("foo://x/y", encoder)
