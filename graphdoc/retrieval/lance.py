@@ -15,6 +15,8 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..errors import MissingExtraError, RetrievalError
 from .engine import Candidates, State, quoted
 from .lance_errors import said
+from .rows import DOCUMENT, PASSAGE
+from .tuning import TUNED, tuned, tuning_of
 from .word_settings import WordSettings
 
 Found = TypeVar("Found")
@@ -27,10 +29,12 @@ PASSAGE_VECTOR, DOCUMENT_VECTOR = "passage_vector", "document_vector"
 ROWS_FOR_VECTOR_INDEX = 20_000
 # Readers of an older version have this long to finish.
 KEPT_VERSIONS = timedelta(hours=1)
-_SCALAR = ("key", "id")
-_TUNED = "graphdoc:search"
-# Probes and refinement of a vector search, from quick to thorough.
-_TRIED = ((20, 2), (20, 4), (40, 4), (80, 4), (80, 8), (160, 8), (320, 10))
+_SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
+# Bits of a number in the search structure: with 3, twice the rows wanted hold the best, with 1 eight times as many.
+_BITS = 3
+_LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
+# The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
+_GONE = "gone"
 
 
 class LanceEngine:
@@ -46,6 +50,9 @@ class LanceEngine:
         self.record: Mapping[str, Any] = json.loads(table.schema.metadata[RECORD])
         self._metric = self.record.get("similarity")
         self._is_prepared = False
+        # What is known of the version that is read.
+        self._schema: Any = table.schema
+        self._state: State | None = None
 
     @classmethod
     def create(cls, place: str, schema: Any, record: Mapping[str, Any]) -> LanceEngine:
@@ -100,29 +107,47 @@ class LanceEngine:
     @property
     def schema(self) -> Any:
         """Columns of the table (an Arrow schema)."""
-        return self._table.schema
+        return self._schema
 
     def refresh(self) -> None:
         """See what other processes have written."""
         self._do(self._table.checkout_latest)
+        if self._state is None or self._state.version != int(self._table.version):
+            self._changed()
+
+    def _changed(self) -> None:
+        self._schema, self._state = self._do(lambda: self._table.schema), None
 
     def add_columns(self, columns: Mapping[str, Any]) -> None:
         """Add columns of metadata, by name and Arrow type; rows that are there have nothing in them."""
         self._do(lambda: self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
+        self._changed()
 
     def write(self, rows: Any, ids: Sequence[str]) -> None:
         """Put the rows of some documents in the place of those that the documents had, in one commit."""
         self._prepare()
+        there = self.select(["key"], ids=ids).column("key").to_pylist()
+        if not there:
+            self._do(lambda: self._table.add(rows, on_bad_vectors="null"))
+            return self._changed()
+        # A merge that deletes reads the whole table: rows that are no longer needed are marked by it instead.
+        left = sorted(set(there) - set(rows.column("key").to_pylist()))
+        if left:
+            nothing = [{"key": key, "id": "", "level": _GONE, "number": 0} for key in left]
+            rows = pa.concat_tables([rows, pa.Table.from_pylist(nothing, rows.schema)])
         merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
-        merge = merge.when_not_matched_by_source_delete(_is_one_of(ids))
         # A row of one level has no vectors of the others.
         self._do(lambda: merge.execute(rows, on_bad_vectors="null"))
+        if left:
+            self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
+        self._changed()
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
-        count = int(self._do(lambda: self._table.count_rows(f"{_is_one_of(ids)} AND level = 'document'")))
+        count = int(self._do(lambda: self._table.count_rows(f"{_is_one_of(ids)} AND level = '{DOCUMENT}'")))
         if count:
             self._do(lambda: self._table.delete(_is_one_of(ids)))
+            self._changed()
         return count
 
     def select(
@@ -137,8 +162,9 @@ class LanceEngine:
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
-        query = self._table.search().select(list(columns))
-        yield from self._do(lambda: (query.where(where) if where else query).to_batches())
+        condition = f"level != '{_GONE}'" + (f" AND ({where})" if where else "")
+        query = self._table.search().select(list(columns)).where(condition)
+        yield from self._do(query.to_batches)
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
@@ -151,12 +177,12 @@ class LanceEngine:
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         query = self._table.search(vector, vector_column_name=column).distance_type(self._metric)
-        probes, refine = self._tuned(column)
+        probes, refine = tuned(self._schema, column)
         if probes:
-            query = query.nprobes(probes).refine_factor(refine)
-        level = "passage" if column == PASSAGE_VECTOR else "document"
+            # Where a filter leaves little, more is probed until there are enough rows.
+            query = query.minimum_nprobes(probes).maximum_nprobes(0).refine_factor(refine)
         if column == DOCUMENT_VECTOR:
-            where = f"level = '{level}'" + (f" AND ({where})" if where else "")
+            where = f"level = '{DOCUMENT}'" + (f" AND ({where})" if where else "")
         return self._found(query.select(["id", "number", "_distance"]), "_distance", most, where)
 
     def tokens(self, text: str) -> list[str]:
@@ -167,34 +193,40 @@ class LanceEngine:
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
         self._prepare()
+        self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
         self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
         present = {index.columns[0] for index in self._do(self._table.list_indices)}
-        rows = {PASSAGE_VECTOR: "level = 'passage'", DOCUMENT_VECTOR: "document_vector IS NOT NULL"}
-        for column, where in rows.items():
-            count = self._do(partial(self._table.count_rows, where))
+        for column, level in _LEVELS.items():
+            count = self._do(partial(self._table.count_rows, f"level = '{level}'"))
             if column not in present and count >= ROWS_FOR_VECTOR_INDEX:
-                self._index(column, _library("lancedb.index").IvfRq(distance_type=self._metric))
+                self._index(column, _library("lancedb.index").IvfRq(distance_type=self._metric, num_bits=_BITS))
                 present.add(column)
             if column in present:
-                self._tune(column)
+                found = self._do(partial(tuning_of, self._table, column, level, self._metric))
+                values = {"path": column, "metadata": {TUNED: json.dumps(found)}}
+                self._do(partial(self._table.update_field_metadata, values))
+        self._changed()
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
+        if self._state is None:
+            self._state = self._do(self._counted)
+        return self._state
+
+    def _counted(self) -> State:
         count = self._table.count_rows
-        documents, passages = (self._do(partial(count, f"level = '{level}'")) for level in ("document", "passage"))
-        waiting = 0
-        for index in self._do(self._table.list_indices):
-            waiting = max(waiting, self._do(partial(self._table.index_stats, index.name)).num_unindexed_rows)
-        return State(documents, passages, self._do(count), waiting, int(self._table.version))
+        documents, passages = (count(f"level = '{level}'") for level in (DOCUMENT, PASSAGE))
+        waiting = max((index.num_unindexed_rows or 0 for index in self._table.list_indices()), default=0)
+        return State(documents, passages, count(), waiting, int(self._table.version))
 
     def _prepare(self) -> None:
         """Make the search structures that every index has; one whose making was cut short may lack some."""
         if self._is_prepared:
             return
         present = {index.columns[0] for index in self._do(self._table.list_indices)}
-        for column in _SCALAR:
+        for column, kind in _SCALAR.items():
             if column not in present:
-                self._index(column, _library("lancedb.index").BTree())
+                self._index(column, getattr(_library("lancedb.index"), kind)())
         for column in (PASSAGE_TEXT, DOCUMENT_TEXT):
             if column not in present:
                 self._index(column, WordSettings(**self.record["words"]).lance())
@@ -211,37 +243,6 @@ class LanceEngine:
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
         return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
-
-    def _tuned(self, column: str) -> tuple[int, int]:
-        """Probes and refinement of a vector column; 0 where all rows are read."""
-        metadata = self._table.schema.field(column).metadata or {}
-        values = json.loads(metadata.get(_TUNED.encode(), b"[0, 0]"))
-        return int(values[0]), int(values[1])
-
-    def _tune(self, column: str, *, queries: int = 24, most: int = 100, goal: float = 0.99) -> None:
-        """Find the fewest probes and the least refinement with which a sample of searches finds the best rows."""
-        sample = self._do(
-            lambda: self._table.search().where(f"{column} IS NOT NULL").select([column]).limit(4096).to_arrow()
-        )
-        values = sample.column(column).combine_chunks()
-        vectors = values.flatten().to_numpy().reshape(len(values), -1)[:: max(1, len(values) // queries)][:queries]
-
-        def found(vector: Any, probes: int, refine: int) -> set[int]:
-            query = self._table.search(vector, vector_column_name=column).distance_type(self._metric)
-            query = query.bypass_vector_index() if not probes else query.nprobes(probes).refine_factor(refine)
-            rows = query.with_row_id(True).select(["_distance"]).limit(most).to_arrow()
-            return set(rows.column("_rowid").to_pylist())
-
-        best = [self._do(partial(found, vector, 0, 0)) for vector in vectors]
-        for probes, refine in _TRIED:
-            shares = [
-                len(self._do(partial(found, vector, probes, refine)) & exact) / max(1, len(exact))
-                for vector, exact in zip(vectors, best, strict=True)
-            ]
-            if np.mean(shares) >= goal:
-                break
-        value = json.dumps([probes, refine])
-        self._do(lambda: self._table.update_field_metadata({"path": column, "metadata": {_TUNED: value}}))
 
     def _do(self, work: Callable[[], Found]) -> Found:
         return said(self.place, work)

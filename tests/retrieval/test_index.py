@@ -246,3 +246,37 @@ def test_a_filter_says_what_is_wrong(index: DocumentIndex) -> None:
     for where, key in (("yaer >= 2010", "yaer"), ("year >=", "year >= 2010"), ("year = 'x'", "type"), (" ", "' '")):
         with pytest.raises(SettingsError, match=key):
             index.search("tides", where=where)
+
+
+def test_many_changes_of_length_leave_the_last_of_each(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    for number in (9, 3, 12, 1, 5):
+        index.update([passages_text(number)], maintain=number == 12)
+        levels = [row["level"] for row in rows_by_key(index).values()]
+        assert (levels.count("passage"), levels.count("document")) == (number, 1)
+        assert set(levels) == {"document", "section", "passage"}
+        state = index.state()
+        assert (state.documents, state.passages, state.rows) == (1, number, 2 * number + 1)
+    assert index.search("matter", by="words")[0].passages
+
+
+def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
+    import lancedb
+    import pyarrow as pa
+
+    from graphdoc.retrieval.tuning import _exactly, tuning_of
+
+    draw = np.random.default_rng(0)
+    vectors = draw.standard_normal((1500, 16)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = [{"level": "passage", "number": row, "v": vector} for row, vector in enumerate(vectors)]
+    rows += [{"level": "document", "number": 0, "v": vector} for vector in vectors[:5]]
+    schema = pa.schema([("level", pa.string()), ("number", pa.int32()), ("v", pa.list_(pa.float32(), 16))])
+    table = lancedb.connect(tmp_path).create_table("t", pa.Table.from_pylist(rows, schema))
+    found = _exactly(table, "v", "level = 'passage'", vectors[:3])
+    for query, own in zip(vectors[:3], found, strict=True):
+        order = np.argsort(-(vectors @ query))[:100]
+        numbers = table.take_row_ids(sorted(own)).select(["number"]).to_arrow().column("number").to_pylist()
+        assert set(numbers) == set(order.tolist())
+    # Without a search structure every row is read, and the quickest setting finds the best.
+    assert tuning_of(table, "v", "passage", "cosine") == (20, 2)
