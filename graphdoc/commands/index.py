@@ -15,6 +15,7 @@ from .summaries import list_left_out, list_without_id, print_lines
 from .tables import console
 
 if TYPE_CHECKING:
+    from ..documents.readers import ReadingReport
     from ..retrieval.index import DocumentIndex
     from ..retrieval.update import UpdateReport
 
@@ -65,7 +66,7 @@ def run(options: argparse.Namespace) -> None:
     check_apart(options.sources, [options.json] if options.json else [], folder=options.output if is_local else None)
     index = open_index(options) if not options.sources or _exists(options.output) else None
     done: dict[str, Any] = {}
-    report = _update(options, index) if options.sources else None
+    report = update_index(options, index, options.sources, options.output) if options.sources else None
     if report is not None:
         index, update, reading = report
         done["update"] = _as_dict(update)
@@ -81,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
             return
     target = console()
     if report is not None:
-        print_lines(target, _lines_of(update))
+        print_lines(target, update_lines(update))
         list_left_out(target, reading)
         list_without_id(target, reading)
     if options.delete:
@@ -115,19 +116,26 @@ def open_index(options: argparse.Namespace, place: str | None = None) -> Documen
     return DocumentIndex.open(options.output if place is None else place, encoder)
 
 
-def _update(options: argparse.Namespace, index: DocumentIndex | None) -> tuple[DocumentIndex, UpdateReport, Any]:
+def update_index(
+    options: argparse.Namespace, index: DocumentIndex | None, sources: list[str], place: str
+) -> tuple[DocumentIndex, UpdateReport, ReadingReport]:
+    """Bring an index up to date with sources, or make it where there is none.
+
+    Raises:
+        DocumentError: there is nothing in the sources, or a document cannot be indexed.
+    """
     from ..documents.readers import ReadingReport
     from ..retrieval.index import DocumentIndex
 
     reading = ReadingReport()
-    documents = read_many(options.sources, options, reading)
+    documents = read_many(sources, options, reading)
     first = list(islice(documents, 1))
     if not first:
-        raise no_documents(options.sources, reading)
+        raise no_documents(sources, reading)
     if index is None:
         # Only now that there is something to put into it.
         options.model = options.model or "mini"
-        index = DocumentIndex.create(options.output, load_encoder(options))
+        index = DocumentIndex.create(place, load_encoder(options))
     report = index.update(chain(first, documents), on_error=options.on_error)
     reading.skipped.extend(report.skipped)
     return index, report, reading
@@ -144,7 +152,8 @@ def _as_dict(report: UpdateReport) -> dict[str, Any]:
     }
 
 
-def _lines_of(report: UpdateReport) -> list[str]:
+def update_lines(report: UpdateReport) -> list[str]:
+    """What an update did, for the terminal."""
     lines = [
         f"added {counted(report.added, 'document')}, replaced {report.replaced:,}, left {report.unchanged:,} as they "
         f"were; encoded {counted(report.encoded_passages, 'passage')}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .engine import Candidates
 
 BEST_PASSAGES = 3
+
+Scores = dict[str, float]
+"""Scores by document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,6 @@ def in_order(documents: list[Scored]) -> list[Scored]:
     return sorted(documents, key=lambda one: (-one.score, one.id))
 
 
-def as_run(documents: list[Scored]) -> Mapping[str, float]:
+def as_run(documents: list[Scored]) -> Scores:
     """Scores by document."""
     return {one.id: one.score for one in documents}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -18,8 +19,9 @@ from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors
 from .engine import Engine, State
 from .filters import require_filter
+from .grouping import Scores, as_run
 from .places import address_of, ids_of
-from .query import Statistics, query_of
+from .query import Statistics, Vector, query_of
 from .record import load_encoder, record_of, require_same_model, require_version
 from .results import SearchResults
 from .rows import document_of, schema_of
@@ -301,6 +303,23 @@ class DocumentIndex:
             },
             tuple(warnings),
         )
+
+    def scores(
+        self, query: str | Document, k: int = 10, *, vector: Vector | None = None, **settings: Unpack[SearchOptions]
+    ) -> dict[str, Scores]:
+        """Scores by document of ``words``, ``vectors`` or both, of all that they find, before they are joined and cut.
+
+        Args:
+            query: as for :meth:`search`.
+            k: documents wanted, which says how many rows each ranking fetches.
+            vector: vector of the query, where it is there already.
+            **settings: as for :meth:`search`.
+        """
+        chosen = SearchSettings(k=k, **settings)
+        self._engine.refresh()
+        asked = query_of(query, self._engine, lambda: self.encoder, self._statistics)
+        asked = asked if vector is None else replace(asked, vector=lambda: vector)
+        return {name: as_run(found) for name, found in Search(self._engine, asked, chosen).rankings().items()}
 
     def _maintain_if_due(self, wanted: bool | None) -> None:
         state = self._engine.state()

@@ -16,7 +16,7 @@ from .explain import Explanation, PassagePart, TermPart
 from .fields import plain_value
 from .filters import require_filter
 from .fusion import FUSIONS, Fused, Fusion, Part, fuse
-from .grouping import BEST_PASSAGES, Scored, group_passages, whole_documents
+from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_documents
 from .query import Query
 from .results import Hit, PassageHit
 from .rows import key_of, metadata_columns
@@ -116,8 +116,8 @@ class Search:
 
     def run(self) -> tuple[Hit, ...]:
         """The hits, best first."""
-        found = {name: self._ranking(name, self._units[name]) for name in self._settings.rankings}
-        own = {name: {one.id: one.score for one in ranking} for name, ranking in found.items()}
+        found = self.rankings()
+        own = {name: as_run(ranking) for name, ranking in found.items()}
         if self._settings.by == "hybrid":
             weights = {"words": self._settings.weight, "vectors": 1 - self._settings.weight}
             fused = fuse(own, self._settings.fusion, weights if self._settings.fusion == "weighted" else None)
@@ -126,6 +126,10 @@ class Search:
         chosen = fused[: self._settings.k]
         passages = {name: {one.id: dict(one.passages) for one in ranking} for name, ranking in found.items()}
         return self._hits(chosen, passages)
+
+    def rankings(self) -> dict[str, list[Scored]]:
+        """The documents that each ranking finds, best first, before they are joined."""
+        return {name: self._ranking(name, self._units[name]) for name in self._settings.rankings}
 
     def _ranking(self, name: str, unit: Unit, where: str | None = None, depth: int | None = None) -> list[Scored]:
         settings = self._settings
