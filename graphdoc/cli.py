@@ -66,7 +66,7 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, graph, index, predict, prepare, search, settings
+    from .commands import attention, compare, encode, evaluate, graph, index, predict, prepare, search, serve, settings
     from .commands.training_run import TrainingCommand, TrainingGroup
 
     formatter = argparse.RawDescriptionHelpFormatter
@@ -91,6 +91,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         encode,
         index,
         search,
+        serve,
         attention,
         graph,
         prepare,

@@ -37,15 +37,18 @@ def in_one_function(*files: Path) -> str:
     return f"(() => {{\n'use strict';\n{source_of(*files)}\n}})();\n"
 
 
-def content_policy(style: str, *scripts: str) -> str:
+def content_policy(style: str, *scripts: str, form: bool = False) -> str:
     """The content security policy of a page that loads nothing and runs only what is in it.
 
     Args:
         style: the style sheet in the page.
         *scripts: the scripts in it.
+        form: whether it may send a form to where it came from.
     """
     allowed = f"script-src {' '.join(map(_hash, scripts))}; " if scripts else ""
-    return f"default-src 'none'; {allowed}style-src {_hash(style)}; img-src data:; base-uri 'none'; form-action 'none'"
+    target = "'self'" if form else "'none'"
+    own = f"{allowed}style-src {_hash(style)}; img-src data:"
+    return f"default-src 'none'; {own}; base-uri 'none'; form-action {target}"
 
 
 def _hash(source: str) -> str:

@@ -36,13 +36,14 @@ def write_search_page(results: Mapping[str, Any], path: str | Path) -> Path:
     return write_text(path, search_page(results))
 
 
-def search_page(results: Mapping[str, Any]) -> str:
+def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
     """Return the results of a search as one HTML page that loads nothing and needs no network.
 
     It is read without scripts as well; they add keys, the choice of light or dark, and shorter passages.
 
     Args:
         results: what ``SearchResults.to_dict()`` gives; of ``comparison`` only relative links become links.
+        form: whether it can ask again, which needs a server: ``q``, ``by`` and ``where`` go to where it came from.
 
     Raises:
         OutputError: the results have no query or no list of hits.
@@ -55,7 +56,7 @@ def search_page(results: Mapping[str, Any]) -> str:
     style, boot = source_of(*_STYLES), source_of(BOOT)
     code = in_one_function(_FOLDER / "search.js")
     page = _template().render(
-        policy=Markup(content_policy(style, boot, code)),
+        policy=Markup(content_policy(style, boot, code, form=form)),
         style=Markup(style),
         boot=Markup(boot),
         script=Markup(code),
@@ -63,6 +64,7 @@ def search_page(results: Mapping[str, Any]) -> str:
         search=search_of(results),
         warnings=[str(warning) for warning in results.get("warnings") or ()],
         hits=hits_of(results),
+        form={name: results.get(name) for name in ("by", "where", "k")} if form else None,
     )
     return writable(page)
 

@@ -1,0 +1,134 @@
+"""The index over HTTP: a page to search with, JSON for programs, tools for agents."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlencode
+
+from ..analysis.search_page.page import search_page
+from ..errors import GraphdocError, MissingExtraError, RetrievalError
+from ..version import __version__
+from .service import SearchService
+from .tools import tool_server
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+
+def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBACK) -> Any:
+    """An application that serves an index (of the library FastAPI).
+
+    ``/`` is the page, ``/search`` gives JSON, ``/documents/ID`` a document, ``/compare`` the report of two documents,
+    ``/mcp`` the tools, ``/docs`` describes all of it. Requests that name another host than those given are refused,
+    so that no web page can reach a server on this machine under a name of its own.
+
+    Args:
+        service: what is served.
+        hosts: names by which it may be reached.
+
+    Raises:
+        MissingExtraError: the libraries are not installed.
+    """
+    try:
+        from fastapi import FastAPI, Query, Request
+        from fastapi.responses import HTMLResponse, JSONResponse
+        from mcp.server.transport_security import TransportSecuritySettings
+        from starlette.middleware.trustedhost import TrustedHostMiddleware
+    except ImportError as error:
+        raise MissingExtraError(error.name or "fastapi", "serve", "serve an index") from error
+
+    few, shown = min(10, service.limits.documents), min(3, service.limits.passages)
+    tools = tool_server(service)
+    ports = [f"{host}:*" for host in hosts]
+    agents = tools.streamable_http_app(
+        json_response=True,
+        stateless_http=True,
+        transport_security=TransportSecuritySettings(
+            enable_dns_rebinding_protection=True,
+            allowed_hosts=[*hosts, *ports],
+            allowed_origins=[f"http://{host}" for host in (*hosts, *ports)],
+        ),
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Any) -> AsyncIterator[None]:
+        async with tools.session_manager.run():
+            yield
+
+    application = FastAPI(
+        title="graphdoc",
+        version=__version__,
+        description="Search an index of long documents by words, by vectors, or with a document of the index.",
+        lifespan=lifespan,
+    )
+    application.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
+
+    @application.exception_handler(GraphdocError)
+    async def refuse(_: Request, error: GraphdocError) -> JSONResponse:
+        status = 404 if isinstance(error, RetrievalError) else 422
+        return JSONResponse({"error": str(error)}, status_code=status)
+
+    def page(
+        q: str | None = None,
+        document: str | None = None,
+        by: str = "hybrid",
+        where: str | None = None,
+        k: int = Query(few, ge=1),
+    ) -> HTMLResponse:
+        asked = (q or "").strip()
+        content, status = _nothing_asked(service), 200
+        if asked or document is not None:
+            try:
+                found = service.search(asked or None, document=document, by=by, where=where, k=k)
+                content = found.to_dict(explain=True)
+            except GraphdocError as error:
+                content |= {"query": {"text": asked, "document": document, "title": ""}, "warnings": [str(error)]}
+                content |= {"by": by, "where": where}
+                status = 422
+        if document is not None:
+            for hit in content["hits"]:
+                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id']})}"
+        return HTMLResponse(search_page(content, form=True), status)
+
+    def search(
+        q: str | None = None,
+        document: str | None = None,
+        by: str = "hybrid",
+        where: str | None = None,
+        k: int = Query(few, ge=1),
+        passages: int = Query(shown, ge=0),
+        explain: bool = False,
+    ) -> dict[str, Any]:
+        """Find documents by a text ``q``, or by a ``document`` of the index."""
+        found = service.search(q, document=document, by=by, where=where, k=k, passages=passages)
+        return found.to_dict(explain=explain)
+
+    def document(id: str) -> dict[str, Any]:
+        """Give a document of the index."""
+        return service.document(id)
+
+    def compare(a: str, b: str) -> HTMLResponse:
+        """Give the report that compares two documents of the index."""
+        return HTMLResponse(service.comparison(a, b))
+
+    application.get("/", response_class=HTMLResponse, response_model=None, include_in_schema=False)(page)
+    application.get("/search")(search)
+    application.get("/documents/{id:path}")(document)
+    application.get("/compare", response_class=HTMLResponse, response_model=None)(compare)
+    application.get("/index")(service.describe)
+    application.mount("/", agents)
+    return application
+
+
+def _nothing_asked(service: SearchService) -> dict[str, Any]:
+    return {
+        "query": {"text": "", "document": None, "title": ""},
+        "by": None,
+        "fusion": None,
+        "where": None,
+        "k": None,
+        "index": service.describe(),
+        "warnings": [],
+        "hits": [],
+    }

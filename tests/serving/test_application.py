@@ -1,0 +1,136 @@
+"""The served index: page, JSON and tools, within limits, and to nobody under a foreign name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+
+pytest.importorskip("fastapi", reason="needs the extra graphdoc[serve]")
+pytest.importorskip("lancedb", reason="needs the extra graphdoc[serve]")
+
+from starlette.testclient import TestClient
+
+from graphdoc.serving.application import search_application
+from graphdoc.serving.service import Limits, SearchService
+
+HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
+
+
+@pytest.fixture(scope="module")
+def service(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory) -> SearchService:
+    """An index of three documents, one of them hostile, with narrow limits."""
+    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
+    index = DocumentIndex.create(tmp_path_factory.mktemp("served") / "index", encoder)
+    texts = {"tides": "Tides rise twice a day.", "rice": "Steamed rice is cooled.", "a/b c": f"Rice and {HOSTILE}."}
+    index.update([Document(id, [Section(text)], title=f"About {id} {HOSTILE}") for id, text in texts.items()])
+    return SearchService(index, Limits(query_characters=100, documents=5, passages=4, filter_characters=40))
+
+
+@pytest.fixture
+def client(service: SearchService) -> Iterator[TestClient]:
+    """Asks the application."""
+    with TestClient(search_application(service), base_url="http://127.0.0.1:8765") as made:
+        yield made
+
+
+def test_json_is_what_a_search_gives(client: TestClient, service: SearchService) -> None:
+    answer = client.get("/search", params={"q": "steamed rice", "k": 2, "explain": True})
+    assert answer.status_code == 200
+    assert answer.json() == json.loads(json.dumps(service.search("steamed rice", k=2).to_dict(explain=True)))
+    assert answer.json()["hits"][0]["explanation"]["words"]
+    similar = client.get("/search", params={"document": "a/b c"}).json()
+    assert "hits" in similar, similar
+    assert "a/b c" not in [hit["id"] for hit in similar["hits"]] and len(similar["hits"]) == 2
+    assert client.get("/documents/a/b c").json()["id"] == "a/b c"
+    assert client.get("/index").json()["documents"] == 3
+    assert {"/search", "/documents/{id}", "/compare"} <= client.get("/openapi.json").json()["paths"].keys()
+
+
+def test_the_page_asks_and_answers(client: TestClient) -> None:
+    empty = client.get("/")
+    assert empty.status_code == 200 and "<form" in empty.text and "<article" not in empty.text
+    found = client.get("/", params={"q": "steamed rice"})
+    assert 'value="steamed rice"' in found.text and "<article" in found.text
+    assert "form-action &#39;self&#39;" in found.text or "form-action 'self'" in found.text
+    similar = client.get("/", params={"document": "a/b c"}).text
+    assert "compare?a=a%2Fb+c&amp;b=" in similar
+    report = client.get("/compare", params={"a": "a/b c", "b": "rice"})
+    assert report.status_code == 200 and "<!doctype html>" in report.text.lower()
+
+
+def test_hostile_words_stay_words(client: TestClient) -> None:
+    for parameters in ({"q": HOSTILE}, {"q": "rice"}, {"document": "a/b c"}, {"q": "rice", "where": HOSTILE[:40]}):
+        page = client.get("/", params=parameters).text
+        assert "<script>alert" not in page and "<img src=x" not in page, parameters
+        assert "&lt;script&gt;" in page or "&lt;img" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "status", "key"),
+    [
+        ("/search", {"q": "x" * 101}, 422, "101"),
+        ("/search", {"q": "x", "k": 6}, 422, "k=6"),
+        ("/search", {"q": "x", "passages": 9}, 422, "passages=9"),
+        ("/search", {"q": "x", "by": "magic"}, 422, "magic"),
+        ("/search", {"q": "x", "where": "yaer > 3"}, 422, "yaer"),
+        ("/search", {"q": "x", "where": "y" * 41}, 422, "41"),
+        ("/search", {}, 422, "query"),
+        ("/search", {"q": " "}, 422, "empty"),
+        ("/search", {"q": "x", "document": "rice"}, 422, "either"),
+        ("/search", {"document": "nowhere"}, 404, "nowhere"),
+        ("/documents/../../etc/passwd", {}, 404, ""),
+        ("/documents/nowhere", {}, 404, "nowhere"),
+        ("/compare", {"a": "rice", "b": "nowhere"}, 404, "nowhere"),
+        ("/nothing", {}, 404, ""),
+    ],
+)
+def test_requests_that_are_refused(
+    client: TestClient, path: str, parameters: dict[str, Any], status: int, key: str
+) -> None:
+    answer = client.get(path, params=parameters)
+    assert answer.status_code == status, answer.text
+    assert key in answer.text and "Traceback" not in answer.text
+
+
+def test_a_foreign_name_is_refused(client: TestClient) -> None:
+    assert client.get("/index", headers={"host": "evil.example"}).status_code == 400
+    assert client.get("/index", headers={"host": "localhost:8765"}).status_code == 200
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    heads = {"accept": "application/json, text/event-stream", "origin": "http://evil.example"}
+    assert client.post("/mcp", json=call, headers=heads).status_code == 403
+
+
+def test_agents_have_tools(service: SearchService) -> None:
+    import anyio
+    import mcp
+
+    from graphdoc.serving.tools import tool_server
+
+    async def ask() -> tuple[list[str], Any, Any]:
+        async with mcp.Client(tool_server(service)) as agent:
+            names = [tool.name for tool in (await agent.list_tools()).tools]
+            found = await agent.call_tool("search_documents", {"query": "steamed rice", "k": 1})
+            missing = await agent.call_tool("read_document", {"id": "nowhere"})
+            return names, found, missing
+
+    names, found, missing = anyio.run(ask)
+    assert names == ["search_documents", "similar_documents", "read_document"]
+    hits = json.loads(found.content[0].text)["hits"]
+    assert [hit["id"] for hit in hits] == [service.search("steamed rice", k=1)[0].id]
+    assert missing.is_error and "nowhere" in missing.content[0].text
+
+
+def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from graphdoc.cli import main
+
+    assert main(["serve", str(tmp_path / "missing")]) == 2
+    assert "missing" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["serve", str(tmp_path), "--port", "99999"])
+    assert "99999" in capsys.readouterr().err
