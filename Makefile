@@ -104,5 +104,5 @@ $(DEMO_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 
 $(TEST_READY): setup.cfg pyproject.toml $(CONSTRAINTS) | $(BIN)/python
 	@echo "Installing graphdoc and its tools into $(VENV) (2 GB or more; several minutes in which pip is silent) ..."
-	$(call install,offline$(COMMA)ingest$(COMMA)lora$(COMMA)track$(COMMA)retrieval$(COMMA)dev)
+	$(call install,offline$(COMMA)ingest$(COMMA)lora$(COMMA)track$(COMMA)retrieval$(COMMA)serve$(COMMA)dev)
 	@touch $(DEMO_READY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from ..errors import MissingExtraError, RetrievalError
 from .arguments import add_model_arguments
@@ -62,6 +63,8 @@ def run(options: argparse.Namespace) -> None:
             f"http://{options.host}:{options.port}/ (Ctrl-C ends it)"
         ],
     )
+    # Whoever started it through a pipe waits for this line.
+    sys.stdout.flush()
     try:
         uvicorn.run(application, host=options.host, port=options.port, log_level="warning")
     except SystemExit as end:

@@ -32,9 +32,9 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     """
     try:
         from fastapi import FastAPI, Query, Request
+        from fastapi.middleware.trustedhost import TrustedHostMiddleware
         from fastapi.responses import HTMLResponse, JSONResponse
         from mcp.server.transport_security import TransportSecuritySettings
-        from starlette.middleware.trustedhost import TrustedHostMiddleware
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "serve an index") from error
 

@@ -24,6 +24,7 @@ def tool_server(service: SearchService) -> Any:
         "graphdoc",
         instructions="Search an index of long documents by words and by meaning, and read what was found.",
         version=__version__,
+        log_level="WARNING",
     )
 
     few = min(10, service.limits.documents)
