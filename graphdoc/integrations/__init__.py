@@ -1,0 +1,1 @@
+"""Graphdoc inside of other libraries."""

@@ -1,0 +1,204 @@
+"""Document vectors as a transformer of scikit-learn."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+from weakref import WeakValueDictionary
+
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from ..checkpoints.folders import existing
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError, ModelError
+from ..inference.inputs import AnyDocument, as_document, documents_of, is_single
+from ..inference.precision import LoadPrecision
+from ..runtime.arguments import require_path
+from ..runtime.plain_text import described
+from ..similarity.encoded_document import Vectors
+from ..vectors.folder import origin_of
+
+
+@dataclass(eq=False, frozen=True)
+class _Loaded:
+    """An encoder, and the hash of its weights as they were loaded."""
+
+    encoder: DocumentEncoder
+    weights_hash: str
+
+
+# Encoders in use, by what they were loaded with: the clones of a search share one.
+_LOADED: WeakValueDictionary[str, _Loaded] = WeakValueDictionary()
+_LOADING = threading.Lock()
+
+
+class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turns documents into vectors, one row each, in pipelines and searches of scikit-learn.
+
+    Fitting loads the model and learns nothing. Copies and pickles hold the name of the model and a hash of its
+    weights; the weights are loaded again by name on first use.
+
+    Args:
+        model: ``mini``, a folder written by ``save_pretrained``, or a hub id.
+        normalize: bring vectors to unit length.
+        max_passages: most passages of a document to encode, None for all, ``model`` for what the model has set.
+        device: where it runs; None takes an accelerator when there is one.
+        dtype: precision of the transformer's weights, as for :meth:`DocumentEncoder.from_pretrained`.
+        token_budget: most tokens (with padding) that go through the transformer at once.
+        workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+
+    Attributes:
+        weights_hash_: hash of the weights that it was fitted with.
+
+    >>> vectorizer = GraphDocVectorizer("mini", device="cpu")
+    >>> vectorizer.fit_transform(["Rice is steamed.", "Tides rise."]).shape
+    (2, 384)
+    """
+
+    weights_hash_: str
+
+    def __init__(
+        self,
+        model: str | Path = "mini",
+        *,
+        normalize: bool = False,
+        max_passages: int | Literal["model"] | None = "model",
+        device: str | None = None,
+        dtype: LoadPrecision = "float32",
+        token_budget: int | None = None,
+        workers: int | None = None,
+        show_progress: bool | None = None,
+    ) -> None:
+        self.model = model
+        self.normalize = normalize
+        self.max_passages = max_passages
+        self.device = device
+        self.dtype = dtype
+        self.token_budget = token_budget
+        self.workers = workers
+        self.show_progress = show_progress
+
+    def fit(self, X: Iterable[AnyDocument], y: object = None) -> Self:
+        """Load the model.
+
+        Args:
+            X: the documents: texts, Documents, rows, or a pandas table of rows.
+            y: ignored.
+
+        Raises:
+            DocumentError: these are no documents, or none.
+            ModelError: the model cannot be loaded.
+        """
+        _documents(X)
+        self._loaded = self._shared()
+        self.weights_hash_ = self._loaded.weights_hash
+        return self
+
+    def fit_transform(self, X: Iterable[AnyDocument], y: object = None, **_: Any) -> Vectors:
+        """Load the model and encode documents (see :meth:`transform`)."""
+        documents = _documents(X)
+        return self.fit(documents, y).transform(documents)
+
+    def transform(self, X: Iterable[AnyDocument]) -> Vectors:
+        """Encode documents.
+
+        Args:
+            X: the documents: texts, Documents, rows, or a pandas table of rows.
+
+        Returns:
+            ``(documents, hidden)`` in fp32.
+
+        Raises:
+            NotFittedError: it was not fitted.
+            DocumentError: these are no documents or none, or one has no text.
+            ModelError: the model cannot be loaded, or has other weights than when this was fitted.
+        """
+        check_is_fitted(self)
+        return self._again().encoder.encode(
+            _documents(X),
+            normalize=self.normalize,
+            token_budget=self.token_budget,
+            workers=self.workers,
+            show_progress=self.show_progress,
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        tags.no_validation = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_loaded"}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "weights_hash_")
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns, by which scikit-learn names them."""
+        return self._again().encoder.hidden_size
+
+    def _again(self) -> _Loaded:
+        """The encoder, loaded again by name in a copy or after unpickling.
+
+        Raises:
+            ModelError: it is another model by now.
+        """
+        loaded: _Loaded | None = getattr(self, "_loaded", None)
+        if loaded is None:
+            loaded = self._shared()
+            if loaded.weights_hash != self.weights_hash_:
+                raise ModelError(
+                    f"model {str(self.model)!r} has other weights than when the vectorizer was fitted; fit it again, "
+                    "or put the former model back"
+                )
+            self._loaded = loaded
+        return loaded
+
+    def _shared(self) -> _Loaded:
+        """The encoder of these parameters, one for all vectorizers that have the same."""
+        require_path("model", self.model)
+        settings: dict[str, Any] = {} if self.max_passages == "model" else {"max_passages": self.max_passages}
+        key = repr((str(self.model), _last_changes(self.model), self.max_passages, self.device, self.dtype))
+        with _LOADING:
+            loaded = _LOADED.get(key)
+            if loaded is None:
+                encoder = DocumentEncoder.from_pretrained(self.model, device=self.device, dtype=self.dtype, **settings)
+                # Before the precision "auto" is chosen, which may be another one on another machine.
+                loaded = _LOADED[key] = _Loaded(encoder, origin_of(encoder, {})["weights"])
+        return loaded
+
+
+def _last_changes(model: str | Path) -> list[tuple[str, int]]:
+    """When the files of a folder were written last: a model that was saved over is another one."""
+    folder = existing(str(model))
+    if folder is None or not folder.is_dir():
+        return []
+    return sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir())
+
+
+def _documents(given: Any) -> list[Any]:
+    """Documents as a list, so that an iterator is read once.
+
+    Raises:
+        DocumentError: it is a single document, none, or something in it is no document.
+    """
+    if is_single(given):
+        raise DocumentError(f"{described(given)} is a single document; give a list of documents")
+    documents = list(documents_of(given))
+    if not documents:
+        raise DocumentError("there are no documents (0 were given); give at least one")
+    for value in documents:
+        if not is_single(value):
+            as_document(value)
+    return documents

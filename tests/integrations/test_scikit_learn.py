@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array, issparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError, SkipTestWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import Tags
+from sklearn.utils.estimator_checks import check_estimator
+
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import DocumentError, GraphdocError, ModelError
+from graphdoc.integrations.scikit_learn import GraphDocVectorizer
+
+TEXTS = [
+    "Rice is polished, soaked and steamed. The grains must stay whole.",
+    "Vinegar needs air. Bacteria burn the alcohol of wine at its surface.",
+    "Two clocks never agree for long. A log gives every entry a number. " * 5,
+    "The tide came over the wall twice in one winter.",
+]
+
+
+STATUSES = ("passed", "xfail", "skipped", "failed")
+
+
+class OfNumbers(GraphDocVectorizer):
+    """The vectorizer for the matrices of scikit-learn's checks: a row of numbers becomes a text."""
+
+    def fit(self, X: Any, y: object = None) -> OfNumbers:
+        super().fit(self._texts(X), y)
+        return self
+
+    def fit_transform(self, X: Any, y: object = None, **_: Any) -> Any:
+        return self.fit(X, y).transform(X)
+
+    def transform(self, X: Any) -> Any:
+        return super().transform(self._texts(X))
+
+    def _texts(self, X: Any) -> Any:
+        if issparse(X):
+            return X
+        rows = np.asarray(X).tolist()
+        return [" ".join(map(str, row)) if isinstance(row, list) else str(row) for row in rows]
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        return tags
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Any) -> DocumentEncoder:
+    return tiny_encoder()  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def folder(encoder: DocumentEncoder, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(encoder.save_pretrained(tmp_path_factory.mktemp("models") / "tiny"))
+
+
+@pytest.fixture
+def vectorizer(folder: str) -> GraphDocVectorizer:
+    return GraphDocVectorizer(folder, device="cpu", workers=0)
+
+
+def test_gives_the_vectors_of_the_encoder(vectorizer: GraphDocVectorizer, encoder: DocumentEncoder) -> None:
+    expected = encoder.encode(TEXTS)
+    assert np.allclose(vectorizer.fit_transform(TEXTS), expected, atol=1e-5)
+    assert np.allclose(vectorizer.fit(TEXTS).transform(TEXTS[1:]), expected[1:], atol=1e-5)
+    unit = vectorizer.set_params(normalize=True).transform(iter(TEXTS))
+    assert np.allclose(unit, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-5)
+
+
+def test_takes_texts_documents_rows_and_tables(vectorizer: GraphDocVectorizer) -> None:
+    expected = vectorizer.fit(TEXTS).transform(TEXTS)
+    rows = [{"text": text, "id": number} for number, text in enumerate(TEXTS)]
+    for given in (
+        [Document.from_text(text) for text in TEXTS],
+        rows,
+        pd.DataFrame(rows),
+        pd.Series(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, object),
+        tuple(TEXTS),
+    ):
+        assert np.allclose(vectorizer.fit_transform(given), expected, atol=1e-5), type(given)
+
+
+def test_fewer_passages_give_other_vectors(folder: str) -> None:
+    long = TEXTS[2:3]
+    own, first, every = (
+        GraphDocVectorizer(folder, max_passages=most, device="cpu").fit_transform(long) for most in ("model", 1, None)
+    )
+    assert np.allclose(own, every, atol=1e-5)
+    assert not np.allclose(own, first, atol=1e-2)
+
+
+def test_names_columns(vectorizer: GraphDocVectorizer) -> None:
+    names = vectorizer.fit(TEXTS).get_feature_names_out()
+    assert names[0] == "graphdocvectorizer0"
+    table = vectorizer.set_output(transform="pandas").transform(TEXTS)
+    assert table.columns.tolist() == names.tolist()
+    assert table.shape == (4, len(names))
+
+
+def test_is_copied_without_its_model(vectorizer: GraphDocVectorizer, tmp_path: Path) -> None:
+    expected = vectorizer.fit(TEXTS).transform(TEXTS)
+    copy = clone(vectorizer)
+    assert copy.get_params() == vectorizer.get_params()
+    with pytest.raises(NotFittedError):
+        copy.transform(TEXTS)
+    assert not hasattr(pickle.loads(pickle.dumps(copy)), "weights_hash_")
+
+    pickled = pickle.dumps(vectorizer)
+    assert len(pickled) < 1000
+    assert np.array_equal(pickle.loads(pickled).transform(TEXTS), expected)
+    joblib.dump(vectorizer, tmp_path / "vectorizer.joblib")
+    again = joblib.load(tmp_path / "vectorizer.joblib")
+    assert np.array_equal(again.transform(TEXTS), expected)
+    assert again.get_feature_names_out().tolist() == vectorizer.get_feature_names_out().tolist()
+
+
+def test_another_model_under_the_name_is_refused(tiny_encoder: Any, tmp_path: Path) -> None:
+    tiny_encoder().save_pretrained(tmp_path)
+    vectorizer = GraphDocVectorizer(tmp_path, device="cpu").fit(TEXTS)
+    pickled, there = pickle.dumps(vectorizer), vectorizer.transform(TEXTS)
+    tiny_encoder(seed=1).save_pretrained(tmp_path)
+    # What is loaded stays; what has to be loaded again does not fit.
+    assert np.array_equal(vectorizer.transform(TEXTS), there)
+    loaded = pickle.loads(pickled)
+    with pytest.raises(ModelError) as error:
+        loaded.transform(TEXTS)
+    assert str(tmp_path) in str(error.value)
+    assert not np.allclose(loaded.fit(TEXTS).transform(TEXTS), there, atol=1e-3)
+
+
+@pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
+def test_searches_in_pipelines(folder: str, backend: str) -> None:
+    documents = [Document.from_text(f"{text} {number}") for number in range(4) for text in TEXTS[:2]]
+    pipeline = make_pipeline(GraphDocVectorizer(folder, device="cpu", workers=0), LogisticRegression())
+    values = {"graphdocvectorizer__normalize": [False, True]}
+    search = GridSearchCV(pipeline, values, cv=2, n_jobs=2, error_score="raise")
+    with joblib.parallel_config(backend):
+        search.fit(documents, [0, 1] * 4)
+    assert search.predict(documents).shape == (8,)
+    assert search.best_estimator_[0].get_params()["model"] == folder
+    assert set(search.cv_results_["param_graphdocvectorizer__normalize"]) == {False, True}
+
+
+def test_what_is_no_documents_is_refused(vectorizer: GraphDocVectorizer) -> None:
+    for given, value in (
+        ([], "0"),
+        (TEXTS[0], "Rice"),
+        (Document.from_text(TEXTS[0]), "Document"),
+        (3, "3"),
+        (None, "None"),
+        ([3.5], "3.5"),
+        (np.ones((2, 2)), "ndarray"),
+        (csr_array(np.eye(2)), "csr_array"),
+    ):
+        for method in (vectorizer.fit, vectorizer.fit_transform):
+            with pytest.raises(DocumentError) as error:
+                method(given)
+            assert value in str(error.value)
+    vectorizer.fit(TEXTS)
+    for wrong, value in (([], "0"), ([3.5], "3.5"), (["Rice.", " "], "no text"), ([{"title": "Rice"}], "text")):
+        with pytest.raises(DocumentError) as error:
+            vectorizer.transform(wrong)
+        assert value in str(error.value)
+
+
+@pytest.mark.parametrize("parameters", [{"model": "no-such-model"}, {"model": 3}, {"dtype": "int3"}])
+def test_wrong_parameters_are_refused_by_fit(folder: str, parameters: dict[str, Any]) -> None:
+    vectorizer = GraphDocVectorizer(folder, device="cpu").set_params(**parameters)
+    with pytest.raises(GraphdocError) as error:
+        vectorizer.fit(TEXTS)
+    assert str(next(iter(parameters.values()))) in str(error.value)
+
+
+# A check of scikit-learn that does not apply, and why.
+NOT_APPLICABLE = {
+    "check_estimator_sparse_tag": "a sparse row is refused as no document, with a DocumentError like any other",
+    "check_estimator_sparse_array": "as check_estimator_sparse_tag",
+    "check_estimator_sparse_matrix": "as check_estimator_sparse_tag",
+    "check_transformer_general": "documents have no number of features that fit and transform could share",
+}
+
+
+def test_passes_the_checks_of_scikit_learn(folder: str) -> None:
+    """With two_d_array=False scikit-learn runs one check, so the others run on rows of numbers written as texts.
+
+    scikit-learn itself leaves out checks of how numbers are validated (the tag no_validation), of weights of samples,
+    and, unless SCIPY_ARRAY_API is set, of array API input.
+    """
+    with pytest.warns(SkipTestWarning):
+        names = [result["check_name"] for result in check_estimator(GraphDocVectorizer(folder, device="cpu"))]
+    assert names == ["check_estimator_cloneable"]
+    results = check_estimator(
+        OfNumbers(folder, device="cpu", workers=0),
+        expected_failed_checks=NOT_APPLICABLE,
+        on_fail=None,
+        on_skip=None,
+    )
+    statuses = {status: {one["check_name"] for one in results if one["status"] == status} for status in STATUSES}
+    assert statuses["failed"] == set(), [one["exception"] for one in results if one["status"] == "failed"]
+    assert statuses["xfail"] == set(NOT_APPLICABLE)
+    assert statuses["skipped"] <= {"check_array_api_input"}
+    assert len(statuses["passed"]) >= 30

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import DocumentError
+from graphdoc.integrations.sentence_transformers import save_for_sentence_transformers
+
+pytest.importorskip("sentence_transformers", reason="needs the extra graphdoc[interop]")
+from sentence_transformers import SentenceTransformer, util
+
+TEXTS = [
+    "Rice is polished, soaked and steamed. The grains must stay whole.",
+    "Vinegar needs air. Bacteria burn the alcohol of wine at its surface.",
+    "Two clocks never agree for long. A log gives every entry a number. " * 5,
+    "tides.md",
+]
+QUERIES = ["How is rice steamed?", "clocks of machines"]
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Any) -> DocumentEncoder:
+    return tiny_encoder(similarity="dot")  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def folder(encoder: DocumentEncoder, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_for_sentence_transformers(encoder, tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def model(folder: Path) -> SentenceTransformer:
+    return SentenceTransformer(str(folder), device="cpu")
+
+
+def documents(encoder: DocumentEncoder, texts: list[str] = TEXTS) -> Any:
+    """Vectors of texts, of which none is taken for the name of a file."""
+    return encoder.encode([{"text": text} for text in texts])
+
+
+def test_gives_the_vectors_of_the_encoder(model: SentenceTransformer, encoder: DocumentEncoder) -> None:
+    expected, queries = documents(encoder), encoder.encode_query(QUERIES)
+    for batch_size in (1, 3):
+        assert np.allclose(model.encode(TEXTS, batch_size=batch_size), expected, atol=1e-5)
+    assert np.allclose(model.encode_document(TEXTS), expected, atol=1e-5)
+    assert np.allclose(model.encode_query(QUERIES), queries, atol=1e-5)
+    # Queries are not encoded as documents are.
+    assert not np.allclose(model.encode_document(QUERIES), queries, atol=1e-2)
+    assert model.get_embedding_dimension() == encoder.hidden_size
+    unit = model.encode(TEXTS[0], normalize_embeddings=True, convert_to_tensor=True)
+    assert torch.allclose(unit, torch.nn.functional.normalize(torch.tensor(expected[0]), dim=-1), atol=1e-5)
+    prompted = model.encode(TEXTS[:1], prompt="About: ")
+    assert np.allclose(prompted, documents(encoder, [f"About: {TEXTS[0]}"]), atol=1e-5)
+
+
+def test_compares_as_the_model_was_trained_to(
+    model: SentenceTransformer, encoder: DocumentEncoder, tiny_encoder: Any, tmp_path: Path
+) -> None:
+    assert model.similarity_fn_name == "dot"
+    queries, vectors = model.encode_query(QUERIES), model.encode_document(TEXTS)
+    assert np.allclose(model.similarity(queries, vectors), encoder.similarity(queries, vectors), rtol=1e-4)
+    cosine = save_for_sentence_transformers(tiny_encoder(), tmp_path)
+    assert SentenceTransformer(str(cosine), device="cpu").similarity_fn_name == "cosine"
+
+
+def test_is_used_as_search_and_benchmarks_use_it(model: SentenceTransformer, encoder: DocumentEncoder) -> None:
+    """As mteb does: lists of strings with the options of its wrapper, and tensors compared by the model."""
+    options: dict[str, Any] = {"batch_size": 2, "show_progress_bar": False, "convert_to_tensor": True}
+    corpus = model.encode_document(TEXTS, prompt_name=None, **options)
+    queries = model.encode_query(QUERIES, prompt_name="query", **options)
+    hits = util.semantic_search(queries, corpus, top_k=1, score_function=model.similarity)
+    expected = encoder.similarity(encoder.encode_query(QUERIES), documents(encoder))
+    assert [hit[0]["corpus_id"] for hit in hits] == expected.argmax(axis=1).tolist()
+    assert model.similarity_pairwise(corpus, corpus).shape == (len(TEXTS),)
+
+
+def test_is_saved_and_loaded_again(
+    model: SentenceTransformer, folder: Path, encoder: DocumentEncoder, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        model.save_pretrained(str(tmp_path / "again"))
+    assert sorted(path.name for path in (tmp_path / "again").iterdir()) == sorted(p.name for p in folder.iterdir())
+    assert {path.suffix for path in (tmp_path / "again").iterdir()} == {".json", ".md", ".safetensors"}
+    again = SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    assert again.similarity_fn_name == "dot"
+    assert np.array_equal(again.encode(TEXTS), model.encode(TEXTS))
+    assert np.array_equal(again.encode_query(QUERIES), model.encode_query(QUERIES))
+    # Both folders are checkpoints of graphdoc as well.
+    for saved in (folder, tmp_path / "again"):
+        loaded = DocumentEncoder.from_pretrained(saved, device="cpu")
+        assert np.allclose(documents(loaded), documents(encoder), atol=1e-5)
+
+
+def test_foreign_code_stays_out(folder: Path) -> None:
+    parts = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    assert all(part["type"].startswith("sentence_transformers.") for part in parts)
+    assert not any("auto_map" in path.read_text(encoding="utf-8") for path in folder.glob("*.json"))
+    assert not list(folder.glob("*.py"))
+
+
+@pytest.mark.slow
+def test_another_process_needs_the_import_and_nothing_else(folder: Path, encoder: DocumentEncoder) -> None:
+    library = "from sentence_transformers import SentenceTransformer"
+    load = f"{library}; m = SentenceTransformer({str(folder)!r}, device='cpu')"
+    known = "import graphdoc.integrations.sentence_transformers"
+    show = f"print(m.encode({TEXTS[0]!r}).tolist())"
+    done = subprocess.run([sys.executable, "-c", f"{known}; {load}; {show}"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert np.allclose(json.loads(done.stdout), documents(encoder)[0], atol=1e-5)
+    unknown = subprocess.run([sys.executable, "-c", load], capture_output=True, text=True)
+    assert unknown.returncode != 0
+    assert "graphdoc" in unknown.stderr
+
+
+def test_moves_and_takes_a_precision(folder: Path, encoder: DocumentEncoder) -> None:
+    options = {"dtype": torch.bfloat16, "attn_implementation": "eager"}
+    model = SentenceTransformer(str(folder), device="cpu", model_kwargs=options)
+    own = DocumentEncoder.from_pretrained(folder, device="cpu", dtype="bfloat16", attn_implementation="eager")
+    assert model[0].auto_model.model.passage_encoder.transformer.config._attn_implementation == "eager"
+    assert np.allclose(model.encode(TEXTS), documents(own), atol=1e-5)
+    assert not np.allclose(model.encode(TEXTS), documents(encoder), atol=1e-5)
+    model.to("meta")
+    assert model.device.type == "meta"
+    assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
+    assert model[0].auto_model.encoder.device.type == "meta"
+
+
+def test_texts_without_words_are_refused(model: SentenceTransformer) -> None:
+    for encode in (model.encode, model.encode_query):
+        with pytest.raises(DocumentError) as error:
+            encode(["Rice.", " "])
+        assert "no text" in str(error.value)
+
+
+def test_the_shipped_model(mini: DocumentEncoder, tmp_path: Path) -> None:
+    model = SentenceTransformer(str(save_for_sentence_transformers(mini, tmp_path)), device="cpu")
+    assert np.allclose(model.encode(TEXTS), documents(mini), atol=1e-5)
+    assert np.allclose(model.encode_query(QUERIES), mini.encode_query(QUERIES), atol=1e-5)
+    assert model.similarity_fn_name == mini.model.config.similarity
