@@ -63,6 +63,7 @@ class TestMini:
             expected = [vectors[sections == number].mean(axis=0) for number in sorted(set(sections))]
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
+    @pytest.mark.slow
     def test_bfloat16_stays_close(self, mini: DocumentEncoder, documents: list[Document]) -> None:
         exact = mini.encode(documents)
         autocast = mini.encode(documents, dtype="bfloat16")

@@ -64,7 +64,13 @@ def test_sections_have_the_groups_of_their_documents(tiny_model: ModelFactory, t
     torch.testing.assert_close(objective.loss(objective.rows(plain), batch, ONE_PROCESS).loss, expected)
 
 
-@pytest.mark.parametrize("settings", [{}, {"graph_layers": 1}, {"section_aggregation": "mean"}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ({"graph_layers": 1}, {"section_aggregation": "mean"})),
+    ],
+)
 def test_it_learns_to_tell_groups_apart(tiny_model: ModelFactory, settings: dict[str, Any]) -> None:
     model = tiny_model("bert", readout="sections", structural_embeddings=True, **{**SIZES, **settings}).train()
     groups = [0, 1, 2, 3] * 5

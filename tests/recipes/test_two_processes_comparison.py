@@ -54,6 +54,7 @@ def config(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
 

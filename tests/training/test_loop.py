@@ -160,8 +160,15 @@ def test_training_lowers_the_loss_and_logs_every_step(make_loop: Any, tmp_path: 
             "documents_per_second", "tokens_per_second", "waiting_share", "grad_norm"} <= entry.keys()  # fmt: skip
 
 
-@pytest.mark.parametrize("tune", ["full", "lora", "frozen"])
-@pytest.mark.parametrize("moving_average", [None, 0.9])
+@pytest.mark.parametrize(
+    ("moving_average", "tune"),
+    [
+        (None, "full"),
+        (0.9, "lora"),
+        *(pytest.param(*others, marks=pytest.mark.slow) for others in ((None, "lora"), (0.9, "full"))),
+        *(pytest.param(average, "frozen", marks=pytest.mark.slow) for average in (None, 0.9)),
+    ],
+)
 def test_a_resumed_run_is_the_undisturbed_one_bit_for_bit(
     make_loop: Any, tmp_path: Path, tune: str, moving_average: float | None
 ) -> None:

@@ -109,6 +109,7 @@ def test_deep_but_readable_nesting_is_read() -> None:
     assert outline("> " * 90 + "deep") == [(1, (), "deep")]
 
 
+@pytest.mark.slow
 def test_fifty_thousand_sections() -> None:
     document = Document.from_markdown("".join(f"## H{number}\n\nText.\n\n" for number in range(50_000)), id="a")
     assert len(document.sections) == 50_000
