@@ -103,19 +103,18 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
 
 
 def rows_of(
-    encoded: EncodedDocument, pooled: Vectors | None, fields: Fields, schema: Any, *, unit_length: bool
-) -> Any:
+    encoded: EncodedDocument, pooled: Vectors | None, fields: Fields, *, unit_length: bool
+) -> list[dict[str, Any]]:
     """The rows of one document.
 
     Args:
         encoded: the document with its vectors.
         pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
         fields: columns of metadata.
-        schema: columns of the table, with those of metadata.
         unit_length: bring vectors to unit length, where the model compares by cosine; shares are scaled with them.
 
     Returns:
-        An Arrow table.
+        The values of every row by column.
 
     Raises:
         DocumentError: a value of its metadata does not fit its column.
@@ -181,7 +180,23 @@ def rows_of(
                 content_hash=tokens_hash(segmented.token_ids[number]),
             )
         )
-    return _table(rows, schema)
+    return rows
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
+    """An Arrow table of rows.
+
+    Args:
+        rows: values by column.
+        schema: the columns, with those of metadata.
+    """
+    columns = []
+    for field in schema:
+        values = [row.get(field.name) for row in rows]
+        columns.append(
+            _vectors(values, field.type) if pa.types.is_fixed_size_list(field.type) else pa.array(values, field.type)
+        )
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def whole_text(document: Document) -> tuple[str, list[tuple[int, int]]]:
@@ -234,22 +249,11 @@ def _unit(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
 
-def _table(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
-    columns = []
-    for field in schema:
-        values = [row.get(field.name) for row in rows]
-        columns.append(
-            _vectors(values, field.type) if pa.types.is_fixed_size_list(field.type) else pa.array(values, field.type)
-        )
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
 def _vectors(values: Sequence[npt.NDArray[Any] | None], kind: Any) -> Any:
     """A column of vectors, null where a row has none."""
     width = kind.list_size
     flat = np.zeros((len(values), width), np.float16 if pa.types.is_float16(kind.value_type) else np.float32)
     missing = np.array([value is None for value in values])
-    for place, value in enumerate(values):
-        if value is not None:
-            flat[place] = value
+    if not missing.all():
+        flat[~missing] = np.stack([value for value in values if value is not None])
     return pa.FixedSizeListArray.from_arrays(pa.array(flat.reshape(-1)), type=kind, mask=pa.array(missing))

@@ -20,7 +20,7 @@ from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_docum
 from .query import Query
 from .results import Hit, PassageHit
 from .rows import key_of, metadata_columns
-from .terms import unique_words, words_of
+from .terms import unique_words, words_of_many
 
 MOST_ROWS = 10_000_000
 By = Literal["hybrid", "words", "vectors"]
@@ -179,7 +179,8 @@ class Search:
 
     def _documents(self, ids: Sequence[str]) -> list[dict[str, Any]]:
         columns = ["id", "title", "label", "content_hash", *metadata_columns(self._engine.schema)]
-        rows: list[dict[str, Any]] = self._engine.select(columns, "level = 'document'", ids=ids).to_pylist()
+        keys = ", ".join(quoted(key_of(id, "document", 0)) for id in ids)
+        rows: list[dict[str, Any]] = self._engine.select(columns, f"key IN ({keys})").to_pylist()
         return rows
 
     def _passages(
@@ -211,9 +212,15 @@ class Search:
         rows = self._engine.select(columns, f"key IN ({', '.join(wanted)})").to_pylist()
         by_place = {(row["id"], row["number"]): row for row in rows}
         terms = set(self._engine.tokens(self._query.text))
+        texts = {place: row["text"][row["text_start"] :] for place, row in by_place.items()}
+        words = words_of_many(list(texts.values()), self._engine.tokens)
+        matches = {
+            place: tuple((word.start, word.end) for word in own if word.term in terms)
+            for place, own in zip(texts, words, strict=True)
+        }
         return {
             id: [
-                self._passage_hit(by_place[id, number], scores, terms)
+                self._passage_hit(by_place[id, number], scores, matches[id, number])
                 for number in numbers
                 if (id, number) in by_place
             ]
@@ -227,10 +234,11 @@ class Search:
         return {one.id: dict(one.passages) for one in self._ranking(name, "passage", where, 100 * len(ids))}
 
     def _passage_hit(
-        self, row: Mapping[str, Any], scores: Mapping[str, Mapping[str, Mapping[int, float]]], terms: set[str]
+        self,
+        row: Mapping[str, Any],
+        scores: Mapping[str, Mapping[str, Mapping[int, float]]],
+        matches: tuple[tuple[int, int], ...],
     ) -> PassageHit:
-        text = row["text"][row["text_start"] :]
-        words = words_of(text, self._engine.tokens) if terms else []
         own = {name: by.get(row["id"], {}).get(row["number"]) for name, by in scores.items()}
         return PassageHit(
             row["number"],
@@ -238,10 +246,10 @@ class Search:
             row["heading"] or "",
             row["start"],
             row["end"],
-            text,
+            row["text"][row["text_start"] :],
             own.get("words"),
             own.get("vectors"),
-            tuple((word.start, word.end) for word in words if word.term in terms),
+            matches,
         )
 
     def _explain(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 _WORD = re.compile(r"[^\W_]+")
@@ -40,21 +40,36 @@ def words_of(text: str, tokenize: Tokenize) -> list[Word]:
         text: the text.
         tokenize: gives the terms of a text.
     """
-    places = [match.span() for match in _WORD.finditer(text)]
-    found: list[Word] = []
-    for (start, end), terms in zip(
-        places, terms_of((text[start:end] for start, end in places), tokenize), strict=True
-    ):
-        if len(terms) == 1:
-            found.append(Word(terms[0], start, end))
-            continue
-        # Where there are no spaces between words, terms are pieces of what stands between spaces.
-        lowered, own = text[start:end].lower(), 0
-        for term in terms:
-            place = lowered.find(term.lower(), own)
-            own = place + len(term) if place >= 0 else own
-            found.append(Word(term, start + place, start + own) if place >= 0 else Word(term, start, end))
-    return found
+    return words_of_many([text], tokenize)[0]
+
+
+def words_of_many(texts: Sequence[str], tokenize: Tokenize) -> list[list[Word]]:
+    """The words of many texts, by one call: every word is made into terms once.
+
+    Args:
+        texts: the texts.
+        tokenize: gives the terms of a text.
+    """
+    places = [[match.span() for match in _WORD.finditer(text)] for text in texts]
+    words = list({text[start:end]: None for text, own in zip(texts, places, strict=True) for start, end in own})
+    terms = dict(zip(words, terms_of(words, tokenize), strict=True))
+    return [
+        [word for start, end in own for word in _placed(text[start:end], start, terms[text[start:end]])]
+        for text, own in zip(texts, places, strict=True)
+    ]
+
+
+def _placed(text: str, start: int, terms: Sequence[str]) -> Iterator[Word]:
+    """Where the terms of a word stand, from a character on."""
+    if len(terms) == 1:
+        yield Word(terms[0], start, start + len(text))
+        return
+    # Where there are no spaces between words, terms are pieces of what stands between spaces.
+    lowered, own = text.lower(), 0
+    for term in terms:
+        place = lowered.find(term.lower(), own)
+        own = place + len(term) if place >= 0 else own
+        yield Word(term, start + place, start + own) if place >= 0 else Word(term, start, start + len(text))
 
 
 def terms_of(texts: Iterable[str], tokenize: Tokenize) -> list[list[str]]:

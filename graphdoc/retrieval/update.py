@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
-import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from tqdm.auto import tqdm
 
 from ..documents.document import Document
@@ -24,7 +23,7 @@ from ..segmentation.spans import SegmentedDocument
 from .encoding import encode_with_known, known_vectors
 from .engine import Engine
 from .fields import Fields
-from .rows import Sizes, content_hash, rows_of, schema_of
+from .rows import Sizes, content_hash, rows_of, schema_of, table_of
 
 OnError = Literal["stop", "skip"]
 
@@ -159,17 +158,17 @@ class Update:
             self._engine.add_columns(self._new_columns)
             self._new_columns = {}
         changed = [segmented.document.id for segmented in window if segmented.document.id in self._known_ids]
-        tables, schema = [], self._engine.schema.remove_metadata()
+        rows: list[dict[str, Any]] = []
         for encoded in encode_with_known(self._encoder, window, known_vectors(self._engine, changed)):
-            tables.append(
-                rows_of(encoded.document, encoded.pooled, self._fields, schema, unit_length=self._unit_length)
-            )
+            rows += rows_of(encoded.document, encoded.pooled, self._fields, unit_length=self._unit_length)
             passages = len(encoded.document.segmented.passages)
             self.report.encoded_passages += encoded.new_passages
             self.report.known_passages += passages - encoded.new_passages
             self.report.coverage += encoded.document.segmented.coverage
             bar.update(1)
-        self._engine.write(pa.concat_tables(tables), [segmented.document.id for segmented in window])
+        self._engine.write(
+            table_of(rows, self._engine.schema.remove_metadata()), [segmented.document.id for segmented in window]
+        )
         self.report.replaced += len(changed)
         self.report.added += len(window) - len(changed)
         self._known_ids.difference_update(changed)

@@ -81,6 +81,7 @@ def section_vectors(passages: Vectors, weights: Vectors, rows: npt.NDArray[np.in
         # A softmax in fp32 can leave a passage nothing at all.
         weights = np.where(scale[rows] > 0, weights, 1)
         scale = np.bincount(rows, weights=weights, minlength=sections)
-    totals = np.zeros((sections, passages.shape[1]), np.float64)
-    np.add.at(totals, rows, passages * weights[:, None])
-    return (totals / scale[:, None]).astype(np.float32)
+    own = (np.arange(sections)[:, None] == rows) * weights.astype(np.float64)
+    totals: npt.NDArray[np.float64] = own @ passages
+    means: Vectors = (totals / scale[:, None]).astype(np.float32)
+    return means
