@@ -32,8 +32,10 @@ class _Loaded:
     weights_hash: str
 
 
-# Encoders in use, by what they were loaded with: the clones of a search share one.
+# Encoders in use, by what they were loaded with. The clones of a search share one: as they come and go one after the
+# other, the latest encoder stays.
 _LOADED: WeakValueDictionary[str, _Loaded] = WeakValueDictionary()
+_LATEST: list[_Loaded] = []
 _LOADING = threading.Lock()
 
 
@@ -176,6 +178,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
                 encoder = DocumentEncoder.from_pretrained(self.model, device=self.device, dtype=self.dtype, **settings)
                 # Before the precision "auto" is chosen, which may be another one on another machine.
                 loaded = _LOADED[key] = _Loaded(encoder, origin_of(encoder, {})["weights"])
+            _LATEST[:] = [loaded]
         return loaded
 
 

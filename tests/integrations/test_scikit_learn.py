@@ -144,6 +144,21 @@ def test_another_model_under_the_name_is_refused(tiny_encoder: Any, tmp_path: Pa
     assert not np.allclose(loaded.fit(TEXTS).transform(TEXTS), there, atol=1e-3)
 
 
+def test_a_search_loads_its_model_once(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    load = DocumentEncoder.from_pretrained
+
+    def counting(name: str, **settings: Any) -> DocumentEncoder:
+        loaded.append(name)
+        return load(name, **settings)
+
+    monkeypatch.setattr(DocumentEncoder, "from_pretrained", counting)
+    pipeline = make_pipeline(GraphDocVectorizer(folder, device="cpu", max_passages=3), LogisticRegression())
+    search = GridSearchCV(pipeline, {"logisticregression__C": [0.1, 1.0]}, cv=2, error_score="raise")
+    search.fit(TEXTS * 2, [0, 1, 0, 1] * 2)
+    assert loaded == [folder]
+
+
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_searches_in_pipelines(folder: str, backend: str) -> None:
     documents = [Document.from_text(f"{text} {number}") for number in range(4) for text in TEXTS[:2]]
