@@ -35,6 +35,8 @@ _BITS = 3
 _LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
 _GONE = "gone"
+# A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
+STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
 
 
 class LanceEngine:
@@ -258,7 +260,8 @@ def _library(name: str) -> Any:
 
 
 def _connected(place: str) -> Any:
-    return said(place, lambda: _library("lancedb").connect(place))
+    options = STORE_OPTIONS if "://" in place and not place.startswith("memory:") else None
+    return said(place, lambda: _library("lancedb").connect(place, storage_options=options))
 
 
 def _names(connection: Any, place: str) -> list[str]:

@@ -20,10 +20,13 @@ _WAYS_OUT: tuple[tuple[tuple[str, ...], str], ...] = (
         "the disk is full or a file may not grow; free some space and run the same again, nothing is lost",
     ),
     (
-        ("forbidden", "403", "accessdenied", "access denied", "unauthorized", "401", "invalidaccesskey"),
+        ("forbidden", "status: 403", "accessdenied", "unauthorized", "status: 401", "invalidaccesskey"),
         "the store refuses access; check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and the rights of this user",
     ),
-    (("nosuchbucket", "bucket does not exist"), "there is no such bucket; make it, or correct the address"),
+    (
+        ("nosuchbucket", "status: 404", "bucket does not exist"),
+        "there is no such bucket; make it or correct the address",
+    ),
     (
         ("error sending request", "connection refused", "timed out", "timeout", "connect error", "error trying to"),
         "the store does not answer; check AWS_ENDPOINT, AWS_REGION and the network",
@@ -84,4 +87,6 @@ def error_of(place: str, error: Exception) -> GraphdocError:
         return SettingsError(f"the filter does not fit its columns: {text[:200]}; compare each with its own type")
     low = text.lower()
     way_out = next((way for signs, way in _WAYS_OUT if any(sign in low for sign in signs)), None)
-    return RetrievalError(f"{place} cannot be used: {text[:300]}" + (f"; {way_out}" if way_out else ""))
+    retried = re.search(r"RetryError.*?(status: \d+|source: .*)", text)
+    shown = f"the store fails ({one_line(retried[1], 120)})" if retried else text[:300]
+    return RetrievalError(f"{place} cannot be used: {shown}" + (f"; {way_out}" if way_out else ""))
