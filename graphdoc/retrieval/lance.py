@@ -27,6 +27,8 @@ PASSAGE_TEXT, DOCUMENT_TEXT = "text", "document_text"
 PASSAGE_VECTOR, DOCUMENT_VECTOR = "passage_vector", "document_vector"
 # Below this number of rows a search that reads all of them is quick, and finds the best for certain.
 ROWS_FOR_VECTOR_INDEX = 20_000
+# Below this number of vectors there is nothing to learn the structure from.
+_LEAST_FOR_VECTOR_INDEX = 1_024
 # Readers of an older version have this long to finish.
 KEPT_VERSIONS = timedelta(hours=1)
 _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
@@ -198,9 +200,11 @@ class LanceEngine:
         self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
         self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
         present = {index.columns[0] for index in self._do(self._table.list_indices)}
+        # A search without the structure reads the column of all rows, those of other levels too.
+        is_large = self._do(self._table.count_rows) >= ROWS_FOR_VECTOR_INDEX
         for column, level in _LEVELS.items():
-            count = self._do(partial(self._table.count_rows, f"level = '{level}'"))
-            if column not in present and count >= ROWS_FOR_VECTOR_INDEX:
+            count = self._do(partial(self._table.count_rows, f"{column} IS NOT NULL"))
+            if column not in present and is_large and count >= _LEAST_FOR_VECTOR_INDEX:
                 self._index(column, _library("lancedb.index").IvfRq(distance_type=self._metric, num_bits=_BITS))
                 present.add(column)
             if column in present:

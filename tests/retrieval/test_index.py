@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
@@ -280,3 +281,34 @@ def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
         assert set(numbers) == set(order.tolist())
     # Without a search structure every row is read, and the quickest setting finds the best.
     assert tuning_of(table, "v", "passage", "cosine") == (20, 2)
+
+
+def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
+    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphdoc.retrieval import lance
+    from graphdoc.retrieval.tuning import tuned
+
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    draw = np.random.default_rng(0)
+    schema = index._engine.schema.remove_metadata()
+    rows = []
+    for number in range(1_100):
+        for level, column in (("document", "document_vector"), ("passage", "passage_vector")):
+            vector = draw.standard_normal(schema.field(column).type.list_size).astype(np.float32)
+            row = {"key": f"{number} {level}", "id": f"d{number}", "level": level, "number": 0}
+            rows.append(
+                row | {column: vector / np.linalg.norm(vector), "text": "salt" if level == "passage" else None}
+            )
+    index._engine.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(1_100)])
+    index.maintain()
+    assert tuned(index._engine.schema, "document_vector") == tuned(index._engine.schema, "passage_vector") == (0, 0)
+    # Few documents of many passages have a structure too: without one, vectors of all rows would be read.
+    monkeypatch.setattr(lance, "ROWS_FOR_VECTOR_INDEX", 2_000)
+    index.maintain()
+    for column, level in (("document_vector", "document"), ("passage_vector", "passage")):
+        assert tuned(index._engine.schema, column)[0] > 0
+        vectors = np.array([row[column] for row in rows if row["level"] == level])
+        for query in vectors[:5]:
+            best = {f"d{number}" for number in np.argsort(-(vectors @ query))[:10]}
+            assert len(best & set(index._engine.by_vector(query, column, 10).ids)) >= 9
