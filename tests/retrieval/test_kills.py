@@ -14,7 +14,7 @@ from graphdoc import DocumentEncoder
 JOB = Path(__file__).parents[1] / "support" / "index_job.py"
 
 
-@pytest.mark.parametrize("kills", [6, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [4, pytest.param(200, marks=pytest.mark.slow)])
 def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, encoder: DocumentEncoder, kills: int) -> None:
     checkpoint = encoder.save_pretrained(tmp_path / "model")
     done = subprocess.run(

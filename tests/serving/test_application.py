@@ -134,3 +134,37 @@ def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         main(["serve", str(tmp_path), "--port", "99999"])
     assert "99999" in capsys.readouterr().err
+
+
+@pytest.mark.browser
+def test_people_search_with_and_without_scripts(service: SearchService, browser: Any) -> None:
+    import threading
+
+    import uvicorn
+
+    server = uvicorn.Server(uvicorn.Config(search_application(service), port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        thread.join(0.05)
+    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        for scripts in (True, False):
+            page = browser.new_page(java_script_enabled=scripts)
+            problems: list[str] = []
+            page.on("console", lambda message, problems=problems: problems.append(message.text))
+            page.on("dialog", lambda dialog, problems=problems: problems.append(dialog.message))
+            page.goto(address)
+            page.get_by_label("Query").fill(HOSTILE + " rice")
+            page.get_by_role("button", name="Search").click()
+            page.wait_for_selector("article")
+            assert page.get_by_label("Query").input_value() == HOSTILE + " rice"
+            page.goto(f"{address}/?document=rice")
+            page.locator("h2 a").first.click()
+            page.wait_for_url("**/compare?**")
+            assert not problems
+            page.close()
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from browsers import browser as browser
