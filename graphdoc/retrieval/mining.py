@@ -1,0 +1,342 @@
+"""Negatives are mined: candidates by words and by vectors, without what may answer the query after all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..errors import RetrievalError, SettingsError
+from ..inference.pipeline import progress_bar
+from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.plain_text import described
+from .fusion import fuse
+from .grouping import Scores
+from .nearest import Pool, as_compared, nearest, scores_of
+from .negatives import CLOSE, JUDGED, REASONS, SIMILAR, NegativeLists
+
+Way = Literal["words", "vectors", "both"]
+Rows = npt.NDArray[np.int64]
+Vectors = npt.NDArray[np.float32]
+# Gives the scores of documents for the query of an id, those of its positives among them.
+WordScores = Callable[[str, Sequence[str]], Scores]
+
+# Queries whose candidates are looked for together.
+_QUERIES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class MiningSettings:
+    """How negatives are mined.
+
+    Args:
+        by: candidates by ``words`` (BM25), by ``vectors`` or by both, joined by reciprocal rank.
+        depth: negatives of a query, at most.
+        margin: candidates whose score is above that of the best positive less this share of it are no negatives,
+            since they may answer the query too (NV-Retriever's percentage margin); None takes all.
+        mask_similar: cosine of document vectors above which a candidate is a near-duplicate of a positive and no
+            negative; None takes all but exact copies.
+
+    Raises:
+        SettingsError: a value is unknown or out of range.
+    """
+
+    by: Way = "both"
+    depth: int = 100
+    margin: float | None = 0.05
+    mask_similar: float | None = 0.98
+
+    def __post_init__(self) -> None:
+        require_one_of("by", self.by, get_args(Way))
+        require_whole("depth", self.depth, may_be_none=False)
+        for name, value, most in (("margin", self.margin, 1.0), ("mask_similar", self.mask_similar, 1.0)):
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 <= value <= most):
+                raise SettingsError(f"{name} is {described(value)}; give a number from 0 to {most:g}, or None")
+
+    @property
+    def ways(self) -> tuple[str, ...]:
+        """The rankings that candidates come from."""
+        return ("words", "vectors") if self.by == "both" else (self.by,)
+
+    def limit(self, best: float) -> float:
+        """The score above which a candidate is too close to the best positive.
+
+        >>> MiningSettings(margin=0.05).limit(0.8), MiningSettings(margin=None).limit(0.8)
+        (0.76, inf)
+        """
+        return np.inf if self.margin is None else best - self.margin * abs(best)
+
+
+@dataclass(frozen=True, eq=False)
+class MinedDocuments:
+    """The documents among which negatives are looked for.
+
+    Args:
+        ids: their ids.
+        groups: ``(documents,)``, equal numbers for documents of the same text.
+        vectors: ``(documents, hidden)``, their vectors, held or mapped; None where there are none.
+        similarity: ``cosine`` or ``dot``, the measure by which the model compares.
+    """
+
+    ids: Sequence[str]
+    groups: Rows
+    vectors: Vectors | None = None
+    similarity: str = "cosine"
+
+    def __post_init__(self) -> None:
+        if len(set(self.ids)) < len(self.ids):
+            twice = next(id for id, count in Counter(self.ids).items() if count > 1)
+            raise RetrievalError(f"two documents have the id {twice!r}; give each its own to mine negatives")
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """Places of the documents by id."""
+        return {id: row for row, id in enumerate(self.ids)}
+
+    @cached_property
+    def order(self) -> Rows:
+        """The place of every document among the ids in order, by which ties are broken, ``(documents,)``."""
+        order = np.empty(len(self.ids), np.int64)
+        order[sorted(range(len(self.ids)), key=lambda row: self.ids[row])] = np.arange(len(self.ids))
+        return order
+
+    def units(self, rows: Rows) -> Vectors:
+        """Vectors of some documents at unit length, ``(rows, hidden)``."""
+        assert self.vectors is not None
+        found = np.asarray(self.vectors[rows], np.float32)
+        lengths = np.linalg.norm(found, axis=1, keepdims=True)
+        return np.asarray(found / np.where(lengths > 0, lengths, 1), np.float32)
+
+    def is_similar(self, rows: Rows, positives: Rows, bound: float | None) -> npt.NDArray[np.bool_]:
+        """Which documents are copies or near-duplicates of a positive, ``(rows,)``."""
+        found = np.isin(self.groups[rows], self.groups[positives])
+        if bound is not None and self.vectors is not None and len(rows):
+            found |= (self.units(rows) @ self.units(positives).T).max(axis=1) > bound
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Query:
+    """A query whose negatives are mined.
+
+    Args:
+        id: its id.
+        positives: places of the documents that answer it.
+        vector: ``(hidden,)``; None where vectors are not asked.
+    """
+
+    id: str
+    positives: Rows
+    vector: Vectors | None
+
+
+def mine(
+    documents: MinedDocuments,
+    positives: Mapping[str, Collection[str]],
+    settings: MiningSettings,
+    *,
+    words: WordScores | None = None,
+    vectors: Vectors | None = None,
+    record: Mapping[str, Any] | None = None,
+    device: torch.device | str = "cpu",
+    show_progress: bool | None = None,
+) -> NegativeLists:
+    """Mine negatives for queries.
+
+    A list holds the best ``depth`` of the candidates that remain. Not among them are judged positives, documents
+    whose score is too close to that of the best positive, and copies and near-duplicates of a positive; how many of
+    each were passed over is counted. With both ways a document that is too close by one of them is no negative.
+
+    Args:
+        documents: where negatives are looked for.
+        positives: ids of the documents that answer a query, by query id. Those that are not among the documents are
+            counted; a query that has no other is left out.
+        settings: how.
+        words: gives the scores of word search (see :func:`word_scores`); needed by ``words`` and ``both``.
+        vectors: ``(queries, hidden)``, vectors of the queries in their order; needed by ``vectors`` and ``both``.
+        record: what else is written down about the lists, such as the model.
+        device: where vectors are compared.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+
+    Raises:
+        RetrievalError: no query has a positive among the documents.
+        SettingsError: what a way needs is missing.
+    """
+    for name, given in (("words", words), ("vectors", vectors if documents.vectors is not None else None)):
+        if name in settings.ways and given is None:
+            raise SettingsError(f"by={settings.by} needs {name} of queries and documents; give them, or another way")
+    known = documents.rows
+    asked = [
+        _Query(
+            id,
+            np.array(sorted({known[one] for one in ids if one in known}), np.int64),
+            None if vectors is None else vectors[place],
+        )
+        for place, (id, ids) in enumerate(positives.items())
+    ]
+    unknown = sum(one not in known for ids in positives.values() for one in set(ids))
+    mined = [query for query in asked if len(query.positives)]
+    if asked and not mined:
+        raise RetrievalError(
+            f"none of {len(asked):,} queries has a positive among the {len(known):,} documents; give the documents "
+            "that the judgements are of"
+        )
+    excluded: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
+    lists: dict[str, tuple[str, ...]] = {}
+    with progress_bar(show_progress, len(mined)) as bar:
+        bar.set_description_str("Mining negatives", refresh=False)
+        bar.unit = " queries"
+        for start in range(0, len(mined), _QUERIES):
+            some = mined[start : start + _QUERIES]
+            for query, pools in zip(some, _pools(documents, some, settings, words, device), strict=True):
+                rows, counts = _chosen(documents, query, pools, settings)
+                lists[query.id] = tuple(documents.ids[row] for row in rows)
+                excluded.update(counts)
+                bar.update(1)
+    return NegativeLists(
+        {
+            **asdict(settings),
+            **(record or {}),
+            "similar_by": "text" if documents.vectors is None or settings.mask_similar is None else "text and vectors",
+            "documents": len(known),
+            "queries": len(lists),
+            "queries_without_positive": len(asked) - len(mined),
+            "unknown_positives": unknown,
+            "queries_without_negatives": sum(not ids for ids in lists.values()),
+            "excluded": dict(excluded),
+        },
+        lists,
+    )
+
+
+def _pools(
+    documents: MinedDocuments,
+    queries: Sequence[_Query],
+    settings: MiningSettings,
+    words: WordScores | None,
+    device: torch.device | str,
+) -> list[dict[str, Pool]]:
+    """Candidates of every query by way."""
+    # Some of them will turn out to be near-duplicates.
+    most = 2 * settings.depth
+    found: list[dict[str, Pool]] = [{} for _ in queries]
+    if "words" in settings.ways:
+        assert words is not None
+        for query, own in zip(queries, found, strict=True):
+            own["words"] = _word_pool(documents, query, settings, words)
+    if "vectors" in settings.ways:
+        assert documents.vectors is not None
+        vectors = np.stack([query.vector for query in queries if query.vector is not None])
+        positives = [query.positives for query in queries]
+        # What is too close by words is no candidate by vectors either.
+        close = [np.array(sorted(own["words"].close_rows), np.int64) for own in found] if "words" in found[0] else None
+        pools = nearest(
+            vectors,
+            documents.vectors,
+            positives,
+            documents.order,
+            most,
+            settings.limit,
+            documents.similarity,
+            device,
+            left_out=close,
+        )
+        for own, pool in zip(found, pools, strict=True):
+            own["vectors"] = pool
+    return found
+
+
+def _word_pool(documents: MinedDocuments, query: _Query, settings: MiningSettings, words: WordScores) -> Pool:
+    positives = query.positives.tolist()
+    given = words(query.id, [documents.ids[row] for row in positives])
+    scores = {documents.rows[id]: score for id, score in given.items() if score > 0 and id in documents.rows}
+    answers = np.array([scores.pop(row, -np.inf) for row in positives])
+    # A positive that has no word of the query has the score 0.
+    limit = settings.limit(max(float(answers.max()), 0.0))
+    close = frozenset(row for row, score in scores.items() if score > limit)
+    rows = np.array([row for row in scores if row not in close], np.int64)
+    values = np.array([scores[row] for row in rows.tolist()], np.float64)
+    order = np.lexsort((documents.order[rows], -values))
+    return Pool(rows[order], values[order], answers, len(close), close)
+
+
+def _chosen(
+    documents: MinedDocuments, query: _Query, pools: Mapping[str, Pool], settings: MiningSettings
+) -> tuple[list[int], dict[str, int]]:
+    """Places of a query's negatives, best first, and the number of candidates passed over by reason."""
+    words, vectors = pools.get("words"), pools.get("vectors")
+    not_these: dict[str, frozenset[int]] = {}
+    if words is not None and vectors is not None:
+        not_these["words"] = _too_near(documents, query, words, settings.limit(float(vectors.positives.max())))
+    kept: dict[str, list[int]] = {}
+    judged: set[int] = set()
+    similar: set[int] = set()
+    for way, pool in pools.items():
+        kept[way], passed, last = _walk(documents, query, pool, not_these.get(way, frozenset()), settings)
+        similar |= passed
+        keys = zip((-pool.positives).tolist(), documents.order[query.positives].tolist(), strict=True)
+        judged.update(row for row, key in zip(query.positives.tolist(), keys, strict=True) if key < last)
+    counts = {JUDGED: len(judged), CLOSE: sum(pool.close for pool in pools.values()), SIMILAR: len(similar)}
+    if len(kept) == 1:
+        return next(iter(kept.values())), counts
+    ranks = {way: {documents.ids[row]: -float(rank) for rank, row in enumerate(rows)} for way, rows in kept.items()}
+    return [documents.rows[one.id] for one in fuse(ranks)[: settings.depth]], counts
+
+
+def _too_near(documents: MinedDocuments, query: _Query, words: Pool, limit: float) -> frozenset[int]:
+    """Places of the candidates by words whose vectors are too close to that of the query."""
+    assert documents.vectors is not None
+    assert query.vector is not None
+    measure = documents.similarity
+    scores = scores_of(as_compared(query.vector, measure), documents.vectors, words.rows, measure)
+    return frozenset(words.rows[scores > limit].tolist())
+
+
+def _walk(
+    documents: MinedDocuments, query: _Query, pool: Pool, not_these: frozenset[int], settings: MiningSettings
+) -> tuple[list[int], set[int], tuple[float, int]]:
+    """Go down a ranking until there are enough negatives.
+
+    Returns:
+        Places of the negatives; those of near-duplicates that were passed over on the way; the last negative's score,
+        with the sign turned, and place in order, which come after those of all that were found if there are too few.
+    """
+    kept: list[int] = []
+    passed: set[int] = set()
+    similar = documents.is_similar(pool.rows, query.positives, settings.mask_similar)
+    for row, score, is_similar in zip(pool.rows.tolist(), pool.scores.tolist(), similar.tolist(), strict=True):
+        if row in not_these:
+            continue
+        if is_similar:
+            passed.add(row)
+            continue
+        kept.append(row)
+        if len(kept) == settings.depth:
+            return kept, passed, (-score, int(documents.order[row]))
+    return kept, passed, (np.inf, -1)
+
+
+def merged(parts: Iterable[NegativeLists], order: Iterable[str]) -> NegativeLists:
+    """Lists that several processes have mined, each for some of the queries.
+
+    Args:
+        parts: the lists; their records differ in counts alone.
+        order: the ids of all queries, in the order that they are to have.
+    """
+    all_parts = list(parts)
+    found = {query: ids for part in all_parts for query, ids in part.lists.items()}
+    lists = {query: found[query] for query in order if query in found}
+    counts = Counter[str]()
+    for part in all_parts:
+        counts.update(part.excluded)
+    record = {**all_parts[0].record, "excluded": dict(counts)}
+    for name in ("queries", "queries_without_positive", "queries_without_negatives", "unknown_positives"):
+        record[name] = sum(part.record[name] for part in all_parts)
+    return NegativeLists(record, lists)

@@ -1,0 +1,250 @@
+"""Mined negatives against loops: what is passed over and why, ties, blocks, and queries with little to find."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from graphdoc.errors import RetrievalError, SettingsError
+from graphdoc.retrieval.mining import MinedDocuments, MiningSettings, Way, merged, mine
+from graphdoc.retrieval.nearest import nearest
+from graphdoc.retrieval.negatives import CLOSE, JUDGED, REASONS, SIMILAR
+
+Words = dict[str, dict[str, float]]
+
+
+def by_loops(
+    documents: MinedDocuments, positives: dict[str, list[str]], options: MiningSettings, words: Words, vectors: Any
+) -> tuple[dict[str, tuple[str, ...]], dict[str, int]]:
+    """The lists and counts, one document after another."""
+    rows, given = documents.rows, documents.vectors
+
+    def unit(vector: Any) -> Any:
+        return vector / (np.linalg.norm(vector) or 1.0)
+
+    def is_similar(id: str, others: list[str]) -> bool:
+        for other in others:
+            if documents.groups[rows[id]] == documents.groups[rows[other]]:
+                return True
+            cosine = -1.0 if given is None else float(unit(given[rows[id]]) @ unit(given[rows[other]]))
+            if options.mask_similar is not None and cosine > options.mask_similar:
+                return True
+        return False
+
+    lists, counts = {}, dict.fromkeys(REASONS, 0)
+    for place, (query, all_positives) in enumerate(positives.items()):
+        answers = [id for id in all_positives if id in rows]
+        if not answers:
+            continue
+        scores: dict[str, dict[str, float]] = {}
+        if "words" in options.ways:
+            scores["words"] = {id: score for id, score in words[query].items() if score > 0}
+        if "vectors" in options.ways:
+            compare = unit if documents.similarity == "cosine" else np.asarray
+            scores["vectors"] = {id: float(compare(given[rows[id]]) @ compare(vectors[place])) for id in rows}
+        close, judged, similar, kept = set(), set(), set(), {}
+        for own in scores.values():
+            best = max(own.get(id, 0.0) for id in answers)
+            limit = np.inf if options.margin is None else best - options.margin * abs(best)
+            close |= {id for id, score in own.items() if score > limit and id not in answers}
+        for way, own in scores.items():
+            kept[way] = []
+            for id in sorted(own, key=lambda id: (-own[id], id)):
+                if len(kept[way]) == options.depth:
+                    break
+                if id in answers:
+                    judged.add(id)
+                elif id in close:
+                    continue
+                elif is_similar(id, answers):
+                    similar.add(id)
+                else:
+                    kept[way].append(id)
+        ranks: dict[str, float] = {}
+        for ids in kept.values():
+            for rank, id in enumerate(ids, start=1):
+                ranks[id] = ranks.get(id, 0.0) + 1 / (60 + rank)
+        lists[query] = tuple(sorted(ranks, key=lambda id: (-ranks[id], id))[: options.depth])
+        for reason, ids in ((JUDGED, judged), (CLOSE, close), (SIMILAR, similar)):
+            counts[reason] += len(ids)
+    return lists, counts
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    by=st.sampled_from(["words", "vectors", "both"]),
+    depth=st.integers(1, 12),
+    margin=st.sampled_from([None, 0.0, 0.05, 0.5]),
+    mask_similar=st.sampled_from([None, 0.5, 0.98]),
+    similarity=st.sampled_from(["cosine", "dot"]),
+)
+def test_mining_is_that_of_loops(
+    seed: int, by: Way, depth: int, margin: float | None, mask_similar: float | None, similarity: str
+) -> None:
+    draw = np.random.default_rng(seed)
+    ids = [f"d{number}" for number in draw.permutation(30)]
+    # Few values, so that many scores are equal; integers, so that sums are exact.
+    vectors = draw.integers(-1, 3, (30, 4)).astype(np.float32)
+    if similarity == "cosine":
+        # Along an axis, so that equal cosines are equal in every order of computing.
+        vectors = np.eye(4)[draw.integers(0, 4, 30)] * draw.integers(1, 3, (30, 1))
+    documents = MinedDocuments(ids, draw.integers(0, 20, 30), vectors.astype(np.float32), similarity)
+    positives = {f"q{number}": [*draw.choice(ids, 2, replace=False), "gone"][number % 2 :] for number in range(5)}
+    positives["nobody"] = ["gone"]
+    asked = draw.integers(-1, 3, (6, 4)).astype(np.float32)
+    words = {
+        query: {id: float(score) for id, score in zip(ids, draw.integers(0, 9, 30), strict=True)}
+        for query in positives
+    }
+    options = MiningSettings(by, depth, margin, mask_similar)
+    # The pool of a query holds twice its depth; more near-duplicates than that are a case of its own.
+    found = mine(documents, positives, options, words=lambda query, _: words[query], vectors=asked)
+    lists, counts = by_loops(documents, positives, options, words, asked)
+    if by == "words" or counts[SIMILAR] <= depth:
+        assert found.lists == lists
+        assert found.excluded == counts
+    assert found.record["queries_without_positive"] == 1
+    assert found.record["unknown_positives"] == 6
+    for query, chosen in found.lists.items():
+        assert not set(chosen) & set(positives[query])
+        assert len(chosen) <= depth
+
+
+def some(count: int = 400, hidden: int = 6, seed: int = 3) -> MinedDocuments:
+    """Documents with vectors of whole numbers, many of which are equal."""
+    draw = np.random.default_rng(seed)
+    vectors = draw.integers(-1, 2, (count, hidden)).astype(np.float32)
+    return MinedDocuments([f"{number:03d}" for number in draw.permutation(count)], np.arange(count), vectors, "dot")
+
+
+@pytest.mark.parametrize("block", [1, 7, 64, 400, 1000])
+def test_blocks_change_nothing(block: int) -> None:
+    documents = some()
+    queries = np.random.default_rng(1).integers(-1, 2, (9, 6)).astype(np.float32)
+    positives = [np.array([number, 399 - number]) for number in range(9)]
+    pools = nearest(
+        queries, documents.vectors, positives, documents.order, 20, lambda best: best - 1, "dot", block=block
+    )
+    for query, own, pool in zip(queries, positives, pools, strict=True):
+        scores = documents.vectors @ query
+        limit = scores[own].max() - 1
+        others = [row for row in range(400) if row not in own]
+        ranked = sorted(others, key=lambda row: (-scores[row], documents.ids[row]))
+        below = [row for row in ranked if scores[row] <= limit]
+        assert pool.rows.tolist() == below[:20]
+        assert pool.scores.tolist() == scores[below[:20]].tolist()
+        assert pool.positives.tolist() == scores[own].tolist()
+        assert pool.close == len(ranked) - len(below)
+    assert sum(pool.close for pool in pools) > 0
+
+
+def along(angle: float) -> list[float]:
+    """A vector of unit length at an angle in degrees."""
+    return [float(np.cos(np.deg2rad(angle))), float(np.sin(np.deg2rad(angle)))]
+
+
+# The query lies at 0 degrees, its positive at 40: too close is what scores above .728, below 43.3 degrees.
+ANGLES = {"positive": 40, "above": 10, "close": 42, "near": 45, "copy": 60, "far": 50, "farther": 70, "second": 55}
+
+
+@pytest.fixture
+def named() -> MinedDocuments:
+    """Documents of which one at least is passed over for every reason."""
+    groups = {name: number for number, name in enumerate(ANGLES)} | {"copy": 0}
+    vectors = np.array([along(angle) for angle in ANGLES.values()], np.float32)
+    return MinedDocuments(list(ANGLES), np.array([groups[name] for name in ANGLES]), vectors)
+
+
+def test_every_reason_counts(named: MinedDocuments) -> None:
+    asked = np.array([along(0)], np.float32)
+    positives = {"q": ["positive", "second"]}
+    found = mine(named, positives, MiningSettings("vectors"), vectors=asked)
+    # "near" is within 11 degrees of "positive" and of "second", "far" of "second".
+    assert found.lists == {"q": ("farther",)}
+    assert found.excluded == {JUDGED: 2, CLOSE: 2, SIMILAR: 3}
+    without = {
+        "margin": (MiningSettings("vectors", margin=None), ("above", "farther"), {JUDGED: 2, CLOSE: 0, SIMILAR: 4}),
+        "mask_similar": (
+            MiningSettings("vectors", mask_similar=None),
+            ("near", "far", "farther"),
+            {JUDGED: 2, CLOSE: 2, SIMILAR: 1},
+        ),
+        "depth": (MiningSettings("vectors", 1, mask_similar=None), ("near",), {JUDGED: 1, CLOSE: 2, SIMILAR: 0}),
+    }
+    for options, expected, counts in without.values():
+        found = mine(named, positives, options, vectors=asked)
+        assert found.lists == {"q": expected}
+        assert found.excluded == counts
+
+
+def test_a_negative_score_of_a_positive(named: MinedDocuments) -> None:
+    assert named.vectors is not None
+    documents = MinedDocuments(named.ids, named.groups, named.vectors, "dot")
+    asked = np.array([along(180)], np.float32)
+    found = mine(documents, {"q": ["positive"]}, MiningSettings("vectors", mask_similar=None), vectors=asked)
+    # The positive has -.766: what has more than -.766 - .038 is too close, and only "above" has less.
+    assert found.lists == {"q": ("above",)}
+
+
+def test_both_ways_exclude(named: MinedDocuments) -> None:
+    asked = np.array([along(0)], np.float32)
+    words = {"positive": 2.0, "above": 1.0, "far": 3.0, "second": 1.5, "farther": 0.0}
+    options = MiningSettings("both", mask_similar=None)
+    found = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words, vectors=asked)
+    # "far" is above the positive by words, "above" and "close" by vectors.
+    assert found.lists == {"q": ("second", "near", "farther")}
+    assert found.excluded == {JUDGED: 1, CLOSE: 3, SIMILAR: 1}
+
+
+def test_a_positive_without_a_word_of_the_query(named: MinedDocuments) -> None:
+    words = {"far": 3.0, "near": 0.2}
+    found = mine(named, {"q": ["positive"]}, MiningSettings("words"), words=lambda query, ids: words)
+    assert found.lists == {"q": ()}
+    assert found.without == ("q",)
+    assert found.record["queries_without_negatives"] == 1
+    options = MiningSettings("words", margin=None, mask_similar=None)
+    found = mine(named, {"q": ["positive"]}, options, words=lambda query, ids: words)
+    assert found.lists == {"q": ("far", "near")}
+
+
+def test_ties_are_broken_by_id() -> None:
+    documents = MinedDocuments(["c", "a", "d", "b", "p"], np.arange(5), np.ones((5, 2), np.float32), "dot")
+    options = MiningSettings("vectors", 2, margin=None, mask_similar=None)
+    found = mine(documents, {"q": ["p"]}, options, vectors=np.ones((1, 2), np.float32))
+    assert found.lists == {"q": ("a", "b")}
+    assert found.excluded == {JUDGED: 0, CLOSE: 0, SIMILAR: 0}
+
+
+def test_shares_of_queries_are_merged(named: MinedDocuments) -> None:
+    asked = np.array([along(angle) for angle in (0, 90, 30)], np.float32)
+    positives = {"a": ["positive"], "b": ["far", "gone"], "c": ["gone"]}
+    options = MiningSettings("vectors", 2)
+    whole = mine(named, positives, options, vectors=asked, record={"model": "m"})
+    names = list(positives)
+    parts = [
+        mine(named, {name: positives[name] for name in own}, options, vectors=asked[rows], record={"model": "m"})
+        for own, rows in ((names[::2], [0, 2]), (names[1::2], [1]), ([], []))
+    ]
+    assert merged(parts, positives) == whole
+    assert list(merged(parts, positives).lists) == ["a", "b"]
+    assert whole.record["unknown_positives"] == 2
+
+
+def test_mistakes(named: MinedDocuments) -> None:
+    asked = np.array([along(0)], np.float32)
+    with pytest.raises(RetrievalError, match="positive"):
+        mine(named, {"q": ["gone"]}, MiningSettings("vectors"), vectors=asked)
+    for by in ("words", "vectors", "both"):
+        with pytest.raises(SettingsError, match=f"by={by}"):
+            mine(named, {"q": ["far"]}, MiningSettings(by))
+    with pytest.raises(RetrievalError, match="'a'"):
+        MinedDocuments(["a", "b", "a"], np.arange(3))
+    for wrong in ({"depth": 0}, {"margin": -0.1}, {"margin": True}, {"mask_similar": 1.5}, {"by": "luck"}):
+        with pytest.raises(SettingsError) as error:
+            MiningSettings(**wrong)
+        assert next(iter(wrong)) in str(error.value)
