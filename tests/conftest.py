@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +27,9 @@ from graphdoc.segmentation.spans import SegmentedDocument, Span
 
 # Fixtures of several folders.
 pytest_plugins = ["training_fixtures"]
+
+# Libraries that report what they do have to know before they are imported.
+os.environ |= {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "false"}
 
 # A busy machine is no defect.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

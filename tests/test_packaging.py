@@ -41,8 +41,16 @@ def is_for_types(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 
 
+def may_fail(node: ast.AST) -> bool:
+    """Whether a missing library is an error of our own."""
+    return isinstance(node, ast.Try) and any(
+        isinstance(one.type, ast.Name) and one.type.id == "ImportError" and "MissingExtraError" in ast.unparse(one)
+        for one in node.handlers
+    )
+
+
 def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
-    """Every import that happens when the program runs: its absolute name, whether it waits for a call, its line."""
+    """Every import that happens when the program runs: its absolute name, whether it waits or may fail, its line."""
 
     def walk(node: ast.AST, in_function: bool) -> Iterator[tuple[str, bool, int]]:
         for child in ast.iter_child_nodes(node):
@@ -50,7 +58,8 @@ def imports(path: Path) -> Iterator[tuple[str, bool, int]]:
                 continue
             if isinstance(child, ast.Import | ast.ImportFrom):
                 yield from ((name, in_function, child.lineno) for name in imported(child, path))
-            yield from walk(child, in_function or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+            waits = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) or may_fail(child)
+            yield from walk(child, in_function or waits)
 
     return walk(ast.parse(path.read_text(encoding="utf-8")), False)
 
@@ -179,7 +188,7 @@ def test_extras_in_messages_exist(requirements: dict[str, list[Requirement]]) ->
 
 
 def test_imported_libraries_are_required(requirements: dict[str, list[Requirement]]) -> None:
-    """A library imported with its module belongs to the core; one imported in a function may belong to an extra."""
+    """A library imported with its module belongs to the core; one that waits or may be missing to an extra as well."""
     core = {canonicalize_name(requirement.name) for requirement in requirements[""]}
     optional = requirements.keys() - {"", "dev"}
     extras = {canonicalize_name(one.name) for extra in optional for one in requirements[extra]}

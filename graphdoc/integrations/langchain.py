@@ -1,0 +1,62 @@
+"""An index as a retriever of LangChain."""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from ..errors import MissingExtraError
+from ..retrieval.index import DocumentIndex
+from ..retrieval.search import By, SearchOptions
+from .found_texts import Content, require_search, search_texts
+
+try:
+    from langchain_core.callbacks import CallbackManagerForRetrieverRun
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+except ImportError as error:
+    raise MissingExtraError(error.name or "langchain_core", "interop", "search from LangChain") from error
+
+
+class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
+    """Finds documents in an index, in chains of LangChain.
+
+    ``invoke``, ``ainvoke`` and ``batch`` take these values for one call as well: ``retriever.invoke("tides", k=3)``.
+
+    Args:
+        index: the index.
+        k: documents wanted.
+        by: ``hybrid``, ``words`` or ``vectors``.
+        where: a filter over the columns of the index, such as ``year >= 2010``.
+        passages: best passages of each document.
+        content: what a result holds: ``passages`` for the best passages of a document in reading order, ``passage``
+            for each of them on its own, ``document`` for the whole text.
+
+    Raises:
+        SettingsError: a value is unknown or out of range.
+    """
+
+    index: DocumentIndex
+    k: int = 10
+    by: By = "hybrid"
+    where: str | None = None
+    passages: int = 3
+    content: Content = "passages"
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Refuse settings that no search can be made with."""
+        super().model_post_init(context)
+        require_search(self.content, self.k, by=self.by, where=self.where, passages=self.passages)
+
+    def _get_relevant_documents(
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        content: Content | None = None,
+        **settings: Unpack[SearchOptions],
+    ) -> list[Document]:
+        own: SearchOptions = {"by": self.by, "where": self.where, "passages": self.passages}
+        own.update(settings)
+        found = search_texts(self.index, query, content or self.content, self.k if k is None else k, **own)
+        return [Document(text.text, id=text.id, metadata=text.metadata) for text in found]

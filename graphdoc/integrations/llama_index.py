@@ -1,0 +1,105 @@
+"""An index as a retriever of LlamaIndex."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ..errors import MissingExtraError
+from ..retrieval.index import DocumentIndex
+from ..retrieval.search import By
+from .found_texts import Content, FoundText, require_search, search_texts, section_starts
+
+try:
+    from llama_index.core.retrievers import BaseRetriever
+    from llama_index.core.schema import (
+        NodeRelationship,
+        NodeWithScore,
+        ObjectType,
+        QueryBundle,
+        RelatedNodeInfo,
+        TextNode,
+    )
+except ImportError as error:
+    raise MissingExtraError(error.name or "llama_index", "interop", "search from LlamaIndex") from error
+
+# What a language model is shown of a node beside its text: the rest says how it was found.
+_HOW_IT_WAS_FOUND = (
+    *("id", "rank", "score", "parts", "passages"),
+    *("number", "section", "start", "end", "words", "vectors"),
+)
+
+
+class GraphDocRetriever(BaseRetriever):  # type: ignore[misc]
+    """Finds passages or documents in an index, for query engines of LlamaIndex.
+
+    A node knows its document (``ref_doc_id``) and where it stands in the text of that, :attr:`Document.text`
+    (``start_char_idx``, ``end_char_idx``).
+
+    Args:
+        index: the index.
+        k: documents wanted.
+        by: ``hybrid``, ``words`` or ``vectors``.
+        where: a filter over the columns of the index, such as ``year >= 2010``.
+        passages: best passages of each document.
+        content: what a node holds: ``passage`` for one of the best passages of a document, ``passages`` for all of
+            these in reading order, ``document`` for the whole text.
+        **settings: as for the base class, such as ``callback_manager``.
+
+    Raises:
+        SettingsError: a value is unknown or out of range.
+    """
+
+    def __init__(
+        self,
+        index: DocumentIndex,
+        *,
+        k: int = 10,
+        by: By = "hybrid",
+        where: str | None = None,
+        passages: int = 3,
+        content: Content = "passage",
+        **settings: Any,
+    ) -> None:
+        super().__init__(**settings)
+        require_search(content, k, by=by, where=where, passages=passages)
+        self.index, self.k, self.by, self.where = index, k, by, where
+        self.passages, self.content = passages, content
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        found = search_texts(
+            self.index,
+            query_bundle.query_str,
+            self.content,
+            self.k,
+            by=self.by,
+            where=self.where,
+            passages=self.passages,
+        )
+        starts: dict[str, list[int]] = {}
+        for text in found:
+            if text.passage is not None and text.document not in starts:
+                starts[text.document] = section_starts(self.index.document(text.document))
+        return [NodeWithScore(node=self._node(text, starts), score=text.score) for text in found]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+    def _node(self, text: FoundText, starts: dict[str, list[int]]) -> TextNode:
+        begin, end = (0, len(text.text)) if self.content == "document" else (None, None)
+        if text.passage is not None:
+            start = starts[text.document][text.metadata["section"]]
+            begin, end = start + text.metadata["start"], start + text.metadata["end"]
+        hidden = [name for name in _HOW_IT_WAS_FOUND if name in text.metadata]
+        return TextNode(
+            id_=text.id,
+            text=text.text,
+            metadata=text.metadata,
+            relationships={
+                NodeRelationship.SOURCE: RelatedNodeInfo(node_id=text.document, node_type=ObjectType.DOCUMENT)
+            },
+            start_char_idx=begin,
+            end_char_idx=end,
+            excluded_embed_metadata_keys=hidden,
+            excluded_llm_metadata_keys=hidden,
+        )

@@ -1,0 +1,253 @@
+"""Retrievers for LangChain, LlamaIndex and Haystack, each in the real library, over one small index."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+pytest.importorskip("langchain_core", reason="needs the extra graphdoc[interop]")
+pytest.importorskip("llama_index.core", reason="needs the extra graphdoc[interop]")
+pytest.importorskip("haystack", reason="needs the extra graphdoc[interop]")
+from haystack import Document as Stored
+from haystack import Pipeline
+from haystack.utils.filters import document_matches_filter
+from langchain_core.runnables import RunnableLambda
+from llama_index.core.schema import MetadataMode, TextNode
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import GraphdocError, SettingsError
+from graphdoc.integrations.haystack import GraphDocRetriever as HaystackRetriever
+from graphdoc.integrations.haystack_filters import condition_of
+from graphdoc.integrations.langchain import GraphDocRetriever as LangChainRetriever
+from graphdoc.integrations.llama_index import GraphDocRetriever as LlamaIndexRetriever
+
+DOCUMENTS = [
+    Document(
+        "tides",
+        [
+            Section("", heading="Part", level=1),
+            Section("Tides rise twice a day. The moon pulls the sea.", heading="Moon", level=2),
+            Section("Spring tides come at new moon and full moon. They are higher. " * 4, heading="Spring", level=2),
+        ],
+        title="About tides",
+        label="sea",
+        metadata={"year": 1990, "score": "mine", "tags": ["moon"]},
+    ),
+    Document("rice", [Section("Rice is washed and steamed.")], metadata={"year": 2005}),
+    Document("marsh", [Section("Salt marshes slow the waves. The sea floods them at spring tides.")]),
+]
+QUERY = "spring tides"
+
+
+@pytest.fixture(scope="module")
+def encoder(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pytest.TempPathFactory) -> DocumentEncoder:
+    folder = tiny_encoder(similarity="cosine").save_pretrained(tmp_path_factory.mktemp("models") / "tiny")
+    return DocumentEncoder.from_pretrained(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def index(encoder: DocumentEncoder, tmp_path_factory: pytest.TempPathFactory) -> DocumentIndex:
+    made = DocumentIndex.create(tmp_path_factory.mktemp("indexes") / "index", encoder)
+    made.update(DOCUMENTS)
+    return made
+
+
+def test_langchain_gives_the_hits_of_a_search(index: DocumentIndex) -> None:
+    found = LangChainRetriever(index=index, k=2, passages=2).invoke(QUERY)
+    hits = index.search(QUERY, 2, passages=2)
+    assert [document.id for document in found] == [hit.id for hit in hits]
+    for document, hit in zip(found, hits, strict=True):
+        assert document.page_content == "\n\n".join(
+            passage.text for passage in sorted(hit.passages, key=lambda passage: passage.number)
+        )
+        assert document.metadata["parts"] == hit.to_dict()["parts"]
+        assert document.metadata["score"] == hit.score
+        assert {passage["number"] for passage in document.metadata["passages"]} == {p.number for p in hit.passages}
+        json.dumps(document.metadata)
+    tides = next(document for document in found if document.id == "tides")
+    wanted = {"id": "tides", "title": "About tides", "label": "sea", "year": 1990, "score_": "mine", "tags": ["moon"]}
+    assert wanted.items() <= tides.metadata.items()
+
+
+def test_langchain_takes_settings_and_what_a_result_holds(index: DocumentIndex) -> None:
+    retriever = LangChainRetriever(index=index, by="words", where="year < 2000", content="document")
+    (found,) = retriever.invoke("tides")
+    assert found.page_content == DOCUMENTS[0].text
+    assert list(found.metadata["parts"]) == ["words"]
+    assert [document.id for document in retriever.invoke("rice", where=None, k=1)] == ["rice"]
+    passages = retriever.invoke("tides", content="passage", passages=2)
+    assert len(passages) == 2
+    for passage in passages:
+        place = passage.metadata
+        assert passage.id == f"tides#{place['number']}"
+        section = DOCUMENTS[0].sections[place["section"]]
+        assert passage.page_content == section.text[place["start"] : place["end"]]
+        assert place["heading"] == section.heading
+
+
+def test_langchain_in_a_chain_and_without_waiting(index: DocumentIndex) -> None:
+    retriever = LangChainRetriever(index=index, k=1)
+    chain = retriever | RunnableLambda(lambda documents: [document.id for document in documents])
+
+    async def several() -> list[Any]:
+        return await asyncio.gather(*(chain.ainvoke(query) for query in ("steamed rice", QUERY, "salt marshes")))
+
+    assert asyncio.run(several()) == chain.batch(["steamed rice", QUERY, "salt marshes"])
+
+
+def test_llama_index_gives_nodes_that_know_their_place(index: DocumentIndex) -> None:
+    retriever = LlamaIndexRetriever(index, k=2, passages=2)
+    nodes = retriever.retrieve(QUERY)
+    hits = index.search(QUERY, 2, passages=2)
+    assert [(node.node.ref_doc_id, node.score) for node in nodes] == [
+        (hit.id, hit.score) for hit in hits for _ in hit.passages
+    ]
+    texts = {document.id: document.text for document in DOCUMENTS}
+    for node in nodes:
+        assert node.text == texts[node.node.ref_doc_id][node.node.start_char_idx : node.node.end_char_idx]
+        assert TextNode.from_dict(node.node.to_dict()) == node.node
+    assert [node.node_id for node in asyncio.run(retriever.aretrieve(QUERY))] == [node.node_id for node in nodes]
+    tides = next(node.node for node in nodes if node.node.ref_doc_id == "tides")
+    shown = tides.get_content(MetadataMode.LLM)
+    assert "About tides" in shown
+    assert "parts" not in shown
+
+
+def test_llama_index_gives_whole_documents(index: DocumentIndex) -> None:
+    (node,) = LlamaIndexRetriever(index, where="year < 2000", content="document").retrieve("moon")
+    assert (node.text, node.node.start_char_idx) == (DOCUMENTS[0].text, 0)
+    assert node.node.end_char_idx == len(DOCUMENTS[0].text)
+    (node,) = LlamaIndexRetriever(index, where="year < 2000", content="passages").retrieve("moon")
+    assert node.node.start_char_idx is None
+
+
+def test_haystack_pipeline_is_written_down_and_read(index: DocumentIndex, encoder: DocumentEncoder) -> None:
+    pipeline = Pipeline()
+    pipeline.add_component("retriever", HaystackRetriever(index, top_k=2, where="year < 3000", passages=1))
+    text = pipeline.dumps()
+    assert str(index.place) in text
+    again = Pipeline.loads(text, allowed_modules=["graphdoc.*"])
+    filters = {"field": "meta.year", "operator": ">", "value": 2000}
+    for each in (pipeline, again):
+        found = each.run({"retriever": {"query": QUERY, "filters": filters}})["retriever"]["documents"]
+        assert [document.id for document in found] == ["rice"]
+        assert found[0].meta["year"] == 2005
+        few = each.run({"retriever": {"query": QUERY, "top_k": 1}})["retriever"]["documents"]
+        assert [(document.id, document.score) for document in few] == [("tides", index.search(QUERY, 1)[0].score)]
+    assert asyncio.run(again.run_async({"retriever": {"query": QUERY, "top_k": 1}}))["retriever"]["documents"] == few
+    elsewhere = HaystackRetriever.from_dict(HaystackRetriever(index.place, model=str(encoder.source)).to_dict())
+    assert elsewhere.run(QUERY, top_k=1)["documents"][0].id == "tides"
+
+
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        ({"field": "meta.year", "operator": "==", "value": 1990}, {"tides"}),
+        ({"field": "meta.year", "operator": "!=", "value": 1990}, {"rice", "marsh"}),
+        ({"field": "meta.year", "operator": "==", "value": None}, {"marsh"}),
+        ({"field": "meta.year", "operator": "in", "value": [1990, 2005]}, {"tides", "rice"}),
+        ({"field": "meta.year", "operator": "not in", "value": [1990]}, {"rice", "marsh"}),
+        ({"field": "meta.year", "operator": "in", "value": []}, set()),
+        ({"field": "meta.label", "operator": "==", "value": "it's"}, set()),
+        (
+            {
+                "operator": "NOT",
+                "conditions": [
+                    {"field": "meta.year", "operator": ">", "value": 1980},
+                    {"field": "meta.year", "operator": "<", "value": 2000},
+                ],
+            },
+            {"rice", "marsh"},
+        ),
+        (
+            {
+                "operator": "OR",
+                "conditions": [
+                    {"field": "meta.label", "operator": "==", "value": "sea"},
+                    {"operator": "AND", "conditions": [{"field": "meta.year", "operator": ">=", "value": 2005}]},
+                ],
+            },
+            {"tides", "rice"},
+        ),
+    ],
+)
+def test_haystack_filters_choose_as_haystack_does(index: DocumentIndex, filters: Any, ids: set[str]) -> None:
+    stored = {
+        document.id: Stored(meta={**document.metadata, **({"label": document.label} if document.label else {})})
+        for document in DOCUMENTS
+    }
+    assert {id for id, document in stored.items() if document_matches_filter(filters, document)} == ids
+    found = HaystackRetriever(index, by="vectors").run(QUERY, filters=filters)["documents"]
+    assert {document.id for document in found} == ids
+
+
+@pytest.mark.parametrize(
+    ("filters", "named"),
+    [
+        ([], "list"),
+        ({"field": "meta.year", "operator": "like", "value": 1}, "'like'"),
+        ({"field": "meta.year"}, "'operator'"),
+        ({"field": "year; drop", "operator": "==", "value": 1}, "'year; drop'"),
+        ({"field": "year", "operator": "in", "value": 1}, "year"),
+        ({"field": "year", "operator": ">", "value": float("nan")}, "nan"),
+        ({"operator": "XOR", "conditions": []}, "'XOR'"),
+        ({"operator": "AND", "conditions": []}, "AND"),
+    ],
+)
+def test_filters_that_cannot_be_read_are_refused(filters: Any, named: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        condition_of(filters)
+    assert named in str(error.value)
+
+
+@pytest.mark.parametrize("settings", [{"by": "magic"}, {"content": "pages"}, {"passages": 0}, {"where": " "}])
+def test_settings_are_refused_before_the_first_search(index: DocumentIndex, settings: dict[str, Any]) -> None:
+    makers: list[Callable[..., Any]] = [
+        lambda **own: LangChainRetriever(index=index, **own),
+        lambda **own: LlamaIndexRetriever(index, **own),
+        lambda **own: HaystackRetriever(index, **own),
+    ]
+    for make in makers:
+        with pytest.raises(ValueError) as error:
+            make(**settings)
+        assert next(iter(settings)) in str(error.value) or "filter" in str(error.value)
+
+
+def test_an_empty_query_and_unknown_columns_are_errors_of_graphdoc(index: DocumentIndex) -> None:
+    with pytest.raises(GraphdocError):
+        LangChainRetriever(index=index).invoke("  ")
+    with pytest.raises(GraphdocError) as error:
+        HaystackRetriever(index).run(QUERY, filters={"field": "meta.moon", "operator": "==", "value": 1})
+    assert "moon" in str(error.value)
+
+
+@pytest.mark.parametrize("library", ["langchain_core", "llama_index", "haystack"])
+def test_without_the_library_one_line_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = {"langchain_core": "langchain"}.get(library, library)
+    for name in [name for name in sys.modules if name == library or name.startswith(f"{library}.")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.delitem(sys.modules, f"graphdoc.integrations.{module}")
+    with pytest.raises(GraphdocError) as error:
+        __import__(f"graphdoc.integrations.{module}")
+    assert library in str(error.value)
+    assert "interop" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_graphdoc_imports_none_of_them() -> None:
+    code = (
+        "import sys, graphdoc, graphdoc.cli; graphdoc.DocumentIndex; "
+        "print([name for name in ('langchain_core', 'llama_index', 'haystack') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path.cwd())
+    assert done.stdout.strip() == "[]", done.stderr
