@@ -66,7 +66,20 @@ class Parser(argparse.ArgumentParser):
 
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import attention, compare, encode, evaluate, graph, index, predict, prepare, search, serve, settings
+    from .commands import (
+        attention,
+        compare,
+        encode,
+        evaluate,
+        graph,
+        index,
+        mine,
+        predict,
+        prepare,
+        search,
+        serve,
+        settings,
+    )
     from .commands.training_run import TrainingCommand, TrainingGroup
 
     formatter = argparse.RawDescriptionHelpFormatter
@@ -95,6 +108,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         attention,
         graph,
         prepare,
+        mine,
         *trainings,
         predict,
         settings,

@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError("give either a query or --document FILE")
     OUTPUTS.prepare(options, [options.index, options.document])
     query = options.query if options.document is None else read_one(options.document, options)
-    with _index(options) as index:
+    with searched_index(options) as index:
         results = index.search(
             query,
             options.top,
@@ -114,8 +114,8 @@ def run(options: argparse.Namespace) -> None:
 
 
 @contextmanager
-def _index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
-    """The index, or one in memory of the documents that are named in its place."""
+def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
+    """The index that the arguments name, or one in memory of the documents that are named in its place."""
     from ..documents.readers import ReadingReport
     from ..retrieval.index import DocumentIndex
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -140,6 +140,11 @@ class DocumentIndex:
             "passages": state.passages,
             "model": dict(self._engine.record["model"]),
         }
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """What it was made with: the model, the hash of its weights, how texts become terms, versions."""
+        return self._engine.record
 
     @property
     def columns(self) -> list[str]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from typing import Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
 from ..errors import RetrievalError, SettingsError
@@ -18,12 +16,11 @@ from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.plain_text import described
 from .fusion import fuse
 from .grouping import Scores
+from .mined_documents import MinedDocuments, Rows, Vectors
 from .nearest import Pool, as_compared, nearest, scores_of
 from .negatives import CLOSE, JUDGED, REASONS, SIMILAR, NegativeLists
 
 Way = Literal["words", "vectors", "both"]
-Rows = npt.NDArray[np.int64]
-Vectors = npt.NDArray[np.float32]
 # Gives the scores of documents for the query of an id, those of its positives among them.
 WordScores = Callable[[str, Sequence[str]], Scores]
 
@@ -74,54 +71,6 @@ class MiningSettings:
         return np.inf if self.margin is None else best - self.margin * abs(best)
 
 
-@dataclass(frozen=True, eq=False)
-class MinedDocuments:
-    """The documents among which negatives are looked for.
-
-    Args:
-        ids: their ids.
-        groups: ``(documents,)``, equal numbers for documents of the same text.
-        vectors: ``(documents, hidden)``, their vectors, held or mapped; None where there are none.
-        similarity: ``cosine`` or ``dot``, the measure by which the model compares.
-    """
-
-    ids: Sequence[str]
-    groups: Rows
-    vectors: Vectors | None = None
-    similarity: str = "cosine"
-
-    def __post_init__(self) -> None:
-        if len(set(self.ids)) < len(self.ids):
-            twice = next(id for id, count in Counter(self.ids).items() if count > 1)
-            raise RetrievalError(f"two documents have the id {twice!r}; give each its own to mine negatives")
-
-    @cached_property
-    def rows(self) -> dict[str, int]:
-        """Places of the documents by id."""
-        return {id: row for row, id in enumerate(self.ids)}
-
-    @cached_property
-    def order(self) -> Rows:
-        """The place of every document among the ids in order, by which ties are broken, ``(documents,)``."""
-        order = np.empty(len(self.ids), np.int64)
-        order[sorted(range(len(self.ids)), key=lambda row: self.ids[row])] = np.arange(len(self.ids))
-        return order
-
-    def units(self, rows: Rows) -> Vectors:
-        """Vectors of some documents at unit length, ``(rows, hidden)``."""
-        assert self.vectors is not None
-        found = np.asarray(self.vectors[rows], np.float32)
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.asarray(found / np.where(lengths > 0, lengths, 1), np.float32)
-
-    def is_similar(self, rows: Rows, positives: Rows, bound: float | None) -> npt.NDArray[np.bool_]:
-        """Which documents are copies or near-duplicates of a positive, ``(rows,)``."""
-        found = np.isin(self.groups[rows], self.groups[positives])
-        if bound is not None and self.vectors is not None and len(rows):
-            found |= (self.units(rows) @ self.units(positives).T).max(axis=1) > bound
-        return found
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Query:
     """A query whose negatives are mined.
@@ -129,11 +78,13 @@ class _Query:
     Args:
         id: its id.
         positives: places of the documents that answer it.
+        never: places of further documents that are no negatives.
         vector: ``(hidden,)``; None where vectors are not asked.
     """
 
     id: str
     positives: Rows
+    never: Rows
     vector: Vectors | None
 
 
@@ -144,6 +95,7 @@ def mine(
     *,
     words: WordScores | None = None,
     vectors: Vectors | None = None,
+    never: Mapping[str, Collection[str]] | None = None,
     record: Mapping[str, Any] | None = None,
     device: torch.device | str = "cpu",
     show_progress: bool | None = None,
@@ -161,6 +113,7 @@ def mine(
         settings: how.
         words: gives the scores of word search (see :func:`word_scores`); needed by ``words`` and ``both``.
         vectors: ``(queries, hidden)``, vectors of the queries in their order; needed by ``vectors`` and ``both``.
+        never: ids of further documents that are no negatives by query id, such as those that queries were made of.
         record: what else is written down about the lists, such as the model.
         device: where vectors are compared.
         show_progress: show a bar; None shows it on a terminal when the work is long.
@@ -176,7 +129,8 @@ def mine(
     asked = [
         _Query(
             id,
-            np.array(sorted({known[one] for one in ids if one in known}), np.int64),
+            documents.rows_of(ids),
+            documents.rows_of((never or {}).get(id, ())),
             None if vectors is None else vectors[place],
         )
         for place, (id, ids) in enumerate(positives.items())
@@ -236,7 +190,8 @@ def _pools(
         vectors = np.stack([query.vector for query in queries if query.vector is not None])
         positives = [query.positives for query in queries]
         # What is too close by words is no candidate by vectors either.
-        close = [np.array(sorted(own["words"].close_rows), np.int64) for own in found] if "words" in found[0] else None
+        close = [own["words"].close_rows if "words" in own else () for own in found]
+        left_out = [np.array([*query.never, *rows], np.int64) for query, rows in zip(queries, close, strict=True)]
         pools = nearest(
             vectors,
             documents.vectors,
@@ -246,7 +201,7 @@ def _pools(
             settings.limit,
             documents.similarity,
             device,
-            left_out=close,
+            left_out=left_out,
         )
         for own, pool in zip(found, pools, strict=True):
             own["vectors"] = pool
@@ -258,6 +213,8 @@ def _word_pool(documents: MinedDocuments, query: _Query, settings: MiningSetting
     given = words(query.id, [documents.ids[row] for row in positives])
     scores = {documents.rows[id]: score for id, score in given.items() if score > 0 and id in documents.rows}
     answers = np.array([scores.pop(row, -np.inf) for row in positives])
+    for row in query.never.tolist():
+        scores.pop(row, None)
     # A positive that has no word of the query has the score 0.
     limit = settings.limit(max(float(answers.max()), 0.0))
     close = frozenset(row for row, score in scores.items() if score > limit)

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.errors import RetrievalError, SettingsError
-from graphdoc.retrieval.mining import MinedDocuments, MiningSettings, Way, merged, mine
+from graphdoc.retrieval.mined_documents import MinedDocuments
+from graphdoc.retrieval.mining import MiningSettings, Way, merged, mine
 from graphdoc.retrieval.nearest import nearest
 from graphdoc.retrieval.negatives import CLOSE, JUDGED, REASONS, SIMILAR
 
@@ -199,6 +200,21 @@ def test_both_ways_exclude(named: MinedDocuments) -> None:
     # "far" is above the positive by words, "above" and "close" by vectors.
     assert found.lists == {"q": ("second", "near", "farther")}
     assert found.excluded == {JUDGED: 1, CLOSE: 3, SIMILAR: 1}
+
+
+@pytest.mark.parametrize("by", ["words", "vectors", "both"])
+def test_documents_that_are_never_negatives(named: MinedDocuments, by: Way) -> None:
+    asked, words = np.array([along(0)], np.float32), {name: 1.0 for name in ANGLES} | {"positive": 2.0}
+    options = MiningSettings(by, margin=None, mask_similar=None)
+
+    def mined(**more: Any) -> Any:
+        return mine(named, {"q": ["positive"]}, options, words=lambda query, ids: dict(words), vectors=asked, **more)
+
+    everything = set(mined().lists["q"])
+    found = mined(never={"q": ["far", "gone"], "other": ["near"]})
+    assert "far" in everything
+    assert set(found.lists["q"]) == everything - {"far"}
+    assert found.excluded == mined().excluded
 
 
 def test_a_positive_without_a_word_of_the_query(named: MinedDocuments) -> None:

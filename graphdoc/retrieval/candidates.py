@@ -1,0 +1,140 @@
+"""Where mined negatives come from: the documents of an index and its word search, or an index of words alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from ..documents.document import Document
+from ..registry import ENGINES, load
+from ..segmentation.spans import SegmentedDocument
+from ..similarity.encoded_document import EncodedDocument
+from .engine import Engine, quoted
+from .fields import Fields
+from .grouping import Scores
+from .index import DocumentIndex
+from .mined_documents import MinedDocuments
+from .mining import WordScores
+from .record import FORMAT, FORMAT_VERSION
+from .rows import DOCUMENT, Sizes, document_of, rows_of, schema_of, table_of
+from .word_settings import WordSettings
+
+# Documents wanted of a word search for one negative, since some of those found are none.
+_FOUND_PER_NEGATIVE = 2
+# Positives whose scores are asked for at once.
+_POSITIVES = 500
+# Documents that are written to an index of words at once.
+_WRITTEN = 2_000
+_NO_VECTORS = Sizes(1, 1, 1)
+
+
+def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDocuments:
+    """The documents of an index, to mine negatives among them.
+
+    Args:
+        index: the index.
+        vectors: whether their vectors are read, ``documents x hidden x 4`` bytes.
+    """
+    columns = ["id", "title", "document_text", "structure", *(["document_vector"] if vectors else [])]
+    ids: list[str] = []
+    texts: list[bytes] = []
+    parts: list[Any] = []
+    for batch in index.rows(columns, f"level = '{DOCUMENT}'"):
+        ids += batch.column("id").to_pylist()
+        texts += [_text_digest(document_of(row)) for row in batch.select(columns[:4]).to_pylist()]
+        if vectors and len(batch):
+            flat = batch.column("document_vector").flatten().to_numpy(zero_copy_only=False)
+            parts.append(np.array(flat, np.float32).reshape(len(batch), -1))
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    return MinedDocuments(
+        ids,
+        np.array([numbers[text] for text in texts], np.int64),
+        np.concatenate(parts) if parts else None,
+        index.record["similarity"],
+    )
+
+
+def _text_digest(document: Document) -> bytes:
+    return hashlib.blake2b(document.text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) -> WordScores:
+    """The word search of an index, as :func:`~graphdoc.retrieval.mining.mine` asks it.
+
+    A document's score is the sum of its three best passages. Positives that are not among those found are searched
+    for by themselves.
+
+    Args:
+        index: the index.
+        queries: texts by query id.
+        depth: negatives that are wanted of a query.
+    """
+
+    def scores(query: str, positives: Sequence[str]) -> Scores:
+        wanted = _FOUND_PER_NEGATIVE * depth + len(positives)
+        found = index.scores(queries[query], wanted, by="words")["words"]
+        missing = [id for id in positives if id not in found]
+        for start in range(0, len(missing), _POSITIVES):
+            some = missing[start : start + _POSITIVES]
+            where = f"id IN ({', '.join(map(quoted, some))})"
+            found |= index.scores(queries[query], len(some), by="words", where=where)["words"]
+        return found
+
+    return scores
+
+
+def index_words(
+    documents: Iterable[SegmentedDocument],
+    language: str,
+    place: str = "memory://",
+    *,
+    engine: str = "lancedb",
+    progress: Callable[[int], object] | None = None,
+) -> DocumentIndex:
+    """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time.
+
+    Args:
+        documents: the documents with their texts, each with a passage at least.
+        language: their language, as a two-letter code.
+        place: where the index is made.
+        engine: which store keeps it.
+        progress: called with the number of documents done after every write.
+
+    Raises:
+        MissingExtraError: the store is not installed.
+        RetrievalError: the place holds something, or cannot be written.
+    """
+    schema = schema_of(_NO_VECTORS)
+    record = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "engine": engine,
+        "similarity": "cosine",
+        "words": WordSettings.of(language).to_dict(),
+        "source": None,
+        "model": {"name": "none: words alone"},
+        "weights": None,
+    }
+    store: Engine = load(ENGINES[engine]).create(place, schema, record)
+    fields = Fields(schema, schema.names)
+    waiting = iter(documents)
+    while window := list(islice(waiting, _WRITTEN)):
+        rows = [row for one in window for row in _word_rows(one, fields)]
+        store.write(table_of(rows, schema), [one.document.id for one in window])
+        if progress is not None:
+            progress(len(window))
+    store.maintain()
+    return DocumentIndex(store, place)
+
+
+def _word_rows(segmented: SegmentedDocument, fields: Fields) -> Iterator[dict[str, Any]]:
+    """The rows of a document without numbers."""
+    count = len(segmented.passages)
+    nothing = np.zeros((count, 1), np.float32)
+    encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
+    for row in rows_of(encoded, None, fields, unit_length=False):
+        yield {name: value for name, value in row.items() if not isinstance(value, np.ndarray)}
