@@ -1,46 +1,40 @@
-"""Runs a program in two processes that know of each other, as torchrun does."""
+"""Runs a program in two processes that know of each other, as a launcher starts them."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
-import graphdoc
+from forked import PATIENCE, Forked, run_together
+from torch.distributed import TCPStore
 
-ROOT = Path(graphdoc.__file__).parent.parent
 COMMANDS_JOB = Path(__file__).parent / "pretraining_job.py"
-# Far more than a run takes; a process that waits for another for ever is what is looked for.
-PATIENCE = 900
+PROCESSES = 2
 
 
-def launch(
-    *arguments: object, check: bool = True, folder: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def launch(*arguments: object, check: bool = True, folder: Path | None = None) -> list[CompletedProcess[str]]:
     """Run a program (a file, or ``-m`` and a module) with its arguments in two processes, in a folder."""
-    launcher = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
-    variables = {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, *launcher, *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, **variables, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as run:
-        try:
-            out, err = run.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
-            # The launcher ends its processes, which a kill would leave behind.
-            run.terminate()
-            run.wait(60)
-            raise
-    assert not check or run.returncode == 0, err
-    return subprocess.CompletedProcess(run.args, run.returncode, out, err)
+    # As torchrun does it: the store is the launcher's, at a port that is free for certain.
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False, timeout=timedelta(seconds=PATIENCE))
+    known = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(store.port),
+        "TORCHELASTIC_USE_AGENT_STORE": "True",
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "WORLD_SIZE": str(PROCESSES),
+        "LOCAL_WORLD_SIZE": str(PROCESSES),
+    }
+    programs = [
+        Forked(*arguments, folder=folder, environment={**known, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(PROCESSES)
+    ]
+    done = run_together(programs)
+    assert not check or not any(run.returncode for run in done), "\n".join(run.stderr for run in done)
+    return done
 
 
 def run_commands(commands: Sequence[Sequence[object]], folder: Path) -> list[list[dict[str, Any]]]:
@@ -48,4 +42,4 @@ def run_commands(commands: Sequence[Sequence[object]], folder: Path) -> list[lis
     wanted = [[str(argument) for argument in command] for command in commands]
     (folder / "commands.json").write_text(json.dumps(wanted), encoding="utf-8")
     launch(COMMANDS_JOB, "commands", folder / "commands.json", folder / "seen", folder=folder)
-    return [json.loads((folder / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in (0, 1)]
+    return [json.loads((folder / f"seen-{rank}.json").read_text(encoding="utf-8")) for rank in range(PROCESSES)]

@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from corpus_examples import rows_of, write_rows
+from forked import Forked
 from safetensors.torch import load_file
 
 from graphdoc.cli import main
@@ -96,22 +95,14 @@ def measured(folder: Path) -> list[tuple[int, float, float]]:
             if "eval_loss" in entry]  # fmt: skip
 
 
-def start(config: Path, output: Path, *options: str) -> subprocess.Popen[str]:
-    """Starts the command as users do."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "graphdoc", "pretrain", "--config", str(config), "--device", "cpu", *options,
-         f"output={output}"],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A group of processes of its own, as a cluster gives to a job.
-        start_new_session=True,
-    )  # fmt: skip
+def start(config: Path, output: Path, *options: str) -> Forked:
+    """Starts the command, in a group of processes of its own, as a cluster gives to a job."""
+    arguments = ("pretrain", "--config", config, "--device", "cpu", *options, f"output={output}")
+    return Forked("-m", "graphdoc", *arguments)
 
 
 def interrupt(
-    run: subprocess.Popen[str], folder: Path, after: int, number: int, pause: float = 0.0, whole_group: bool = False
+    run: Forked, folder: Path, after: int, number: int, pause: float = 0.0, whole_group: bool = False
 ) -> tuple[str, str]:
     """Sends a signal once a step has been logged, and waits for the end."""
     wait_for(run, folder, after)
@@ -123,7 +114,7 @@ def interrupt(
     return run.communicate(timeout=PATIENCE)
 
 
-def wait_for(run: subprocess.Popen[str], folder: Path, step: int) -> None:
+def wait_for(run: Forked, folder: Path, step: int) -> None:
     begin = time.monotonic()
     while max(losses(folder), default=0) < step and run.poll() is None:
         assert time.monotonic() - begin < PATIENCE
