@@ -51,6 +51,9 @@ RECIPES: dict[str, RecipeTargets] = {
     "finetune compare": RecipeTargets(
         "graphdoc.settings.compare:ComparisonSettings", "graphdoc.recipes.compare:train_comparison"
     ),
+    "finetune retrieve": RecipeTargets(
+        "graphdoc.settings.retrieve:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
+    ),
 }
 
 

@@ -103,6 +103,12 @@ class TrainingCorpus(Dataset[TrainingDocument]):
         return self._reader.ids()
 
     @property
+    def groups(self) -> npt.NDArray[np.int64]:
+        """Number of every document that copies of its text have too, ``(documents,)``, from 0."""
+        numbers: npt.NDArray[np.int64] = np.unique(self._reader.groups(), return_inverse=True)[1]
+        return numbers
+
+    @property
     def labels(self) -> list[Label]:
         """Label of every document, None where it has none, ``(documents,)``."""
         return self._reader.labels()
@@ -182,6 +188,8 @@ def _fingerprint(settings: CorpusSettings, segmenter: Segmenter, source: CorpusS
         "format": [FORMAT, FORMAT_VERSION],
         # Passages may end elsewhere in another version of the code that finds sentences.
         "versions": [__version__, version("sentencex")],
+        # Corpora that were made before there was such a setting stay known.
+        **({"leave_out_first_sentence": True} if settings.leave_out_first_sentence else {}),
         "settings": {name: getattr(settings, name) for name in names},
         "columns": asdict(settings.columns),
         "segmentation": asdict(segmenter.config),

@@ -174,6 +174,10 @@ class CorpusReader:
         """Passages of every document, ``(documents,)``."""
         return np.concatenate([batch.passages.counts for batch in self._batches])
 
+    def groups(self) -> npt.NDArray[np.int64]:
+        """Hash of every document's text, ``(documents,)``."""
+        return np.concatenate([batch.groups for batch in self._batches])
+
     def ids(self) -> list[str]:
         """Id of every document, ``(documents,)``."""
         return [id for batch in self._batches for id in batch.ids.to_pylist()]

@@ -12,6 +12,7 @@ from ..documents.readers.identities import SeenIds
 from ..documents.readers.left_out_sections import LeftOutSections
 from ..errors import DocumentError
 from ..runtime.wording import counted
+from ..segmentation.first_sentence import without_first_sentence
 from ..settings.corpus import CorpusSettings
 from .data_set import BrokenRows, DataSet
 from .document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, split_of, text_hash
@@ -74,7 +75,8 @@ class CorpusSource:
             unique_ids=False,
         )
         try:
-            for document in sections.without(found) if sections.headings else found:
+            whole = sections.without(found) if sections.headings else found
+            for document in map(without_first_sentence, whole) if settings.leave_out_first_sentence else whole:
                 report.documents += 1
                 if reading.skipped or reading.ignored:
                     report.take_errors(reading)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import EvaluationError
 from ..runtime.arguments import require_whole
+from .folds import folds_of
 from .ranking import DEFAULT_MEASURES, score_run
 from .trec import Qrels, Run
 
@@ -101,10 +102,7 @@ def best_weight(
         )
     # (weights, queries)
     values = np.stack([one.values[:, 0] for one in tried])
-    # By id, so that folds do not depend on the order of the queries.
-    order = np.array(sorted(range(len(queries)), key=queries.__getitem__))
-    fold = np.empty(len(queries), np.int64)
-    fold[np.random.default_rng(seed).permutation(order)] = np.arange(len(queries)) % folds
+    fold = folds_of(queries, folds, seed)
     chosen = [_best(values[:, fold != number]) for number in range(folds)]
     return BestWeight(
         weight=weights[_best(values)],

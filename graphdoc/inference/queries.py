@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 import torch
@@ -14,6 +14,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.joined_graphs import JoinedGraphs
 from ..runtime.wording import counted
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
+from ..segmentation.spans import SegmentedDocument
 from .inputs import AnyDocument, as_document
 from .pipeline import EncodingPipeline
 from .precision import Precision
@@ -40,25 +41,46 @@ def encode_queries(
     Raises:
         DocumentError: a query has no text.
     """
-    config = pipeline.model.config
-    segmenter = Segmenter(
-        pipeline.segmenter.tokenizer,
-        SegmentationConfig(max_tokens=config.passage_tokens, max_passages=1, language=config.language, unit="chunk"),
-    )
-    segmented = segmenter.segment_many(map(as_document, queries))
-    vectors, cut, left_out = [torch.zeros(0, pipeline.hidden_size)], 0, 0
+    return encode_segmented_queries(pipeline, segment_queries(pipeline, queries), dtype=dtype)
+
+
+def encode_segmented_queries(
+    pipeline: EncodingPipeline, queries: Iterable[SegmentedDocument], *, dtype: Precision | None = None
+) -> Tensor:
+    """Encode queries that :func:`segment_queries` cut; see :func:`encode_queries`."""
+    segmented, vectors = iter(queries), [torch.zeros(0, pipeline.hidden_size)]
     while window := list(islice(segmented, WINDOW_PASSAGES)):
-        for one in window:
-            if not one.passages:
-                raise DocumentError(f"query {one.document.text!r} has no text to encode; leave it out")
-            cut += one.coverage.documents_not_whole
-            left_out += sum(one.coverage.left_out.values())
         batch = GraphBatch.from_graphs(
             JoinedGraphs.of_queries([0] * len(window)), tuple(one.token_ids[0] for one in window)
         )
         documents = pipeline.run_batch(window, batch, dtype=dtype).output.documents
         assert documents is not None
         vectors.append(documents.cpu())
+    return torch.cat(vectors)
+
+
+def segment_queries(pipeline: EncodingPipeline, queries: Iterable[AnyDocument]) -> Iterator[SegmentedDocument]:
+    """Cut queries to one passage each, and tokenise them; at the end it is said how many were longer.
+
+    Args:
+        pipeline: the model.
+        queries: the queries.
+
+    Raises:
+        DocumentError: a query has no text.
+    """
+    config = pipeline.model.config
+    segmenter = Segmenter(
+        pipeline.segmenter.tokenizer,
+        SegmentationConfig(max_tokens=config.passage_tokens, max_passages=1, language=config.language, unit="chunk"),
+    )
+    cut = left_out = 0
+    for one in segmenter.segment_many(map(as_document, queries)):
+        if not one.passages:
+            raise DocumentError(f"query {one.document.text!r} has no text to encode; leave it out")
+        cut += one.coverage.documents_not_whole
+        left_out += sum(one.coverage.left_out.values())
+        yield one
     if cut:
         logger.warning(
             "%s cut at passage_tokens=%d (%s left out); shorten them, or encode them as documents",
@@ -66,4 +88,3 @@ def encode_queries(
             config.passage_tokens,
             counted(left_out, "character"),
         )
-    return torch.cat(vectors)

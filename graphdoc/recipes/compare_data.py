@@ -13,7 +13,7 @@ import torch
 
 from ..corpus.document import values_hash
 from ..corpus.prepare import TrainingCorpus
-from ..documents.readers.pair_files import Pairs, read_link_file, read_pair_file
+from ..documents.readers.pair_files import read_link_file, read_pair_file
 from ..errors import DocumentError
 from ..evaluation.labels import class_names
 from ..evaluation.pairs import require_both_labels
@@ -182,7 +182,7 @@ class PairedData(_SectionData):
         settings, processes = start.settings, start.processes
         training = settings.training
         given = read_pair_file(settings.groups.file or "")
-        row_of = _rows_by_id(self._corpus, given)
+        row_of = rows_by_id(self._corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
         known = given.among(row_of, settings.groups.on_unknown, setting="groups.unknown=leave_out")
         first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
         self.pairs = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
@@ -306,25 +306,30 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool)
             ) from error
     read, make = (read_pair_file, groups_of_pairs) if groups.by == "pairs" else (read_link_file, groups_of_links)
     given = read(groups.file or "")
-    row_of = _rows_by_id(corpus, given)
+    row_of = rows_by_id(corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
     if groups.on_unknown == "stop":
         given.among(row_of, setting="groups.unknown=leave_out")
     return make(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most, warn=warn)
 
 
-def _rows_by_id(corpus: TrainingCorpus, pairs: Pairs) -> dict[str, int]:
+def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:
     """The row of every id of the corpus.
 
+    Args:
+        corpus: the documents.
+        name: the file that names some of them, for messages.
+        ids: the ids that it names.
+
     Raises:
-        DocumentError: pairs name a document whose id another one has too.
+        DocumentError: it names a document whose id another one has too.
     """
-    ids = corpus.ids
-    if len(row_of := {id: row for row, id in enumerate(ids)}) < len(ids):
-        named = {id for pair in pairs for id in (pair.a, pair.b)}
-        repeated = next((id for id, count in Counter(ids).items() if count > 1 and id in named), None)
+    there = corpus.ids
+    if len(row_of := {id: row for row, id in enumerate(there)}) < len(there):
+        wanted = set(ids)
+        repeated = next((id for id, count in Counter(there).items() if count > 1 and id in wanted), None)
         if repeated is not None:
             raise DocumentError(
-                f"{pairs.name}: several documents have the id {repeated!r}, so that pairs do not say which is meant; "
+                f"{name}: several documents have the id {repeated!r}, so that it is not clear which is meant; "
                 "give every document an id of its own (corpus.columns.id)"
             )
     return row_of

@@ -75,13 +75,21 @@ class CorpusData(TaskData):
             )
         return found
 
-    def _load(self, batches_of: Callable[[], DocumentBatches], collate: Collate, corpus: Corpus | None = None) -> None:
+    def _load(
+        self,
+        batches_of: Callable[[], DocumentBatches],
+        collate: Collate,
+        corpus: Corpus | None = None,
+        *,
+        across_epochs: bool = True,
+    ) -> None:
         """Make the loader.
 
         Args:
             batches_of: makes the batches; fails with a ValueError where they are too small.
             collate: makes a batch of documents.
             corpus: what the batches count; None for the documents of the corpus.
+            across_epochs: see :class:`~graphdoc.training.loading.EpochLoader`.
 
         Raises:
             SettingsError: batches are too small for the processes.
@@ -99,4 +107,5 @@ class CorpusData(TaskData):
             collate,
             training.loading_processes,
             steps=self.steps,
+            across_epochs=across_epochs,
         )

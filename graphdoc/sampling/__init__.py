@@ -6,6 +6,7 @@ from .class_balanced import ClassBalancedBatches
 from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
 from .epoch_batches import DocumentBatches, EpochBatches, Place
 from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
+from .negative_draws import NegativeDraws, RowLists
 from .pair_batches import PairBatches
 from .sub_documents import SPLITS, SubDocuments
 
@@ -19,8 +20,10 @@ __all__ = [
     "EpochBatches",
     "GroupLabels",
     "GroupReport",
+    "NegativeDraws",
     "PairBatches",
     "Place",
+    "RowLists",
     "SectionSplit",
     "SubDocuments",
     "groups_of_labels",

@@ -63,6 +63,8 @@ class CorpusSettings(Settings):
     """documents are left out whose field split is one of these, such as test; capitals do not matter"""
     leave_out_sections: list[str] = Field(default_factory=list)
     """headings of sections that are taken out of all documents, such as Abstract"""
+    leave_out_first_sentence: bool = False
+    """the first sentence is taken out of all documents, as where it becomes a query"""
     deduplicate: bool = True
     """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -66,6 +67,55 @@ class ViewContrast(Objective):
         anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
         output = self.contrast(anchors, candidates, batch.targets["group"], gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
+
+
+@dataclass(frozen=True)
+class QueryContrast(Objective):
+    """Separates the answer of every query from other documents (Graph-RoBERTa, section 3.3).
+
+    Documents of all processes are candidates. Other answers of a query, and copies of them, are none of its negatives;
+    a text that is there several times counts once.
+
+    Args:
+        contrast: the loss between queries and candidates.
+    """
+
+    contrast: Loss
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Vectors of queries and documents, ``(queries and documents, hidden)``."""
+        assert output.documents is not None
+        return output.documents
+
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
+        """The loss between the vectors of role ``query`` and those of role ``candidate``.
+
+        The target ``positive`` is the row of every query's answer among the candidates, ``answers`` are the groups of
+        all its answers, filled up with -1, and ``group`` is that of every candidate.
+        """
+        queries, candidates = rows[batch.roles["query"]], rows[batch.roles["candidate"]]
+        left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
+        output = self.contrast(queries, candidates, batch.targets["positive"], left_out, gather=gather)
+        return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
+
+
+def no_negatives(answers: Tensor, groups: Tensor) -> Tensor:
+    """Which candidates are no negatives of which queries: answers and their copies, and texts that came before.
+
+    Args:
+        answers: ``(queries, answers)``, groups of the answers of every query, filled up with -1.
+        groups: ``(candidates,)``, group of every candidate.
+
+    Returns:
+        ``(queries, candidates)``.
+    """
+    _, numbers = torch.unique(groups, return_inverse=True)
+    places = torch.arange(len(groups), device=groups.device)
+    first = torch.full_like(places, len(places)).scatter_reduce(0, numbers, places, "amin")
+    result = (first[numbers] != places).expand(len(answers), -1).clone()
+    for column in answers.unbind(1):
+        result |= column.unsqueeze(1) == groups
+    return result
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
     run = graphdoc("settings", "--schema", words)
     assert run.status == 0, run.err
     schema = json.loads(run.out)
-    assert schema["required"] == ["corpus"]
+    assert schema["required"] == (["corpus", "queries"] if words == "finetune retrieve" else ["corpus"])
     learning_rate = next(
         part["properties"]["learning_rate"]
         for name, part in schema["$defs"].items()

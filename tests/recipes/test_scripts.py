@@ -59,6 +59,11 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
         ("pretrain/sub_documents.py", ["pretrain"], ["evaluation.held_out=0.2"]),
         ("finetune/classify.py", ["finetune", "classify"], []),
         ("finetune/compare.py", ["finetune", "compare"], ["sections.number=1", "groups.per_batch=2"]),
+        (
+            "finetune/retrieve.py",
+            ["finetune", "retrieve"],
+            ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
+        ),
     ],
 )
 def test_a_script_trains_the_model_of_its_command(

@@ -1,0 +1,121 @@
+"""Measuring an encoder by ranking documents for queries, while it is trained."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping, Sequence
+from typing import Self
+
+import numpy as np
+
+from ..encoder import DocumentEncoder
+from ..inference.precision import Precision
+from ..inference.queries import encode_segmented_queries, segment_queries
+from ..runtime.processes import Processes
+from ..segmentation.coverage import Coverage
+from ..segmentation.spans import SegmentedDocument
+from ..similarity.cosine import similarity_matrix
+from .evaluator import Evaluator, measured_once
+from .labels import ReadyDocument, plain_document
+from .ranking import require_measures, score_run
+from .trec import Qrels, Run
+
+# Rankings are far shorter than a corpus; what lies below says nothing of the usual measures.
+DEPTH = 1000
+MEASURES = ("ndcg@10", "map", "mrr@10", "recall@100")
+# Similarities that are held at once.
+_BLOCK = 2**24
+
+
+class RankingEvaluator(Evaluator):
+    """Ranks documents for queries by their vectors, and measures the rankings.
+
+    Args:
+        documents: the documents that are ranked.
+        queries: texts by query id.
+        qrels: grades by query id and document id.
+        own: documents by query id that are taken out of rankings and judgements first (see
+            :func:`~graphdoc.evaluation.trec.own_documents`).
+        measures: what is measured.
+        best: the measure by which models are ranked.
+        depth: documents of a ranking that are kept.
+        dtype: precision that the transformer computes in; None is that of its weights.
+
+    Raises:
+        SettingsError: a measure is unknown.
+    """
+
+    task = "retrieval"
+
+    def __init__(
+        self,
+        documents: Sequence[ReadyDocument],
+        queries: Mapping[str, str],
+        qrels: Qrels,
+        *,
+        own: Mapping[str, Collection[str]] | None = None,
+        measures: Sequence[str] = MEASURES,
+        best: str = MEASURES[0],
+        depth: int = DEPTH,
+        dtype: Precision | None = None,
+    ) -> None:
+        self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
+        self.own, self.depth, self.dtype = own or {}, depth, dtype
+        self.measures = [str(one) for one in require_measures([best, *measures])]
+        self.best = metric_name(best)
+        self._segmented: Sequence[SegmentedDocument] | None = None
+
+    def __call__(self, encoder: DocumentEncoder, processes: Processes | None = None) -> dict[str, float]:
+        """Measure an encoder (see :meth:`Evaluator.__call__`): ``ndcg_at_10``, ``map`` and so on."""
+        run = self.rank(encoder, processes)
+        return measured_once(
+            processes, lambda: score_run(run, self.qrels, self.measures, own=self.own or None).metrics()
+        )
+
+    def rank(self, encoder: DocumentEncoder, processes: Processes | None = None) -> Run:
+        """Rank the documents for every query, without its own documents.
+
+        Args:
+            encoder: the encoder.
+            processes: the processes that share the encoding of documents; None for this one alone.
+
+        Returns:
+            Scores by query id and document id; of the same score, documents that come first are kept.
+        """
+        vectors = self.encode(encoder, processes, show_progress=False)
+        segmented = self._segmented or segment_queries(encoder, self.queries.values())
+        asked = encode_segmented_queries(encoder, segmented, dtype=self.dtype).numpy()
+        ids = [plain_document(document).id for document in self.documents]
+        rows = max(1, _BLOCK // max(1, len(ids)))
+        run: dict[str, dict[str, float]] = {}
+        names = list(self.queries)
+        for start in range(0, len(names), rows):
+            scores = similarity_matrix(asked[start : start + rows], vectors, encoder.model.config.similarity)
+            for query, row in zip(names[start : start + rows], scores, strict=True):
+                own = self.own.get(query, ())
+                best = np.argsort(-row, kind="stable")[: self.depth + len(own)]
+                found = {ids[place]: float(row[place]) for place in best.tolist() if ids[place] not in own}
+                run[query] = dict(list(found.items())[: self.depth])
+        return run
+
+    def prepared(
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        encode_passages: bool = False,
+        totals: Coverage | None = None,
+        show_progress: bool | None = False,
+    ) -> Self:
+        """The same evaluator with documents and queries cut and tokenised once (see :meth:`Evaluator.prepared`)."""
+        result = copy.copy(super().prepared(
+            encoder, processes, encode_passages=encode_passages, totals=totals, show_progress=show_progress
+        ))  # fmt: skip
+        result._segmented = list(segment_queries(encoder, self.queries.values()))
+        return result
+
+
+def metric_name(measure: str) -> str:
+    """What a measure is called among numbers, such as ``ndcg_at_10``."""
+    (parsed,) = require_measures([measure])
+    return str(parsed).lower().replace("@", "_at_")

@@ -1,0 +1,66 @@
+"""Ranking documents for queries by an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import SettingsError
+from graphdoc.evaluation.query_ranking import RankingEvaluator, metric_name
+
+pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
+
+TEXTS = {"a": "Rice is steamed. Koji grows on rice.", "b": "Tides rise and fall.", "c": "A kiln is fired with wood.",
+         "d": "Rice mould."}  # fmt: skip
+QUERIES = {"q1": "steamed rice", "q2": "high tide", "q3": "wood fire"}
+QRELS = {"q1": {"a": 1, "d": 2}, "q2": {"b": 1}, "q3": {"c": 1, "a": 0}}
+
+
+@pytest.fixture
+def documents() -> list[Document]:
+    return [Document.from_text(text, id=id) for id, text in TEXTS.items()]
+
+
+@pytest.mark.parametrize("similarity", ["dot", "cosine"])
+def test_documents_are_ranked_by_the_vectors_that_the_encoder_gives(
+    tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document], similarity: str
+) -> None:
+    encoder = tiny_encoder(similarity=similarity)
+    evaluator = RankingEvaluator(documents, QUERIES, QRELS, depth=3)
+    queries, vectors = encoder.encode_query(list(QUERIES.values())), encoder.encode(documents)
+    scores = np.asarray(queries, np.float64) @ np.asarray(vectors, np.float64).T
+    if similarity == "cosine":
+        scores /= np.outer(np.linalg.norm(queries, axis=1), np.linalg.norm(vectors, axis=1))
+    for one in (evaluator, evaluator.prepared(encoder), evaluator.prepared(encoder, encode_passages=True)):
+        run = one.rank(encoder)
+        for query, row in zip(QUERIES, scores, strict=True):
+            best = np.argsort(-row)[:3]
+            assert list(run[query]) == [list(TEXTS)[place] for place in best]
+            assert list(run[query].values()) == pytest.approx(row[best].tolist(), abs=1e-5)
+        numbers = one(encoder)
+        assert set(numbers) == {"ndcg_at_10", "map", "mrr_at_10", "recall_at_100"}
+        assert one.best == "ndcg_at_10"
+        ranks = [list(run[query]).index(answer) + 1 if answer in run[query] else 0
+                 for query, answer in (("q2", "b"), ("q3", "c"))]  # fmt: skip
+        first = next(rank for rank, id in enumerate(run["q1"], 1) if id in QRELS["q1"])
+        assert numbers["mrr_at_10"] == pytest.approx(np.mean([1 / rank if rank else 0 for rank in [first, *ranks]]))
+
+
+def test_own_documents_are_in_no_ranking(
+    tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]
+) -> None:
+    evaluator = RankingEvaluator(documents, QUERIES, QRELS, own={"q1": {"d"}}, depth=3)
+    run = evaluator.rank(tiny_encoder())
+    assert set(run["q1"]) == {"a", "b", "c"}
+    assert len(run["q2"]) == 3
+
+
+def test_measures() -> None:
+    assert metric_name("ndcg@10") == "ndcg_at_10"
+    assert metric_name("MAP") == "map"
+    with pytest.raises(SettingsError, match="ndgc"):
+        RankingEvaluator([], {}, {}, best="ndgc@10")
