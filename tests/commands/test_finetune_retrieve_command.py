@@ -16,6 +16,7 @@ from safetensors.torch import load_file
 
 from graphdoc import DocumentEncoder
 from graphdoc.evaluation import read_run
+from graphdoc.retrieval.negatives import NegativeLists
 
 pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
 
@@ -222,3 +223,23 @@ def test_several_documents_of_one_id_are_refused(retrieve: Callable[..., Any], t
     )
     assert result.status == 2
     assert "'d1'" in result.err
+
+
+def test_negatives_come_from_a_file_of_lists(
+    retrieve: Callable[..., Any], judged: tuple[str, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "negatives.jsonl"
+    lists = {f"q{number}": tuple(f"d{row}" for row in range(number % 5, 30, 7)) for number in range(29)}
+    NegativeLists({"by": "words"}, {**lists, "q29": ("d99", "d5")}).write(path)
+    settings = (*judged, "negatives.per_query=3", "negatives.kind=lists", f"negatives.lists={path}",
+                "training.epochs=1")  # fmt: skip
+    result = retrieve(*settings)
+    assert result.status == 0, result.err
+    assert "and 3 of each query (lists)" in words(result)
+    # d99 is unknown, and d5 answers the query.
+    assert "with fewer than negatives.per_query=3 to draw from" in words(result)
+    # Other lists are other data.
+    NegativeLists({"by": "words"}, lists).write(path)
+    result = retrieve(*settings, "--resume")
+    assert result.status == 2
+    assert "negatives_hash" in result.err
