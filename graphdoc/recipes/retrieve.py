@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Unpack
 
 from ..losses import InfoNCE
-from ..retrieval.negatives import NegativeLists
 from ..settings.retrieve import RetrievalSettings
 from ..training.objectives import QueryContrast
 from ..training.starting_model import begin_training
@@ -33,7 +32,6 @@ def recipe(start: Start[RetrievalSettings]) -> Recipe:
     # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
     sets = queries_of(start)
     data = RetrievalData(start, sets)
-    use_lists(settings, data)
     return Recipe(
         Task("retrieve", data, objective_of(settings)),
         data,
@@ -50,15 +48,6 @@ def queries_of(start: Start[RetrievalSettings]) -> QuerySets:
     start.processes.run_first(lambda: found.append(read_query_sets(start.settings)))
     (sets,) = start.processes.gather(found)[0]
     return sets
-
-
-def use_lists(settings: RetrievalSettings, data: RetrievalData) -> None:
-    """Give the data the lists that negatives are drawn from, where the settings name a file of them."""
-    if settings.negatives.lists is None:
-        return
-    if settings.negatives.makes_lists:
-        raise settings.negatives.refused("lists", "cannot be made by a run yet; make a file of them by graphdoc mine")
-    data.use_lists(NegativeLists.read(settings.negatives.lists).lists)
 
 
 def objective_of(settings: RetrievalSettings) -> QueryContrast:

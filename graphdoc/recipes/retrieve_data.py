@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..settings.training import TrainingSettings
 from .base import Start
 from .compare_data import rows_by_id
 from .corpus_data import CorpusData
+from .mined_negatives import ListedCorpus, MinedNegatives
 from .query_batch import AnsweredQueries, QueryCollator, QueryTexts
 from .query_sets import QuerySets, queries_counted
 
@@ -40,15 +41,12 @@ class RetrievalData(CorpusData):
 
     Attributes:
         judgements: the queries that are trained on, and the judged documents that there are.
-        before_epoch: called with the number of every epoch before its first batch, in every process; it may give
-            other lists of negatives (:meth:`use_lists`).
+        mined: gives lists of negatives; None where they are not drawn from lists.
 
     Raises:
         EvaluationError: no judged document is in the corpus, or no query has a judged negative where these are wanted.
         SettingsError: batches are too small for the processes.
     """
-
-    before_epoch: Callable[[int], None] | None = None
 
     def __init__(self, start: Start[RetrievalSettings], sets: QuerySets) -> None:
         super().__init__(start)
@@ -94,12 +92,30 @@ class RetrievalData(CorpusData):
                 self._pairs.passage_counts, training.batch_size, training.seed, processes.rank, processes.count
             )
 
-        self._load(batches_of, collate, self._pairs, across_epochs=settings.negatives.kind != "lists")
+        self.mined: MinedNegatives | None = None
+        if settings.negatives.kind == "lists":
+            listed = ListedCorpus(self._corpus, self._vectors, self._groups, judged, sets.own)
+            self.mined = MinedNegatives(start, listed)
+        self._load(batches_of, collate, self._pairs, across_epochs=self.mined is None)
+        if self.mined is not None:
+            self.mined.plan(self.steps, self.loader.epoch_steps or self.steps)
+            if self.mined.is_given:
+                # They are data of the run, whose mistakes are found before it begins.
+                self.begin_epoch(0)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Let what makes lists of negatives have its say (see :class:`~graphdoc.training.task.TaskData`)."""
-        if self.before_epoch is not None:
-            self.before_epoch(epoch)
+        """Draw from the lists that an epoch has (see :class:`~graphdoc.training.task.TaskData`)."""
+        if self.mined is not None and (lists := self.mined.lists_for(epoch)) is not None:
+            self.use_lists(lists.lists)
+
+    def state(self) -> dict[str, Any] | None:
+        """Which lists of negatives are in use, for a checkpoint."""
+        return None if self.mined is None else self.mined.state()
+
+    def go_on(self, state: Mapping[str, Any]) -> None:
+        """Use the lists that a checkpoint was written with."""
+        if self.mined is not None:
+            self.mined.go_on(state)
 
     def use_lists(self, lists: Mapping[str, Sequence[str]]) -> None:
         """Draw negatives from these lists from the next epoch on.

@@ -149,8 +149,7 @@ def mine(
         bar.unit = " queries"
         for start in range(0, len(mined), _QUERIES):
             some = mined[start : start + _QUERIES]
-            for query, pools in zip(some, _pools(documents, some, settings, words, device), strict=True):
-                rows, counts = _chosen(documents, query, pools, settings)
+            for query, (rows, counts) in zip(some, _mined(documents, some, settings, words, device), strict=True):
                 lists[query.id] = tuple(documents.ids[row] for row in rows)
                 excluded.update(counts)
                 bar.update(1)
@@ -170,16 +169,36 @@ def mine(
     )
 
 
-def _pools(
+def _mined(
     documents: MinedDocuments,
     queries: Sequence[_Query],
     settings: MiningSettings,
     words: WordScores | None,
     device: torch.device | str,
+) -> list[tuple[list[int], dict[str, int]]]:
+    """Places of the negatives of every query, best first, and numbers of candidates passed over by reason."""
+    found: dict[str, tuple[list[int], dict[str, int]]] = {}
+    # Some candidates will turn out to be near-duplicates, and of a query whose candidates are many.
+    waiting, most = list(queries), 2 * settings.depth
+    while waiting:
+        again = []
+        for query, pools in zip(waiting, _pools(documents, waiting, most, settings, words, device), strict=True):
+            found[query.id], is_enough = _chosen(documents, query, pools, settings)
+            if not is_enough and "vectors" in pools and len(pools["vectors"].rows) == most:
+                again.append(query)
+        waiting, most = again, 4 * most
+    return [found[query.id] for query in queries]
+
+
+def _pools(
+    documents: MinedDocuments,
+    queries: Sequence[_Query],
+    most: int,
+    settings: MiningSettings,
+    words: WordScores | None,
+    device: torch.device | str,
 ) -> list[dict[str, Pool]]:
     """Candidates of every query by way."""
-    # Some of them will turn out to be near-duplicates.
-    most = 2 * settings.depth
     found: list[dict[str, Pool]] = [{} for _ in queries]
     if "words" in settings.ways:
         assert words is not None
@@ -226,8 +245,8 @@ def _word_pool(documents: MinedDocuments, query: _Query, settings: MiningSetting
 
 def _chosen(
     documents: MinedDocuments, query: _Query, pools: Mapping[str, Pool], settings: MiningSettings
-) -> tuple[list[int], dict[str, int]]:
-    """Places of a query's negatives, best first, and the number of candidates passed over by reason."""
+) -> tuple[tuple[list[int], dict[str, int]], bool]:
+    """Places of a query's negatives and numbers of candidates passed over; whether every way has found enough."""
     words, vectors = pools.get("words"), pools.get("vectors")
     not_these: dict[str, frozenset[int]] = {}
     if words is not None and vectors is not None:
@@ -241,10 +260,11 @@ def _chosen(
         keys = zip((-pool.positives).tolist(), documents.order[query.positives].tolist(), strict=True)
         judged.update(row for row, key in zip(query.positives.tolist(), keys, strict=True) if key < last)
     counts = {JUDGED: len(judged), CLOSE: sum(pool.close for pool in pools.values()), SIMILAR: len(similar)}
+    is_enough = min(map(len, kept.values())) == settings.depth
     if len(kept) == 1:
-        return next(iter(kept.values())), counts
+        return (next(iter(kept.values())), counts), is_enough
     ranks = {way: {documents.ids[row]: -float(rank) for rank, row in enumerate(rows)} for way, rows in kept.items()}
-    return [documents.rows[one.id] for one in fuse(ranks)[: settings.depth]], counts
+    return ([documents.rows[one.id] for one in fuse(ranks)[: settings.depth]], counts), is_enough
 
 
 def _too_near(documents: MinedDocuments, query: _Query, words: Pool, limit: float) -> frozenset[int]:

@@ -73,8 +73,11 @@ class NegativeSettings(Settings):
     depth: Count = 100
     """documents of a list that is made"""
     margin: Share = 0.05
-    """documents are left out of a list that is made whose score is within this share of that of an answer, since they
-    probably answer the query too; 0 keeps all"""
+    """documents are left out of a list that is made whose score is above that of the best answer less this share of
+    it, since they probably answer the query too; 0 keeps all"""
+    mask_similar: Annotated[float, Field(gt=0, le=1)] | None = 0.98
+    """cosine of the model's vectors above which a document is a near-duplicate of an answer, and left out of a list
+    that vectors make; null leaves out exact copies alone"""
     refresh: Annotated[float, Field(gt=0, lt=1)] | None = None
     """share of the training after which the model's own lists replace them, from the next epoch on; null for never"""
 
@@ -88,7 +91,7 @@ class NegativeSettings(Settings):
             raise self.refused("lists", f"is missing; give a file, or one of {', '.join(LIST_MAKERS)}")
         for name in ("lists", "refresh"):
             self.require_effect(name, is_listed, "without {here}kind=lists; set that, or leave it out")
-        for name in ("depth", "margin"):
+        for name in ("depth", "margin", "mask_similar"):
             self.require_effect(name, self.makes_lists, "where no lists are made; leave it out")
         return self
 

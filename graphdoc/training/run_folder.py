@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 CONFIG_FILE, RECORD_FILE, RESULTS_FILE = "config.yaml", "record.json", "results.json"
 LOG_FILE, MODEL_FOLDER, CURVE_FILE = "log.jsonl", "model", "curve.png"
+# Lists of negatives that the run makes; those of a run that was given up say what they are good for.
+NEGATIVES_FOLDER = "negatives"
 WRONG_BATCH = "wrong-batch-"
 
 _PACKAGES = ("torch", "torch-geometric", "transformers", "datasets", "accelerate", "numpy", "scikit-learn", "peft")
@@ -190,7 +192,7 @@ def _is_foreign(entry: Path) -> bool:
     """Whether something in a folder is not what a run leaves that never began."""
     if entry.name == RECORD_FILE:
         return "graphdoc" not in (_values_in(entry).get("versions") or ())
-    return entry.name not in (LOG_FILE, LOCK_FILE) and not entry.name.startswith(WRONG_BATCH)
+    return entry.name not in (LOG_FILE, LOCK_FILE, NEGATIVES_FOLDER) and not entry.name.startswith(WRONG_BATCH)
 
 
 def _values_in(path: Path) -> dict[str, Any]:

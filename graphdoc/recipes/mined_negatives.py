@@ -1,0 +1,243 @@
+"""Lists of negatives in training for retrieval: made before the first step, and once more by the model itself."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from tqdm.auto import tqdm
+
+from ..corpus.document import values_hash
+from ..corpus.passage_vectors import PassageVectors
+from ..corpus.prepare import TrainingCorpus
+from ..corpus.report import CorpusReport
+from ..corpus.source import CorpusSource
+from ..errors import EvaluationError, OutputError, SettingsError
+from ..evaluation import Judgements
+from ..inference.pipeline import progress_bar
+from ..inference.segmenting import Workers, segment_in_order
+from ..modeling.weights_hash import weights_hash
+from ..retrieval.candidates import index_words, word_scores
+from ..retrieval.mined_documents import MinedDocuments
+from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
+from ..retrieval.negatives import NegativeLists
+from ..runtime.plain_text import printable
+from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
+from ..training.run_folder import NEGATIVES_FOLDER
+from .base import Start, transformer_precision
+from .corpus_vectors import corpus_vectors
+
+_START = "start"
+_WORDS = ".words"
+
+
+@dataclass(frozen=True)
+class ListedCorpus:
+    """What lists of negatives are made of.
+
+    Args:
+        corpus: the documents.
+        passage_vectors: vectors of their passages, where the passage encoder stands still.
+        groups: ``(documents,)``, equal numbers for copies of one text.
+        judgements: the queries that are trained on.
+        own: documents by query id that queries were made of, which are no negatives.
+    """
+
+    corpus: TrainingCorpus
+    passage_vectors: PassageVectors | None
+    groups: npt.NDArray[np.int64]
+    judgements: Judgements
+    own: Mapping[str, frozenset[str]]
+
+
+class MinedNegatives:
+    """The lists of negatives of a run, each a file in the run's folder, which a resumed run reads again.
+
+    ``negatives/start.jsonl`` holds those that are made before the first step, and ``negatives/step-N.jsonl`` those
+    that the model itself makes after N steps (Graph-RoBERTa, section 3.3). All processes have the same.
+
+    Args:
+        start: what the recipe begins with; its settings name lists.
+        data: documents and queries.
+    """
+
+    def __init__(self, start: Start[RetrievalSettings], data: ListedCorpus) -> None:
+        self._start, self._data, self._settings = start, data, start.settings.negatives
+        self._refresh_epoch: int | None = None
+        self._refresh_step = 0
+        self._name: str | None = None
+        self._content = ""
+        # The lists that a checkpoint was written with, to go on with the same.
+        self._begun: Mapping[str, str] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where the files lie."""
+        return self._start.settings.folder / NEGATIVES_FOLDER
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the first lists are a file that was made before."""
+        return self._settings.lists not in LIST_MAKERS
+
+    def plan(self, steps: int, epoch_steps: int) -> None:
+        """Find out when the model makes the lists anew: at the first epoch after the share of the run has passed.
+
+        Raises:
+            SettingsError: no epoch begins after that.
+        """
+        if (share := self._settings.refresh) is None:
+            return
+        epoch = max(1, math.ceil(share * steps / epoch_steps - 1e-9))
+        if epoch * epoch_steps >= steps:
+            raise SettingsError(
+                f"negatives.refresh={share:g} of {steps:,} steps: no epoch of {epoch_steps:,} steps begins after "
+                "that, at which lists could be replaced; train for more epochs, or lower it"
+            )
+        self._refresh_epoch, self._refresh_step = epoch, epoch * epoch_steps
+
+    def lists_for(self, epoch: int) -> NegativeLists | None:
+        """The lists that are drawn from in an epoch; None where they are those that the data has already.
+
+        Every process calls it at the begin of an epoch.
+
+        Raises:
+            EvaluationError: no query that is trained on has a negative.
+            OutputError: the lists that the run went on with so far are gone or were changed, or cannot be written.
+            RetrievalError: lists cannot be read or mined.
+        """
+        is_own = self._refresh_epoch is not None and epoch >= self._refresh_epoch
+        name = f"step-{self._refresh_step}" if is_own else _START
+        if name == self._name:
+            return None
+        found: list[NegativeLists | None] = []
+        processes = self._start.processes
+        processes.run_first(lambda: found.append(self._read(name)))
+        lists = processes.gather(found[0] if found else None)[0]
+        if lists is None:
+            lists = self._mine("vectors" if is_own else self._settings.lists, self._refresh_step if is_own else 0)
+            processes.run_first(lambda: lists.write(self._path(name)))
+        self._name, self._content = name, lists.content
+        if not any(lists.lists.get(query) for query in self._data.judgements.queries):
+            raise EvaluationError(
+                f"{self._path(name)}: no query that is trained on has a negative in it; lower negatives.margin, "
+                "raise negatives.mask_similar, or give other lists"
+            )
+        if processes.is_first:
+            for line in (f"negatives: {self._path(name)}", *lists.describe()):
+                tqdm.write(printable(line))
+        return lists
+
+    def state(self) -> dict[str, Any]:
+        """Which lists are in use, for a checkpoint."""
+        return {"lists": self._name, "content": self._content}
+
+    def go_on(self, state: Mapping[str, Any]) -> None:
+        """Use the lists that a checkpoint was written with."""
+        self._begun = {str(state["lists"]): str(state["content"])}
+
+    def _path(self, name: str) -> Path:
+        if name == _START and self.is_given:
+            return Path(self._settings.lists or "")
+        return self.folder / f"{name}.jsonl"
+
+    def _read(self, name: str) -> NegativeLists | None:
+        """Lists that are there: given ones, or those that the run itself has made."""
+        path, content = self._path(name), self._begun.get(name)
+        is_given = name == _START and self.is_given
+        if not path.exists() and content is None and not is_given:
+            return None
+        if content is not None and not path.exists():
+            raise OutputError(f"{path}, with which the run was begun, is gone; put it back, or choose another output")
+        lists = NegativeLists.read(path)
+        if content is not None and lists.content != content:
+            raise OutputError(
+                f"{path} has other lists than those with which the run was begun; put them back, or choose another "
+                "output"
+            )
+        # What a run left that was given up may be of other documents, or of another model.
+        is_own = is_given or content is not None or lists.record.get("made_for") == self._made_for(name)
+        return lists if is_own else None
+
+    def _made_for(self, name: str) -> str:
+        """Hash of what lists are made for."""
+        judged, training = self._data.judgements, self._start.settings.training
+        weights = self._weights() if name == _START and self._settings.lists != "words" else ""
+        values: list[object] = [self._data.corpus.content, training.seed, weights]
+        values += sorted((name, str(value)) for name, value in self._settings.as_values().items())
+        values += [(query, text, *judged.positives(query)) for query, text in judged.queries.items()]
+        return values_hash(values)
+
+    def _weights(self) -> str:
+        return weights_hash(self._start.encoder.model.state_dict())
+
+    def _mine(self, by: Any, step: int) -> NegativeLists:
+        start, data, processes = self._start, self._data, self._start.processes
+        way: Way = by
+        settings = MiningSettings(
+            way, self._settings.depth, self._settings.margin or None, self._settings.mask_similar
+        )
+        made_for = self._made_for(_START if not step else "")
+        queries, vectors = dict(data.judgements.queries), None
+        if "vectors" in settings.ways:
+            vectors = corpus_vectors(
+                start.encoder,
+                data.corpus,
+                data.passage_vectors,
+                start.settings.training,
+                processes,
+                show_progress=start.show_progress,
+            )
+        # The index of words is in the first process alone.
+        first, every = (0, 1) if "words" in settings.ways else (processes.rank, processes.count)
+        own = dict(list(queries.items())[first::every]) if every > 1 or processes.is_first else {}
+        parts: list[NegativeLists] = []
+
+        def mine_own() -> None:
+            asked = None
+            if vectors is not None:
+                texts = list(own.values())
+                asked = start.encoder.encode_query(texts, dtype=transformer_precision(start.settings.training))
+            parts.append(
+                mine(
+                    MinedDocuments(data.corpus.ids, data.groups, vectors, start.encoder.model.config.similarity),
+                    {query: data.judgements.positives(query) for query in own},
+                    settings,
+                    words=self._word_scores(own) if "words" in settings.ways else None,
+                    vectors=asked,
+                    never=data.own,
+                    record={"model": {"weights": self._weights()} if vectors is not None else None,
+                            "step": step, "made_for": made_for, "corpus": data.corpus.content},
+                    device=start.encoder.device,
+                    show_progress=start.show_progress if processes.is_first else False,
+                )
+            )  # fmt: skip
+
+        if every > 1:
+            mine_own()
+        else:
+            try:
+                processes.run_first(mine_own)
+            finally:
+                if processes.is_first:
+                    shutil.rmtree(self.folder / _WORDS, ignore_errors=True)
+        return merged([part for some in processes.gather(parts) for part in some], queries)
+
+    def _word_scores(self, queries: Mapping[str, str]) -> WordScores:
+        """A search of the words of the corpus, whose index lies in the run's folder while it is needed."""
+        start, place = self._start, self.folder / _WORDS
+        shutil.rmtree(place, ignore_errors=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        documents = (document for _, document in CorpusSource(start.settings.corpus).documents(CorpusReport()))
+        segmented = segment_in_order(documents, start.encoder.segmenter, Workers.on(start.encoder.device))
+        with progress_bar(start.show_progress, len(self._data.corpus)) as bar:
+            bar.set_description_str("Indexing words", refresh=False)
+            language = start.encoder.model.config.language
+            index = index_words((one for one in segmented if one.passages), language, str(place), progress=bar.update)
+        return word_scores(index, queries, self._settings.depth)
