@@ -21,28 +21,32 @@ from graphdoc.errors import ModelError
 CODE = "from pathlib import Path\nPath({marker!r}).write_text('ran')\n"
 
 
-@pytest.mark.parametrize("part", ["config", "model", "tokenizer"])
-def test_code_of_a_folder_is_never_run_nor_asked_about(backbone: Path, tmp_path: Path, part: str) -> None:
+def test_code_of_a_folder_is_never_run_nor_asked_about(backbone: Path, tmp_path: Path) -> None:
     marker = tmp_path / "marker"
-    (backbone / "own.py").write_text(CODE.format(marker=str(marker)))
-    name = "tokenizer_config.json" if part == "tokenizer" else "config.json"
-    values = json.loads((backbone / name).read_text())
-    auto_map = {
-        "config": {"AutoConfig": "own.Config"},
-        "model": {"AutoModel": "own.Model"},
-        "tokenizer": {"AutoTokenizer": ["own.Tokenizer", None]},
-    }[part]
-    (backbone / name).write_text(json.dumps({**values, "auto_map": auto_map}))
+    folders = []
+    for name, auto_map in (
+        ("config.json", {"AutoConfig": "own.Config"}),
+        ("config.json", {"AutoModel": "own.Model"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["own.Tokenizer", None]}),
+    ):
+        folder = Path(shutil.copytree(backbone, tmp_path / next(iter(auto_map))))
+        folders.append(str(folder))
+        (folder / "own.py").write_text(CODE.format(marker=str(marker)))
+        values = json.loads((folder / name).read_text())
+        (folder / name).write_text(json.dumps({**values, "auto_map": auto_map}))
     program = (
         "from graphdoc import DocumentEncoder\n"
         "from graphdoc.errors import ModelError\n"
-        f"try:\n    DocumentEncoder.from_backbone({str(backbone)!r}, device='cpu')\n"
-        "except ModelError:\n    pass\n"
+        f"for folder in {folders!r}:\n"
+        "    try:\n        DocumentEncoder.from_backbone(folder, device='cpu')\n"
+        "    except ModelError:\n        pass\n"
+        "    print('tried')\n"
     )
-    run = subprocess.run([sys.executable, "-c", program], input="y\n" * 5, capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", program], input="y\n" * 9, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert not marker.exists()
     assert "[y/N]" not in run.stdout + run.stderr
+    assert run.stdout.count("tried") == len(folders)
 
 
 def backbone_refusal(folder: Path) -> str:

@@ -124,8 +124,8 @@ def test_a_trained_model_tells_groups_apart(
         ("model.tune=frozen", "model.settings.structural_embeddings=false"),
         ("model.settings.graph_layers=1", "model.settings.graph_heads=2", "sections.number=3", "sections.by=length"),
         ("model.settings.section_aggregation=mean", "sections.section_positions=shuffled"),
-        ("model.settings.readout=mean", "sections.number=1"),
-        ("sections.number=1",),
+        pytest.param(("model.settings.readout=mean", "sections.number=1"), marks=pytest.mark.slow),
+        pytest.param(("sections.number=1",), marks=pytest.mark.slow),
     ],
     ids=["frozen", "graph", "without lstm", "no sections", "without augmentation"],
 )

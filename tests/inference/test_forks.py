@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked import run
 
 from graphdoc.encoder import DocumentEncoder
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, sys, torch
 torch.set_num_threads(2)
@@ -34,12 +32,6 @@ def test_a_fork_encodes_after_its_parent_has_encoded_with_threads(
     tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
 ) -> None:
     tiny_encoder("bert").save_pretrained(tmp_path / "model")
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, tmp_path / "model"],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert result.returncode == 0, result.stderr
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    result = run(tmp_path / "program.py", tmp_path / "model", OMP_NUM_THREADS="2")
     assert result.stdout.split() == ["1", "True", "2"]

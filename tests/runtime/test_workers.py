@@ -92,6 +92,11 @@ except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
     (tmp_path / "program.py").write_text(program)
+
+    def listen_to_control_c() -> None:
+        # What a shell starts in the background ignores it, and so would everything that is started from there.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
     process = subprocess.Popen(
         [sys.executable, tmp_path / "program.py"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -99,6 +104,7 @@ except KeyboardInterrupt:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=listen_to_control_c,
     )
     assert process.stdout is not None
     pids = {int(process.stdout.readline()) for _ in range(8)}

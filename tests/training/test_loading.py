@@ -3,8 +3,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from multiprocessing import active_children
@@ -13,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from forked import run
 
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.epoch_batches import Place
@@ -181,8 +180,7 @@ def test_a_program_ends_whose_loader_nobody_closed(tmp_path: Path) -> None:
         "print(len(active_children()))\n",
         encoding="utf-8",
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stdout) == (0, "2\n"), done.stderr
+    assert run(script).stdout == "2\n"
 
 
 def test_closing_ends_workers_whose_batches_nobody_takes() -> None:

@@ -22,6 +22,7 @@ from graphdoc.modeling.readouts.sections import SectionReadout, packed
 from graphdoc.registry import GRAPH_KINDS
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
+OTHERS = ("bert", "modernbert", "xlm-roberta")
 LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
 # The rows of the paper's ablation, and what lies between them.
 VARIANTS: list[dict[str, Any]] = [
@@ -108,6 +109,7 @@ def test_neighbours_packing_and_the_order_of_passages_have_no_influence(
 @torch.no_grad()
 @variants
 @pytest.mark.parametrize("layers", [0, 1])
+@pytest.mark.parametrize("encoder_name", ["roberta", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)])
 def test_in_the_model_neighbours_have_no_influence(
     encoder_name: str, variant: dict[str, Any], layers: int, tiny_model, segmented
 ) -> None:
