@@ -298,7 +298,10 @@ def test_every_graph_kind_and_readout_is_explained() -> None:
 
 
 def test_every_setting_of_training_is_explained() -> None:
-    pages = [ROOT / "docs" / name for name in ("training-settings.md", "classification.md", "comparison.md")]
+    pages = [
+        ROOT / "docs" / name
+        for name in ("training-settings.md", "classification.md", "comparison.md", "training-retrieval.md")
+    ]
     codes = (code.strip("`") for page in pages for code in _INLINE_CODE.findall(blocks_of(page)[1]))
     explained = {code.partition("=")[0] for code in codes}
     kinds = [load(recipe.settings) for recipe in RECIPES.values()]

@@ -108,9 +108,14 @@ class RankingEvaluator(Evaluator):
         show_progress: bool | None = False,
     ) -> Self:
         """The same evaluator with documents and queries cut and tokenised once (see :meth:`Evaluator.prepared`)."""
-        result = copy.copy(super().prepared(
+        prepared = super().prepared(
             encoder, processes, encode_passages=encode_passages, totals=totals, show_progress=show_progress
-        ))  # fmt: skip
+        )
+        return prepared.with_queries_cut(encoder)
+
+    def with_queries_cut(self, encoder: DocumentEncoder) -> Self:
+        """The same evaluator with its queries cut and tokenised once, for documents that are prepared already."""
+        result = copy.copy(self)
         result._segmented = list(segment_queries(encoder, self.queries.values()))
         return result
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from ..corpus.report import CorpusReport
 from ..corpus.source import CorpusSource
+from ..corpus.stored import open_corpus
 from ..documents.document import Document
+from ..documents.section import Section
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..evaluation import Judgements, score_run, write_run
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator, metric_name
 from ..sampling.draws import random_generator
+from ..segmentation.coverage import Coverage
+from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.retrieve import RetrievalSettings
 from ..training.loop import RunEvaluation
 from ..training.run_folder import MODEL_FOLDER
 from .base import Start, prepared_once, transformer_precision
 from .query_sets import QuerySets
 
+# As many as a corpus can keep of a document.
+MOST_PASSAGES = 10**6
 # The ranking of the queries of the fold that is tested, in a run's folder.
 TEST_RUN = "test.run"
 
@@ -29,7 +36,14 @@ def evaluation_of(start: Start[RetrievalSettings], sets: QuerySets) -> RunEvalua
         return None
     settings, queries = start.settings, sets.validation
     validation = settings.validation
-    ready = prepared_once(start, lambda: _evaluator(settings, sets, queries, validation.documents, validation.best))
+    if settings.model.tune == "frozen" and validation.documents is None:
+        stored = encoded_documents(start)
+        _require_answers(settings, queries, {one.document.id for one in stored})
+        encoded = _evaluator(settings, sets, queries, stored).with_queries_cut(start.encoder)
+        return RunEvaluation(partial(encoded, start.encoder), encoded.best, True, validation.at_start)
+    ready = prepared_once(
+        start, lambda: _evaluator(settings, sets, queries, ranked_documents(settings, queries, validation.documents))
+    )
 
     def measure() -> Mapping[str, float]:
         evaluator = ready()
@@ -50,7 +64,8 @@ def write_test_run(start: Start[RetrievalSettings], sets: QuerySets) -> str:
     if sets.test is None or not model.is_dir():
         return f"{folder / TEST_RUN} is written when the run is over"
     encoder = DocumentEncoder.from_pretrained(model, device=start.encoder.device)
-    evaluator = _evaluator(settings, sets, sets.test, None, settings.validation.best, settings.folds.depth)
+    documents = ranked_documents(settings, sets.test, None)
+    evaluator = _evaluator(settings, sets, sets.test, documents, settings.folds.depth)
     run = evaluator.rank(encoder)
     path = write_run(Path(folder) / TEST_RUN, run)
     scores = score_run(run, sets.test.qrels, evaluator.measures, own=sets.own or None).means
@@ -64,20 +79,18 @@ def _evaluator(
     settings: RetrievalSettings,
     sets: QuerySets,
     queries: Judgements,
-    others: int | None,
-    best: str,
+    documents: Sequence[Document | SegmentedDocument],
     depth: int = DEPTH,
 ) -> RankingEvaluator:
-    """What ranks the documents of the corpus, of any split, for some queries."""
-    own = {query: documents for query, documents in sets.own.items() if query in queries.queries}
+    """What ranks documents for some queries."""
     return RankingEvaluator(
-        ranked_documents(settings, queries, others),
+        documents,
         queries.queries,
         queries.qrels,
-        own=own,
-        best=best,
-        dtype=transformer_precision(settings.training),
+        own={query: documents for query, documents in sets.own.items() if query in queries.queries},
+        best=settings.validation.best,
         depth=depth,
+        dtype=transformer_precision(settings.training),
     )
 
 
@@ -101,10 +114,7 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
         if document.is_empty:
             continue
         if document.id in kept:
-            raise EvaluationError(
-                f"{settings.corpus.name}: several documents have the id {document.id!r}; give every document an id of "
-                "its own (corpus.columns.id)"
-            )
+            raise _repeated(settings, document.id)
         if others is None or document.id in answers:
             kept[document.id] = document
             continue
@@ -114,9 +124,55 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
             sample.append(document)
         elif (place := int(draw.integers(seen))) < others:
             sample[place] = document
-    if not answers & kept.keys():
+    _require_answers(settings, queries, kept)
+    return [*kept.values(), *sample]
+
+
+def encoded_documents(start: Start[RetrievalSettings]) -> list[SegmentedDocument]:
+    """All documents as they are ranked, with the vectors that a frozen passage encoder gives their passages.
+
+    They are kept with the corpus, so that other runs need not encode them again; all processes share the work.
+
+    Args:
+        start: what the recipe begins with.
+
+    Raises:
+        EvaluationError: several documents have one id.
+    """
+    settings = start.settings
+    most = start.encoder.model.config.max_passages or MOST_PASSAGES
+    whole = settings.corpus.replace(max_passages=most, least_passages=1, leave_out_splits=[], deduplicate=False)
+    corpus, vectors = open_corpus(settings.replace(corpus=whole), start.encoder, start.processes, start.show_progress)
+    assert vectors is not None, "the passage encoder is frozen"
+    found, ids = [], set[str]()
+    for row in range(len(corpus)):
+        document = corpus[row]
+        if document.id in ids:
+            raise _repeated(settings, document.id)
+        ids.add(document.id)
+        parts = zip(document.sections.tolist(), document.token_ids, strict=True)
+        found.append(
+            SegmentedDocument(
+                Document(document.id, (Section(""),)),
+                tuple(Span(section, 0, 0, len(tokens)) for section, tokens in parts),
+                tuple(tuple(tokens.tolist()) for tokens in document.token_ids),
+                Coverage(),
+                vectors.vectors_of(row),
+            )
+        )
+    return found
+
+
+def _require_answers(settings: RetrievalSettings, queries: Judgements, documents: Collection[str]) -> None:
+    if not any(id in documents for query in queries.queries for id in queries.positives(query)):
         raise EvaluationError(
             f"{queries.source}: none of the documents that answer the queries to measure is in "
             f"{settings.corpus.name}; give their documents, or other queries"
         )
-    return [*kept.values(), *sample]
+
+
+def _repeated(settings: RetrievalSettings, id: str) -> EvaluationError:
+    return EvaluationError(
+        f"{settings.corpus.name}: several documents have the id {id!r}; give every document an id of its own "
+        "(corpus.columns.id)"
+    )

@@ -156,6 +156,23 @@ class TestContent:
         with pytest.raises(DocumentError, match="no document has a section 'Summary'; check"):
             prepare_corpus(settings.replace(leave_out_sections=["Summary"]), segmenter)
 
+    def test_first_sentences_are_left_out(
+        self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path
+    ) -> None:
+        texts = {
+            "a": "Rice is steamed. Koji grows. It is warm.",
+            "b": "Koji grows. It is warm.",
+            "c": "Rice is steamed.",
+        }
+        rows = [{"id": id, "text": text} for id, text in texts.items()]
+        made = settings(source=str(write_rows(tmp_path / "a.jsonl", rows)), least_passages=1, deduplicate=False)
+        whole = prepare_corpus(made, segmenter)
+        short = prepare_corpus(made.replace(leave_out_first_sentence=True), segmenter)
+        assert (whole.ids, short.ids) == (["a", "b", "c"], ["a", "b"])
+        assert np.array_equal(short[0].token_ids[0], whole[1].token_ids[0])
+        assert short.report.too_short == 1
+        assert short.fingerprint != whole.fingerprint
+
     def test_large_vocabularies_keep_their_tokens(
         self, settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
     ) -> None:
