@@ -25,6 +25,7 @@ READOUTS: dict[str, str] = {
 # Stores that keep an index.
 ENGINES: dict[str, str] = {
     "lancedb": "graphdoc.retrieval.lance:LanceEngine",
+    "qdrant": "graphdoc.retrieval.qdrant:QdrantEngine",
 }
 
 

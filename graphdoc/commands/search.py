@@ -118,8 +118,9 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
     """The index that the arguments name, or one in memory of the documents that are named in its place."""
     from ..documents.readers import ReadingReport
     from ..retrieval.index import DocumentIndex
+    from ..retrieval.places import place_of
 
-    if "://" in options.index or DocumentIndex.exists(options.index):
+    if place_of(options.index).folder is None or DocumentIndex.exists(options.index):
         yield open_index(options, options.index)
         return
     report = ReadingReport()

@@ -19,6 +19,7 @@ from .grouping import Scores
 from .index import DocumentIndex
 from .mined_documents import MinedDocuments
 from .mining import WordScores
+from .places import place_of
 from .record import FORMAT, FORMAT_VERSION
 from .rows import DOCUMENT, Sizes, document_of, rows_of, schema_of, table_of
 from .word_settings import WordSettings
@@ -92,7 +93,6 @@ def index_words(
     language: str,
     place: str = "memory://",
     *,
-    engine: str = "lancedb",
     progress: Callable[[int], object] | None = None,
 ) -> DocumentIndex:
     """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time.
@@ -101,25 +101,24 @@ def index_words(
         documents: the documents with their texts, each with a passage at least.
         language: their language, as a two-letter code.
         place: where the index is made.
-        engine: which store keeps it.
         progress: called with the number of documents done after every write.
 
     Raises:
         MissingExtraError: the store is not installed.
         RetrievalError: the place holds something, or cannot be written.
     """
-    schema = schema_of(_NO_VECTORS)
+    schema, where = schema_of(_NO_VECTORS), place_of(place)
     record = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "engine": engine,
+        "engine": where.engine,
         "similarity": "cosine",
         "words": WordSettings.of(language).to_dict(),
         "source": None,
         "model": {"name": "none: words alone"},
         "weights": None,
     }
-    store: Engine = load(ENGINES[engine]).create(place, schema, record)
+    store: Engine = load(ENGINES[where.engine]).create(where.address, schema, record)
     fields = Fields(schema, schema.names)
     waiting = iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
@@ -128,7 +127,7 @@ def index_words(
         if progress is not None:
             progress(len(window))
     store.maintain()
-    return DocumentIndex(store, place)
+    return DocumentIndex(store, where)
 
 
 def _word_rows(segmented: SegmentedDocument, fields: Fields) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ from .encoding import encode_with_known, known_vectors
 from .engine import Engine, State
 from .filters import require_filter
 from .grouping import Scores, as_run
-from .places import address_of, ids_of
+from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
 from .record import load_encoder, record_of, require_same_model, require_version
 from .results import SearchResults
@@ -41,24 +41,25 @@ class DocumentIndex:
 
     Args:
         engine: where its rows are.
-        place: its folder or address.
+        place: where it lies.
         encoder: the encoder; None loads the one that the index was made with, when it is needed.
     """
 
-    def __init__(self, engine: Engine, place: str, encoder: DocumentEncoder | None = None) -> None:
-        self._engine, self.place, self._encoder = engine, place, encoder
+    def __init__(self, engine: Engine, place: Place, encoder: DocumentEncoder | None = None) -> None:
+        self._engine, self.place, self._encoder = engine, str(place), encoder
+        self._folder = place.folder
         self._statistics = Statistics(engine)
 
     @classmethod
     def create(
-        cls, place: str | Path, encoder: DocumentEncoder, *, engine: str = "lancedb", words: WordSettings | None = None
+        cls, place: str | Path, encoder: DocumentEncoder, *, words: WordSettings | None = None
     ) -> DocumentIndex:
         """Make an empty index.
 
         Args:
-            place: a folder, or an address such as ``s3://bucket/folder``.
+            place: a folder, or an address such as ``s3://bucket/folder``. Another store than LanceDB is named before
+                it: ``qdrant:folder``, or ``qdrant://host:6333/collection`` for a server.
             encoder: encodes documents and queries.
-            engine: which store keeps it.
             words: how texts become terms; None for what suits the language of the encoder.
 
         Raises:
@@ -66,48 +67,47 @@ class DocumentIndex:
             MissingExtraError: the store is not installed.
         """
         require_path("place", place)
-        require_one_of("engine", engine, tuple(ENGINES))
-        record = record_of(encoder, engine, words or WordSettings.of(encoder.model.config.language))
-        address = address_of(place, must_be_empty=True)
-        return cls(load(ENGINES[engine]).create(address, schema_of(sizes_of(encoder)), record), address, encoder)
+        where = place_of(place)
+        store = _store_of(where)
+        record = record_of(encoder, where.engine, words or WordSettings.of(encoder.model.config.language))
+        require_folder(where, store.SUFFIX, must_be_empty=True)
+        return cls(store.create(where.address, schema_of(sizes_of(encoder)), record), where, encoder)
 
     @classmethod
-    def open(
-        cls, place: str | Path, encoder: DocumentEncoder | None = None, *, engine: str = "lancedb"
-    ) -> DocumentIndex:
+    def open(cls, place: str | Path, encoder: DocumentEncoder | None = None) -> DocumentIndex:
         """Open an index.
 
         Args:
-            place: its folder or address.
+            place: its folder or address, as for :meth:`create`.
             encoder: the encoder that it was made with; None loads that when it is needed.
-            engine: which store keeps it.
 
         Raises:
             RetrievalError: there is none, or one of another version of graphdoc.
             ModelError: it was made with another model.
         """
         require_path("place", place)
-        require_one_of("engine", engine, tuple(ENGINES))
-        address = address_of(place)
-        opened = load(ENGINES[engine]).open(address)
-        require_version(opened.record, address)
-        index = cls(opened, address)
+        where = place_of(place)
+        store = _store_of(where)
+        require_folder(where, store.SUFFIX)
+        opened = store.open(where.address)
+        require_version(opened.record, str(where))
+        index = cls(opened, where)
         if encoder is not None:
-            require_same_model(opened.record, encoder, address)
+            require_same_model(opened.record, encoder, str(where))
             index._encoder = encoder
         return index
 
     @classmethod
-    def exists(cls, place: str | Path, *, engine: str = "lancedb") -> bool:
+    def exists(cls, place: str | Path) -> bool:
         """Whether there is an index at a place.
 
         Raises:
             RetrievalError: the place cannot be reached.
         """
         require_path("place", place)
-        text = str(place)
-        is_possible = "://" in text or Path(text).is_dir()
-        return is_possible and bool(load(ENGINES[engine]).exists(address_of(place)))
+        where = place_of(place)
+        is_possible = where.folder is None or where.folder.is_dir()
+        return is_possible and bool(_store_of(where).exists(where.address))
 
     @property
     def encoder(self) -> DocumentEncoder:
@@ -333,4 +333,8 @@ class DocumentIndex:
 
     def _writing(self, work: str) -> AbstractContextManager[Any]:
         """The right to write; a store that several machines reach keeps writers apart itself."""
-        return nullcontext() if "://" in self.place else FolderLock(Path(self.place), work)
+        return nullcontext() if self._folder is None else FolderLock(self._folder, work)
+
+
+def _store_of(place: Place) -> Any:
+    return load(ENGINES[place.engine])

@@ -49,6 +49,8 @@ class LanceEngine:
         place: where it lies, for messages.
     """
 
+    SUFFIX = ".lance"
+
     def __init__(self, table: Any, place: str) -> None:
         self._table, self.place = table, place
         self.record: Mapping[str, Any] = json.loads(table.schema.metadata[RECORD])

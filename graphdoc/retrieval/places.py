@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..documents.section import clean_text
 from ..errors import RetrievalError, SettingsError
+from ..registry import ENGINES
 from ..runtime.plain_text import described, one_line
+
+DEFAULT_ENGINE = "lancedb"
 
 
 def ids_of(value: object) -> list[str]:
@@ -26,16 +30,55 @@ def ids_of(value: object) -> list[str]:
     return ids
 
 
-def address_of(place: str | Path, *, must_be_empty: bool = False) -> str:
-    """The place as a store takes it.
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an index lies.
+
+    Args:
+        engine: the store that keeps it, a name of :data:`~graphdoc.registry.ENGINES`.
+        address: the place as the store takes it.
+        folder: its folder; None where it is not in one.
+    """
+
+    engine: str
+    address: str
+    folder: Path | None = None
+
+    def __str__(self) -> str:
+        return self.address if self.engine == DEFAULT_ENGINE else f"{self.engine}:{self.address}"
+
+
+def place_of(place: str | Path) -> Place:
+    """Read a place: a folder or an address, with the name of a store before it where that is not LanceDB.
+
+    >>> place_of("s3://bucket/index"), place_of("qdrant://localhost:6333/papers")
+    (Place(engine='lancedb', address='s3://bucket/index', folder=None), \
+Place(engine='qdrant', address='//localhost:6333/papers', folder=None))
+    """
+    text = str(place)
+    name, _, rest = text.partition(":")
+    engine = name if name in ENGINES and rest else DEFAULT_ENGINE
+    address = rest if engine == name else text
+    if "://" in address or address.startswith("//"):
+        return Place(engine, address)
+    folder = Path(address).absolute()
+    return Place(engine, str(folder), folder)
+
+
+def require_folder(place: Place, suffix: str, *, must_be_empty: bool = False) -> None:
+    """Refuse a folder that cannot hold an index; other places are checked by their store.
+
+    Args:
+        place: where the index lies.
+        suffix: of what the store itself puts into the folder.
+        must_be_empty: refuse a folder that holds anything else; otherwise one that does not exist.
 
     Raises:
         RetrievalError: it is a file, or a folder with something else in it where it must be empty.
     """
-    text = str(place)
-    if "://" in text:
-        return text
-    path = Path(text)
+    if place.folder is None:
+        return
+    path, text = place.folder, str(place)
     try:
         is_there = path.exists()
         os.fsencode(path)
@@ -45,8 +88,7 @@ def address_of(place: str | Path, *, must_be_empty: bool = False) -> str:
         raise RetrievalError(f"{text} is a file; give the folder of an index")
     if not must_be_empty and not is_there:
         raise RetrievalError(f"{text} does not exist; make an index with: graphdoc index CORPUS --output {text}")
-    if must_be_empty and path.is_dir():
-        others = [one.name for one in path.iterdir() if one.name != ".lock" and one.suffix != ".lance"]
+    if must_be_empty and is_there:
+        others = [one.name for one in path.iterdir() if one.name != ".lock" and one.suffix != suffix]
         if others:
             raise RetrievalError(f"{text} holds other files, such as {min(others)}; give an empty folder, or another")
-    return str(path.absolute())

@@ -23,20 +23,20 @@ def one_line_of(error: pytest.ExceptionInfo[GraphdocError]) -> str:
 
 
 @pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
-def test_odd_queries(index: DocumentIndex, by: Any) -> None:
+def test_odd_queries(read_index: DocumentIndex, by: Any) -> None:
     for empty in ("", " \u3000\n"):
         with pytest.raises(SettingsError, match="empty"):
-            index.search(empty, by=by)
+            read_index.search(empty, by=by)
     for odd in ("the of and", "?! ---", "潮汐は一日に Приливы", "tides\0 rise", "tides \ud800", 'a\' OR "1" +(:^2~'):
-        found = index.search(odd, by=by)
-        assert len({hit.id for hit in found}) == len(found) <= len(index)
+        found = read_index.search(odd, by=by)
+        assert len({hit.id for hit in found}) == len(found) <= len(read_index)
         json.dumps(found.to_dict(explain=True), allow_nan=False)
-    assert not index.search("the of and", by="words").hits
-    long = index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides", by=by)
+    assert not read_index.search("the of and", by="words").hits
+    long = read_index.search(" ".join(f"word{number}" for number in range(20_000)) + " tides", by=by)
     assert any("19,001" in warning for warning in long.warnings)
-    assert len(index.search("tides", k=1_000, by=by)) <= len(index)
+    assert len(read_index.search("tides", k=1_000, by=by)) <= len(read_index)
     with pytest.raises(SettingsError, match=f"k={2**70}"):
-        index.search("tides", k=2**70, by=by)
+        read_index.search("tides", k=2**70, by=by)
 
 
 @pytest.mark.parametrize(
@@ -57,32 +57,33 @@ def test_odd_queries(index: DocumentIndex, by: Any) -> None:
         ("id = 'tides", "'"),
         ("year > \ud800", "character"),
         ("x" * 100_000, "100,000"),
-        ("count(*) > 1", "Count"),
+        ("count(*) > 1", "count"),
         ("_score > 1", "_score"),
-        ("year/0 > 1", "zero"),
+        ("year/0 > 1", "zero|year / 0"),
         ("regexp_like(id, '(')", "regex"),
     ],
 )
-def test_filters_that_cannot_be_answered(index: DocumentIndex, where: str, key: str) -> None:
+def test_filters_that_cannot_be_answered(read_index: DocumentIndex, where: str, key: str) -> None:
     for by in ("words", "vectors"):
         with pytest.raises(SettingsError) as error:
-            index.search("tides", where=where, by=by)  # type: ignore[arg-type]
-        assert key in one_line_of(error) and len(str(error.value)) < 1_000
+            read_index.search("tides", where=where, by=by)  # type: ignore[arg-type]
+        text = one_line_of(error).lower()
+        assert any(one.lower() in text for one in key.split("|")) and len(text) < 1_000
 
 
-def test_a_filter_with_signs_in_quotes_is_answered(index: DocumentIndex, documents: list[Document]) -> None:
+def test_a_filter_with_signs_in_quotes_is_answered(read_index: DocumentIndex, documents: list[Document]) -> None:
     for where in ("title LIKE '%;)--%'", "title = 'a ''?'' (b'", "year > 3000"):
         require_filter(where)
-        found = index.search("tides", where=where)
+        found = read_index.search("tides", where=where)
         assert not found.hits and where in found.warnings[-1]
     # A filter cannot bring back the document that is asked with.
     with pytest.raises(SettingsError, match="parenthesis"):
-        index.search(documents[0], where="year = 1) OR (1 = 1")
-    assert "tides" not in [hit.id for hit in index.search(documents[0], where="year = 1 OR 1 = 1")]
+        read_index.search(documents[0], where="year = 1) OR (1 = 1")
+    assert "tides" not in [hit.id for hit in read_index.search(documents[0], where="year = 1 OR 1 = 1")]
 
 
-def test_small_indexes(tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder)
+def test_small_indexes(place: str, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    index = DocumentIndex.create(place, encoder)
     assert index.update([]).changed == 0
     index.maintain()
     for query in ("tides", documents[0]):
@@ -95,8 +96,8 @@ def test_small_indexes(tmp_path: Path, encoder: DocumentEncoder, documents: list
 @pytest.mark.parametrize(
     "id", ["a'\"\\;%_\n\t\x1f\x7f\u202e.", "i" * 10_000, "nul\0nul", "half\ud800", "😀" * 50, "a\x1fpassage\x1f000001"]
 )
-def test_odd_ids(tmp_path: Path, encoder: DocumentEncoder, id: str) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder)
+def test_odd_ids(place: str, encoder: DocumentEncoder, id: str) -> None:
+    index = DocumentIndex.create(place, encoder)
     made = Document(id, [Section("Tides rise.")])
     index.update([made])
     assert id in index and index.document(id) == made
@@ -114,8 +115,8 @@ def test_ids_that_are_no_text(index: DocumentIndex) -> None:
     assert index.delete("nowhere") == 0
 
 
-def test_odd_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder)
+def test_odd_metadata(place: str, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(place, encoder)
     text = [Section("Some text. Some text.")] * 3
 
     def made(id: str, **metadata: Any) -> Document:
@@ -152,6 +153,7 @@ def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, 
             hit.explain()
 
 
+@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 @pytest.mark.parametrize("part", ["data", "_versions", "_indices"])
 @pytest.mark.parametrize("how", ["missing", "empty"])
 def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: str, how: str) -> None:
@@ -183,15 +185,46 @@ def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: Docu
     assert [hit.id for hit in again.search("tides", by="words")] == ["a"]
 
 
-def test_an_index_of_a_newer_version(tmp_path: Path, index: DocumentIndex) -> None:
+@pytest.mark.parametrize("engine", ["qdrant"], indirect=True)
+def test_a_making_in_qdrant_that_was_cut_short_is_made_again(
+    place: str, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphdoc.retrieval.qdrant_points import FolderPoints
+
+    def cut(*arguments: object) -> None:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FolderPoints, "upsert", cut)
+    with pytest.raises(KeyboardInterrupt):
+        DocumentIndex.create(place, encoder)
+    assert not DocumentIndex.exists(place)
+    with pytest.raises(RetrievalError, match="graphdoc index"):
+        DocumentIndex.open(place, encoder)
+    index = DocumentIndex.create(place, encoder)
+    index.update([Document("a", [Section("Tides rise.")])])
+    assert [hit.id for hit in DocumentIndex.open(place, encoder).search("tides")] == ["a"]
+
+
+@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
+def test_an_index_of_a_newer_version(tmp_path: Path, read_index: DocumentIndex) -> None:
     import lancedb
 
-    engine: Any = index._engine
+    engine: Any = read_index._engine
     record = {**engine.record, "format_version": 99, "words": {"future": 1}}
     schema = engine.schema.with_metadata({b"graphdoc": json.dumps(record)})
     lancedb.connect(str(tmp_path / "newer")).create_table("documents", schema=schema)
     with pytest.raises(RetrievalError, match="99"):
         DocumentIndex.open(tmp_path / "newer")
+
+
+@pytest.mark.parametrize("engine", ["qdrant"], indirect=True)
+def test_an_index_in_qdrant_of_a_newer_version(index: DocumentIndex) -> None:
+    engine: Any = index._engine
+    engine.record = {**engine.record, "format_version": 99, "words": {"future": 1}}
+    engine._commit(0)
+    with pytest.raises(RetrievalError, match="99"):
+        DocumentIndex.open(index.place)
 
 
 def test_places_that_cannot_be(tmp_path: Path, encoder: DocumentEncoder) -> None:

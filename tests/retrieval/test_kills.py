@@ -14,9 +14,11 @@ JOB = Path(__file__).parents[1] / "support" / "index_job.py"
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.slow)])
-def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, encoder: DocumentEncoder, kills: int) -> None:
+def test_kills_lose_nothing_that_was_acknowledged(
+    place: str, tmp_path: Path, encoder: DocumentEncoder, kills: int
+) -> None:
     checkpoint = encoder.save_pretrained(tmp_path / "model")
-    done = run(JOB, checkpoint, tmp_path / "index", 0, kills)
+    done = run(JOB, checkpoint, place, 0, kills)
     result = json.loads(done.stdout.splitlines()[-1])
     print(result)
     assert result["kills"] >= kills and result["acknowledged"] and result["cut_short"]

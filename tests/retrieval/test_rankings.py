@@ -9,12 +9,14 @@ from graphdoc import DocumentIndex
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.retrieval.rankings import EXPLAINED, WAYS, fused, rank_queries
 
+pytestmark = pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
+
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood on a lathe"}
 QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}
 
 
-def test_runs_are_those_of_searches(index: DocumentIndex) -> None:
-    found = rank_queries(index, QUERIES, QRELS, k=4, depth=200, folds=3)
+def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, k=4, depth=200, folds=3)
     assert set(found.runs) == set(WAYS) == set(EXPLAINED) == set(found.latency)
     ways = {
         "words": {"by": "words"},
@@ -25,44 +27,44 @@ def test_runs_are_those_of_searches(index: DocumentIndex) -> None:
     }
     for query, text in QUERIES.items():
         for name, settings in ways.items():
-            hits = index.search(text, 4, depth=200, **settings)
+            hits = read_index.search(text, 4, depth=200, **settings)
             assert found.runs[name][query] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
             assert list(found.runs[name][query]) == [hit.id for hit in hits]
     assert all(len(values) == len(QUERIES) and min(values) > 0 for values in found.milliseconds.values())
 
 
-def test_the_weight_is_that_of_words(index: DocumentIndex) -> None:
-    found = rank_queries(index, QUERIES, QRELS, folds=3)
+def test_the_weight_is_that_of_words(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, folds=3)
     assert found.weight is not None
     words, vectors = found.runs["words"]["b"], found.runs["vectors"]["b"]
     chosen = found.weight.fold_weights[found.weight.folds["b"]]
-    hits = index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, depth=5000)
+    hits = read_index.search(QUERIES["b"], 4, fusion="weighted", weight=chosen, depth=5000)
     assert found.runs["hybrid-weighted"]["b"] == pytest.approx({hit.id: hit.score for hit in hits}, abs=1e-5)
     only_words = fused(dict(words), dict(vectors), "weighted", 1.0)
     assert max(only_words, key=lambda id: only_words[id]) == "rice"
 
 
-def test_own_documents_are_taken_out_before_rankings_are_joined(index: DocumentIndex) -> None:
-    found = rank_queries(index, QUERIES, QRELS, own={"a": {"tides"}}, folds=3)
+def test_own_documents_are_taken_out_before_rankings_are_joined(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, own={"a": {"tides"}}, folds=3)
     assert all("tides" not in run["a"] for run in found.runs.values())
     assert max(found.runs["hybrid"]["a"].values()) <= 2 / 61
     assert np.isclose(max(found.runs["hybrid"]["b"].values()), 2 / 61, rtol=0.1)
 
 
-def test_few_queries_have_no_weight(index: DocumentIndex) -> None:
-    found = rank_queries(index, QUERIES, QRELS, folds=4)
+def test_few_queries_have_no_weight(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, folds=4)
     assert found.weight is None
     assert "hybrid-weighted" not in found.runs
 
 
-def test_only_the_best_are_kept(index: DocumentIndex) -> None:
-    found = rank_queries(index, QUERIES, QRELS, k=1, folds=3)
+def test_only_the_best_are_kept(read_index: DocumentIndex) -> None:
+    found = rank_queries(read_index, QUERIES, QRELS, k=1, folds=3)
     assert {len(scores) for run in found.runs.values() for scores in run.values()} == {1}
     assert list(found.runs["words"]["b"]) == ["rice"]
 
 
-def test_mistakes(index: DocumentIndex) -> None:
+def test_mistakes(read_index: DocumentIndex) -> None:
     with pytest.raises(EvaluationError, match="no queries"):
-        rank_queries(index, {}, {})
+        rank_queries(read_index, {}, {})
     with pytest.raises(SettingsError, match="k"):
-        rank_queries(index, QUERIES, QRELS, k=0)
+        rank_queries(read_index, QUERIES, QRELS, k=0)

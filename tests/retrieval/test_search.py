@@ -33,52 +33,50 @@ def bm25(texts: list[list[str]], query: list[str]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("query", ["spring tides", "steamed rice koji", "the sea sea sea", "wood"])
-def test_words_are_bm25_of_the_three_best_passages(index: DocumentIndex, query: str) -> None:
-    index.maintain()
-    rows = passage_rows(index)
-    tokens = index._engine.tokens
+def test_words_are_bm25_of_the_three_best_passages(read_index: DocumentIndex, query: str) -> None:
+    rows = passage_rows(read_index)
+    tokens = read_index._engine.tokens
     scores = bm25([tokens(row["text"]) for row in rows], tokens(query))
     expected: dict[str, list[float]] = {}
     for row, score in zip(rows, scores, strict=True):
         if score > 0:
             expected.setdefault(str(row["id"]), []).append(score)
     best = {id: sum(sorted(own)[-3:]) for id, own in expected.items()}
-    found = index.search(query, by="words")
+    found = read_index.search(query, by="words")
     assert {hit.id: hit.score for hit in found} == pytest.approx(best, abs=1e-3)
     assert best
     assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
 
 
 def test_vectors_are_cosines_of_the_three_best_passages(
-    index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
     query = encoder.encode_query("spring tides")
     expected = {}
     for document in documents:
         cosines = encoder.similarity(query, encoder.encode_levels(document).passages)[0]
         expected[document.id] = np.sort(cosines)[-3:].sum()
-    found = index.search("spring tides", by="vectors")
+    found = read_index.search("spring tides", by="vectors")
     assert {hit.id: hit.score for hit in found} == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_document_is_searched_with_its_graph_and_is_not_its_own_hit(
-    index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
-    found = index.search(documents[0], by="vectors")
+    found = read_index.search(documents[0], by="vectors")
     expected = encoder.similarity(encoder.encode(documents[0]), encoder.encode(documents[1:]))[0]
     assert {hit.id: hit.score for hit in found} == pytest.approx(
         dict(zip([document.id for document in documents[1:]], expected, strict=True)), abs=1e-5
     )
     assert found.query["document"] == "tides"
-    hybrid = index.search(documents[0])
+    hybrid = read_index.search(documents[0])
     assert {"words", "vectors"} == set(hybrid[0].parts) and "tides" not in [hit.id for hit in hybrid]
 
 
 @pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
 @pytest.mark.parametrize("unit", ["passage", "document"])
-def test_the_parts_of_a_score_add_up(index: DocumentIndex, by: str, unit: str) -> None:
-    index.maintain()
-    found = index.search("spring tides of the sea", by=by, words_unit=unit, vectors_unit=unit)  # type: ignore[arg-type]
+def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, unit: str) -> None:
+    found = read_index.search("spring tides of the sea", by=by, words_unit=unit, vectors_unit=unit)  # type: ignore[arg-type]
     assert len(found) > 1
     for hit in found:
         explanation = hit.explain()
@@ -90,27 +88,26 @@ def test_the_parts_of_a_score_add_up(index: DocumentIndex, by: str, unit: str) -
             assert total == pytest.approx(hit.parts["vectors"].score, abs=1e-5)
 
 
-def test_terms_are_counted_as_they_stand(index: DocumentIndex) -> None:
-    index.maintain()
-    hit = index.search("steamed rice", by="words")[0]
+def test_terms_are_counted_as_they_stand(read_index: DocumentIndex) -> None:
+    hit = read_index.search("steamed rice", by="words")[0]
     terms = {one.term: one for one in hit.explain().words}
-    rows = passage_rows(index)
-    tokens = {row["key"]: index._engine.tokens(str(row["text"])) for row in rows}
+    rows = passage_rows(read_index)
+    tokens = {row["key"]: read_index._engine.tokens(str(row["text"])) for row in rows}
     for word, term in (("steamed", "steam"), ("rice", "rice")):
         assert terms[word].document_frequency == sum(term in own for own in tokens.values())
         own = [tokens[row["key"]].count(term) for row in rows if row["id"] == hit.id]
         assert terms[word].frequency == sum(sorted(own)[-3:]) > 0
 
 
-def test_matches_lie_on_words_of_the_query(index: DocumentIndex) -> None:
-    for passage in index.search("steamed rice", by="words")[0].passages:
+def test_matches_lie_on_words_of_the_query(read_index: DocumentIndex) -> None:
+    for passage in read_index.search("steamed rice", by="words")[0].passages:
         words = [passage.text[start:end].lower() for start, end in passage.matches]
         assert set(words) <= {"steamed", "rice", "steaming"}
-    assert any(passage.matches for passage in index.search("steamed rice")[0].passages)
+    assert any(passage.matches for passage in read_index.search("steamed rice")[0].passages)
 
 
-def test_filters_lose_no_hits(index: DocumentIndex) -> None:
-    everything = {hit.id for hit in index.search("the sea", k=4, by="vectors")}
+def test_filters_lose_no_hits(read_index: DocumentIndex) -> None:
+    everything = {hit.id for hit in read_index.search("the sea", k=4, by="vectors")}
     assert everything == {"tides", "rice", "marsh", "lathe"}
     for where, expected in (
         ("year >= 2010", {"marsh", "lathe"}),
@@ -120,29 +117,29 @@ def test_filters_lose_no_hits(index: DocumentIndex) -> None:
         ("title LIKE '%lathe'", {"lathe"}),
         ("year > 3000", set()),
     ):
-        found = index.search("the sea", where=where, by="vectors", depth=20)
+        found = read_index.search("the sea", where=where, by="vectors", depth=20)
         assert {hit.id for hit in found} == expected, where
-    assert any("year > 3000" in warning for warning in index.search("sea", where="year > 3000").warnings)
+    assert any("year > 3000" in warning for warning in read_index.search("sea", where="year > 3000").warnings)
 
 
-def test_queries_that_find_nothing_say_so(index: DocumentIndex) -> None:
+def test_queries_that_find_nothing_say_so(read_index: DocumentIndex) -> None:
     for query in ("the of and", "!!! ???", "東京の天気", "xylophonist"):
-        found = index.search(query, by="words")
+        found = read_index.search(query, by="words")
         assert not found.hits and found.warnings
     for query in ("", "  \n"):
         with pytest.raises(SettingsError):
-            index.search(query)
-    assert index.search("東京の天気").hits
+            read_index.search(query)
+    assert read_index.search("東京の天気").hits
 
 
-def test_a_long_query_is_cut_and_said(index: DocumentIndex) -> None:
-    found = index.search("tide " * 20_000)
+def test_a_long_query_is_cut_and_said(read_index: DocumentIndex) -> None:
+    found = read_index.search("tide " * 20_000)
     assert found[0].id == "tides"
     assert any("19,000" in warning for warning in found.warnings)
 
 
-def test_an_empty_index_finds_nothing(tmp_path: Path, encoder: DocumentEncoder) -> None:
-    index = DocumentIndex.create(tmp_path / "index", encoder)
+def test_an_empty_index_finds_nothing(place: str, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(place, encoder)
     assert not index.search("tides").hits and index.search("tides").warnings
     index.update(Document("one", [Section("One lonely text.")]))
     assert [hit.id for hit in index.search("text")] == ["one"]
@@ -160,15 +157,15 @@ def test_an_empty_index_finds_nothing(tmp_path: Path, encoder: DocumentEncoder) 
         ({"words_unit": "word"}, "word"),
     ],
 )
-def test_settings_out_of_range(index: DocumentIndex, settings: dict[str, object], key: str) -> None:
+def test_settings_out_of_range(read_index: DocumentIndex, settings: dict[str, object], key: str) -> None:
     with pytest.raises(SettingsError, match=key):
-        index.search("tides", **settings)  # type: ignore[arg-type]
+        read_index.search("tides", **settings)  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="int"):
-        index.search(3)  # type: ignore[arg-type]
+        read_index.search(3)  # type: ignore[arg-type]
 
 
-def test_results_as_data(index: DocumentIndex, tmp_path: Path) -> None:
-    found = index.search("spring tides", k=3, passages=2)
+def test_results_as_data(read_index: DocumentIndex, tmp_path: Path) -> None:
+    found = read_index.search("spring tides", k=3, passages=2)
     frame = found.to_frame()
     assert frame["rank"].is_monotonic_increasing and set(frame["id"]) == {hit.id for hit in found}
     assert (frame.groupby("id").size() <= 2).all()
