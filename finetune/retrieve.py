@@ -16,7 +16,7 @@ from graphdoc.cli import main
 from graphdoc.losses import InfoNCE
 from graphdoc.recipes.base import Recipe, Start, train
 from graphdoc.recipes.ranking_validation import evaluation_of
-from graphdoc.recipes.retrieve import queries_of, use_lists
+from graphdoc.recipes.retrieve import queries_of
 from graphdoc.recipes.retrieve_data import RetrievalData
 from graphdoc.settings.retrieve import RetrievalSettings
 from graphdoc.training.objectives import QueryContrast
@@ -35,7 +35,6 @@ def recipe(start: Start[RetrievalSettings]) -> Recipe:
     sets = queries_of(start)
     # 2. Pairs of query and answer, each with the negatives that are drawn for it.
     data = RetrievalData(start, sets)
-    use_lists(settings, data)
     # 3. A query's answer against all other documents of the batch.
     objective = QueryContrast(InfoNCE(settings.loss.similarity, settings.loss.temperature))
     # 4. Rankings of the corpus for held-out queries.
