@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,12 @@ from ..evaluation import Judgements
 from ..inference.pipeline import progress_bar
 from ..inference.segmenting import Workers, segment_in_order
 from ..modeling.weights_hash import weights_hash
-from ..retrieval.candidates import index_words, word_scores
 from ..retrieval.mined_documents import MinedDocuments
 from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
+from ..retrieval.word_process import WordProcess
 from ..runtime.plain_text import printable
+from ..segmentation.spans import SegmentedDocument
 from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
 from ..training.run_folder import NEGATIVES_FOLDER
 from .base import Start, transformer_precision
@@ -204,40 +206,52 @@ class MinedNegatives:
             if vectors is not None:
                 texts = list(own.values())
                 asked = start.encoder.encode_query(texts, dtype=transformer_precision(start.settings.training))
-            parts.append(
-                mine(
-                    MinedDocuments(data.corpus.ids, data.groups, vectors, start.encoder.model.config.similarity),
+            similarity = start.encoder.model.config.similarity
+            with self._word_scores(own, "words" in settings.ways) as words:
+                lists = mine(
+                    MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),
                     {query: data.judgements.positives(query) for query in own},
                     settings,
-                    words=self._word_scores(own) if "words" in settings.ways else None,
+                    words=words,
                     vectors=asked,
                     never=data.own,
                     record={"model": {"weights": self._weights()} if vectors is not None else None,
                             "step": step, "made_for": made_for, "corpus": data.corpus.content},
                     device=start.encoder.device,
                     show_progress=start.show_progress if processes.is_first else False,
-                )
-            )  # fmt: skip
+                )  # fmt: skip
+            parts.append(lists)
 
         if every > 1:
             mine_own()
         else:
-            try:
-                processes.run_first(mine_own)
-            finally:
-                if processes.is_first:
-                    shutil.rmtree(self.folder / _WORDS, ignore_errors=True)
+            processes.run_first(mine_own)
         return merged([part for some in processes.gather(parts) for part in some], queries)
 
-    def _word_scores(self, queries: Mapping[str, str]) -> WordScores:
+    @contextmanager
+    def _word_scores(self, queries: Mapping[str, str], is_asked: bool) -> Iterator[WordScores | None]:
         """A search of the words of the corpus, whose index lies in the run's folder while it is needed."""
+        if not is_asked:
+            yield None
+            return
         start, place = self._start, self.folder / _WORDS
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
         documents = (document for _, document in CorpusSource(start.settings.corpus).documents(CorpusReport()))
         segmented = segment_in_order(documents, start.encoder.segmenter, Workers.on(start.encoder.device))
-        with progress_bar(start.show_progress, len(self._data.corpus)) as bar:
-            bar.set_description_str("Indexing words", refresh=False)
-            language = start.encoder.model.config.language
-            index = index_words((one for one in segmented if one.passages), language, str(place), progress=bar.update)
-        return word_scores(index, queries, self._settings.depth)
+        try:
+            with WordProcess(place, start.encoder.model.config.language) as search:
+                with progress_bar(start.show_progress, len(self._data.corpus)) as bar:
+                    bar.set_description_str("Indexing words", refresh=False)
+                    search.index(_counted(segmented, bar.update))
+                yield lambda query, positives: search.scores(queries[query], positives, self._settings.depth)
+        finally:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _counted(documents: Iterable[SegmentedDocument], count: Callable[[int], object]) -> Iterator[SegmentedDocument]:
+    """Documents that have text."""
+    for one in documents:
+        if one.passages:
+            yield one
+            count(1)

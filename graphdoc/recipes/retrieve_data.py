@@ -156,7 +156,8 @@ class RetrievalData(CorpusData):
         if unknown := len(queries.unknown_documents):
             lines.append(f"{counted(unknown, 'judged document')} not in the corpus, or left out of it")
         sizes = self._negatives.pool_sizes
-        if wanted and sizes is not None and (few := int((sizes < wanted).sum())):
+        is_known = self.mined is None or self.mined.is_given
+        if wanted and is_known and sizes is not None and (few := int((sizes < wanted).sum())):
             lines.append(f"{queries_counted(few)} with fewer than negatives.per_query={wanted} to draw from")
         return lines
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -30,7 +30,10 @@ _FOUND_PER_NEGATIVE = 2
 _POSITIVES = 500
 # Documents that are written to an index of words at once.
 _WRITTEN = 2_000
-_NO_VECTORS = Sizes(1, 1, 1)
+# Of rows without vectors.
+_SCHEMA = schema_of(Sizes(1, 1, 1))
+
+Row = dict[str, Any]
 
 
 def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDocuments:
@@ -88,26 +91,19 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
     return scores
 
 
-def index_words(
-    documents: Iterable[SegmentedDocument],
-    language: str,
-    place: str = "memory://",
-    *,
-    progress: Callable[[int], object] | None = None,
-) -> DocumentIndex:
+def index_words(documents: Iterable[Sequence[Row]], language: str, place: str = "memory://") -> DocumentIndex:
     """Index the words of documents without vectors, to search by words alone; it takes a fraction of the time.
 
     Args:
-        documents: the documents with their texts, each with a passage at least.
+        documents: the rows of every document (see :func:`word_rows`).
         language: their language, as a two-letter code.
         place: where the index is made.
-        progress: called with the number of documents done after every write.
 
     Raises:
         MissingExtraError: the store is not installed.
         RetrievalError: the place holds something, or cannot be written.
     """
-    schema, where = schema_of(_NO_VECTORS), place_of(place)
+    where = place_of(place)
     record = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -118,22 +114,19 @@ def index_words(
         "model": {"name": "none: words alone"},
         "weights": None,
     }
-    store: Engine = load(ENGINES[where.engine]).create(where.address, schema, record)
-    fields = Fields(schema, schema.names)
+    store: Engine = load(ENGINES[where.engine]).create(where.address, _SCHEMA, record)
     waiting = iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
-        rows = [row for one in window for row in _word_rows(one, fields)]
-        store.write(table_of(rows, schema), [one.document.id for one in window])
-        if progress is not None:
-            progress(len(window))
+        rows = [row for own in window for row in own]
+        store.write(table_of(rows, _SCHEMA), [own[0]["id"] for own in window if own])
     store.maintain()
     return DocumentIndex(store, where)
 
 
-def _word_rows(segmented: SegmentedDocument, fields: Fields) -> Iterator[dict[str, Any]]:
-    """The rows of a document without numbers."""
+def word_rows(segmented: SegmentedDocument) -> list[Row]:
+    """The rows of a document that word search reads: its text, and those of its sections and passages."""
     count = len(segmented.passages)
     nothing = np.zeros((count, 1), np.float32)
     encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
-    for row in rows_of(encoded, None, fields, unit_length=False):
-        yield {name: value for name, value in row.items() if not isinstance(value, np.ndarray)}
+    rows = rows_of(encoded, None, Fields(_SCHEMA, _SCHEMA.names), unit_length=False)
+    return [{name: value for name, value in row.items() if not isinstance(value, np.ndarray)} for row in rows]

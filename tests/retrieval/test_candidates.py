@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex
-from graphdoc.retrieval.candidates import documents_of_index, index_words, word_scores
+from graphdoc.errors import RetrievalError
+from graphdoc.retrieval.candidates import documents_of_index, index_words, word_rows, word_scores
 from graphdoc.retrieval.mining import MiningSettings, mine
+from graphdoc.retrieval.word_process import WordProcess, serve
 
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood"}
 
@@ -53,12 +59,40 @@ def test_an_index_of_words_alone_finds_the_same(
     index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
 ) -> None:
     index.maintain()
-    done: list[int] = []
-    segmented = (encoder.segment_with_text(one) for one in documents)
-    alone = index_words(segmented, encoder.model.config.language, progress=done.append)
-    assert sum(done) == len(alone) == len(documents)
+    rows = [word_rows(encoder.segment_with_text(one)) for one in documents]
+    alone = index_words(rows, encoder.model.config.language)
+    assert len(alone) == len(documents)
     for text in QUERIES.values():
         assert alone.scores(text, by="words") == index.scores(text, by="words")
+
+
+def test_a_process_of_its_own_finds_the_same(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+) -> None:
+    index.maintain()
+    segmented = [encoder.segment_with_text(one) for one in documents]
+    with WordProcess(tmp_path / "words", "en") as search:
+        assert search.index(segmented) == len(documents)
+        expected = word_scores(index, QUERIES, 100)
+        for query, text in QUERIES.items():
+            assert search.scores(text, ["rice", "tides"], 100) == expected(query, ["rice", "tides"])
+        # What it has to say is said by whoever asks, also when it has ended.
+        with pytest.raises(RetrievalError, match="k=-2"):
+            search.scores("sea", [], -1)
+        with pytest.raises(RetrievalError, match="ended"):
+            search.scores("sea", [], 1)
+
+
+def test_messages_of_the_process(tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    lines = [word_rows(encoder.segment_with_text(documents[0])), None, {"query": "sea", "positives": [], "depth": 5}]
+    answers = io.StringIO()
+    serve(str(tmp_path / "words"), "en", io.StringIO("".join(json.dumps(line) + "\n" for line in lines)), answers)
+    first, second = map(json.loads, answers.getvalue().splitlines())
+    assert first == {"documents": 1}
+    assert list(second["scores"]) == ["tides"]
+    answers = io.StringIO()
+    serve(str(tmp_path / "words"), "en", io.StringIO("null\n"), answers)
+    assert "holds an index" in json.loads(answers.getvalue())["error"]
 
 
 def test_negatives_of_an_index(index: DocumentIndex) -> None:
