@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
+from ..errors import SettingsError
+
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
 
@@ -54,6 +56,31 @@ def add_model_arguments(
 def add_device_argument(parser: argparse._ActionsContainer) -> None:
     """Add the choice of a device."""
     parser.add_argument("--device", help="cpu, cuda, cuda:1, mps (default: an accelerator if there is one)")
+
+
+def add_ray_argument(parser: argparse._ActionsContainer) -> None:
+    """Add the choice of a Ray cluster."""
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="encode on a Ray cluster: local (made for this run), auto (running here), HOST:PORT or ray://HOST:PORT",
+    )
+
+
+def prepare_for_ray(options: argparse.Namespace) -> None:
+    """Let the model be loaded where it is not run.
+
+    Raises:
+        SettingsError: a device is asked for as well.
+    """
+    if options.ray is None:
+        return
+    if options.device is not None:
+        raise SettingsError(
+            f"--device {options.device} cannot be combined with --ray, whose processes take a GPU each, "
+            "or CPUs where the cluster has none"
+        )
+    options.device = "cpu"
 
 
 def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = True) -> None:

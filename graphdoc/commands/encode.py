@@ -8,7 +8,14 @@ import os
 from ..errors import OutputError
 from ..runtime.csv import write_csv
 from ..runtime.wording import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .arguments import (
+    add_model_arguments,
+    add_ray_argument,
+    add_reading_arguments,
+    load_encoder,
+    positive,
+    prepare_for_ray,
+)
 from .outputs import Outputs, check_apart, require_name, write_json
 from .sources import encodable, no_documents, read_many
 from .summaries import list_left_out, list_without_id, print_lines
@@ -20,13 +27,14 @@ DESCRIPTION = """Encode documents into vectors.
 
 With --output the vectors go to a folder of Parquet shards with a manifest: any number of documents, in constant
 memory. A run that was interrupted goes on where it stopped when the same command is given again. Under torchrun or
-accelerate launch every process takes its share. Without --output a table of the documents and their nearest
-neighbours is shown."""
+accelerate launch every process takes its share; with --ray those of a Ray cluster do, and the folder is written here.
+Without --output a table of the documents and their nearest neighbours is shown."""
 EPILOG = """examples:
   graphdoc encode papers/ --output vectors/
   graphdoc encode corpus.jsonl.gz --text-column body --output vectors/ --dtype bfloat16 --on-error skip
   graphdoc encode *.md --json vectors.json
   torchrun --nproc-per-node 8 -m graphdoc encode corpus/ --output vectors/
+  graphdoc encode corpus/ --output vectors/ --ray head-node:6379
 """
 
 OUTPUTS = Outputs(
@@ -52,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--shard-size", type=positive, default=1024, metavar="N", help="documents a shard (default: 1024)"
     )
     output.add_argument("--overwrite", action="store_true", help="replace another run's output in the folder")
+    add_ray_argument(output)
     add_model_arguments(parser)
     add_reading_arguments(parser)
 
@@ -62,6 +71,8 @@ def run(options: argparse.Namespace) -> None:
         require_name(options.output)
         if options.json or options.csv:
             raise OutputError("--output cannot be combined with --json or --csv; run the command twice")
+    elif options.ray is not None:
+        raise OutputError(f"--ray {options.ray} needs --output FOLDER")
     elif options.level != "document":
         raise OutputError(f"--level {options.level} needs --output FOLDER; all else holds document vectors only")
     OUTPUTS.prepare(options, options.sources)
@@ -77,6 +88,7 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
 
     report = ReadingReport()
     documents = read_many(options.sources, options, report)
+    prepare_for_ray(options)
     manifest = load_encoder(options).encode_to_disk(
         documents,
         options.output,
@@ -86,6 +98,7 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
         overwrite=options.overwrite,
         on_error=options.on_error,
         report=report,
+        ray=options.ray,
     )
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -231,7 +231,13 @@ class VectorFolder:
                 ) from error
 
 
-def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Processes, overwrite: bool) -> None:
+def agree_on_precision(
+    encoder: EncodingPipeline,
+    folder: Path,
+    processes: Processes,
+    overwrite: bool,
+    measured: Callable[[], Choice] | None = None,
+) -> None:
     """Take for the precision ``auto`` the one that the folder was begun in, else what the first process measures.
 
     Args:
@@ -239,10 +245,12 @@ def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Proce
         folder: where its vectors go.
         processes: the processes that share the work, all of which call.
         overwrite: whether what the folder holds will be replaced.
+        measured: what is measured where it is encoded, if not here.
     """
     if any(processes.gather(encoder.is_precision_open)):
         if processes.is_first:
-            encoder.settle_precision(None if overwrite else _precision_of(folder))
+            begun = None if overwrite else _precision_of(folder)
+            encoder.settle_precision(measured() if begun is None and measured is not None else begun)
         choices = processes.gather(encoder.precision if processes.is_first else None)
         encoder.settle_precision(choices[0])
 
@@ -296,13 +304,18 @@ def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[st
         encoder: the encoder.
         settings: how it is run.
     """
-    versions = {"graphdoc": __version__, "torch": torch.__version__, "transformers": transformers.__version__}
     return {
         "model": encoder.describe(),
         "weights": _hash_model(encoder),
         "settings": dict(settings),
-        "versions": {name: str(version) for name, version in versions.items()},
+        "versions": library_versions(),
     }
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of graphdoc and of the libraries that compute."""
+    versions = {"graphdoc": __version__, "torch": torch.__version__, "transformers": transformers.__version__}
+    return {name: str(version) for name, version in versions.items()}
 
 
 def _hash_model(encoder: EncodingPipeline) -> str:

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import chain, count, takewhile
-from typing import Any, Literal
+from typing import Any
 
-import torch
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
@@ -18,41 +17,27 @@ from ..documents.readers.identities import SeenIds
 from ..documents.section import clean_text
 from ..errors import DocumentError, OutputError
 from ..inference.inputs import AnyDocument, as_document
-from ..inference.levels import Level
 from ..inference.pipeline import EncodingPipeline
-from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
+from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from .folder import ANOTHER_FOLDER, VectorFolder
-from .shards import InputHash, Shard, ShardWriter, shard_record
+from .making import MadeShard, OnError, Read, Settings, ShardTask, make_shard
+from .shards import InputHash, Shard
 from .source import DocumentSource
-
-OnError = Literal["stop", "skip"]
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings that a folder of vectors is made with; they are compared when a run goes on."""
-
-    level: Level
-    normalize: bool
-    dtype: Precision | None
-    shard_size: int
-    token_budget: int | None
-    padding: float | None
 
 
 @dataclass(slots=True)
-class _Share:
+class Share:
     """A shard that has to be made.
 
     Args:
         number: its number.
         made_of: documents of the input that it was made of before, and their hash; None where it is not there.
         input_hash: hash of its documents.
-        skipped: documents that are not encoded.
+        skipped: what is no document, or not one of its own.
     """
 
     number: int
@@ -92,7 +77,7 @@ class FolderJob:
         self._workers = workers
         self._seen = SeenIds()
         self._position = 0
-        self._to_make: deque[_Share] = deque()
+        self._to_make: deque[Share] = deque()
         self.has_encoded = False
         self.shards: dict[int, Shard] = {}
 
@@ -122,7 +107,7 @@ class FolderJob:
                     self._pass_over(value)
                 continue
             record, checksum = self._target.find(number)
-            share = _Share(number, None if record is None else (record["read"], record["input_hash"]))
+            share = Share(number, None if record is None else (record["read"], record["input_hash"]))
             if record is None or checksum is None:
                 self._to_make.append(share)
                 yield from self._taken(values, share)
@@ -139,7 +124,7 @@ class FolderJob:
                 raise DocumentError(f"{shard.skipped[0].source}: {shard.skipped[0].reason}")
             self.shards[number] = shard
 
-    def _taken(self, values: Iterable[AnyDocument], share: _Share) -> Iterator[Document]:
+    def _taken(self, values: Iterable[AnyDocument], share: Share) -> Iterator[Document]:
         """The documents of a shard; what is none is skipped where that is wanted."""
         for value in values:
             self._position += 1
@@ -173,7 +158,7 @@ class FolderJob:
                 f"the id {id!r} of document {self._position} is taken by an earlier one; give each its own id"
             )
 
-    def _check_input(self, share: _Share) -> None:
+    def _check_input(self, share: Share) -> None:
         """Check that a shard that exists was made of the documents that stand there now."""
         read = share.input_hash.documents
         if share.made_of is not None and share.made_of != (read, share.input_hash.hexdigest()):
@@ -183,35 +168,56 @@ class FolderJob:
                 f"{start + read}; {ANOTHER_FOLDER}"
             )
 
-    def _make(self, share: _Share, documents: Iterator[SegmentedDocument]) -> None:
-        """Encode the documents of one shard by themselves, so that its bytes depend on nothing else."""
-        settings, coverage, path = self._settings, Coverage(), self._target.path(share.number)
-        self.has_encoded = True
-        self._target.begin_shard()
-        with ShardWriter(path, settings.level, self._encoder.vector_size(settings.level)) as writer:
-            for segmented, vectors in self._encoder.stream(
-                self._with_text(documents, share),
-                level=settings.level,
-                dtype=settings.dtype,
-                token_budget=settings.token_budget,
-                padding=settings.padding,
-                workers=0,
-                totals=coverage,
-                bar=self._bar,
-            ):
-                rows = torch.nn.functional.normalize(vectors, dim=-1) if settings.normalize else vectors
-                writer.add(segmented, rows)
-            self._check_input(share)
-            record = shard_record(self._target.origin, share.input_hash, writer.rows, coverage, share.skipped)
-            checksum = writer.finish(record)
-        self._target.note(path.name, checksum)
-        self.shards[share.number] = Shard.of(path.name, record, checksum)
-
-    def _with_text(self, documents: Iterator[SegmentedDocument], share: _Share) -> Iterator[SegmentedDocument]:
-        """Leave out documents that have no passage, where that is wanted."""
-        for segmented in documents:
-            if self._on_error == "skip" and not segmented.passages:
-                share.skipped.append(Skipped(f"document {segmented.document.id!r}", "it has no text to encode"))
-                self._bar.update(1)
+    def to_make(self, source: DocumentSource) -> Iterator[ShardTask]:
+        """Go through the input, and give the shards that this process has to make, with their documents."""
+        documents: list[Document] = []
+        for one in self._documents(source):
+            if isinstance(one, Document):
+                documents.append(one)
                 continue
-            yield segmented
+            share = self._to_make.popleft()
+            file = self._target.path(share.number).name
+            yield ShardTask(
+                share.number,
+                file,
+                tuple(documents),
+                self._read(share),
+                self._settings,
+                self._target.origin,
+                self._encoder.precision,
+                self._on_error,
+            )
+            documents = []
+
+    def keep(self, made: MadeShard) -> None:
+        """Write a shard that was made elsewhere."""
+        self._target.begin_shard()
+        path = self._target.path(made.number)
+        write_atomically(path, lambda temporary: temporary.write_bytes(made.content))
+        self._note(made.number, made.record, made.checksum)
+        self._bar.update(made.documents)
+
+    def _make(self, share: Share, documents: Iterator[SegmentedDocument]) -> None:
+        self._target.begin_shard()
+        record, checksum = make_shard(
+            self._encoder,
+            self._target.path(share.number),
+            documents,
+            self._settings,
+            self._target.origin,
+            lambda: self._read(share),
+            self._on_error,
+            self._bar,
+        )
+        self._note(share.number, record, checksum)
+
+    def _read(self, share: Share) -> Read:
+        """What a shard was made of, once all its documents are read."""
+        self._check_input(share)
+        return Read(share.input_hash.documents, share.input_hash.hexdigest(), tuple(share.skipped))
+
+    def _note(self, number: int, record: Mapping[str, Any], checksum: str) -> None:
+        file = self._target.path(number).name
+        self.has_encoded = True
+        self._target.note(file, checksum)
+        self.shards[number] = Shard.of(file, record, checksum)

@@ -239,7 +239,8 @@ def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:
 
 def shard_record(
     origin: Mapping[str, Any],
-    input_hash: InputHash,
+    read: int,
+    input_hash: str,
     rows: int,
     coverage: Coverage,
     skipped: Sequence[Skipped],
@@ -248,7 +249,8 @@ def shard_record(
 
     Args:
         origin: model, weights, settings and versions that the vectors come from.
-        input_hash: hash of the documents.
+        read: documents of the input that it was made of, the skipped ones among them.
+        input_hash: hash of those documents.
         rows: vectors in the shard.
         coverage: how much of the documents was encoded.
         skipped: documents that were not encoded.
@@ -257,9 +259,9 @@ def shard_record(
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         **origin,
-        "read": input_hash.documents,
+        "read": read,
         "rows": rows,
-        "input_hash": input_hash.hexdigest(),
+        "input_hash": input_hash,
         "coverage": coverage.to_dict(),
         "skipped": [asdict(entry) for entry in skipped],
     }

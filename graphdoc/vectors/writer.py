@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sized
+from contextlib import ExitStack
 from dataclasses import asdict
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from typing import Any
 from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.readers import ReadingReport
+from ..errors import SettingsError
 from ..inference.inputs import AnyDocument, documents_of
 from ..inference.levels import LEVELS, Level
 from ..inference.pipeline import EncodingOptions, EncodingPipeline, progress_bar
@@ -19,8 +22,11 @@ from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import Workers
 from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.processes import Processes
+from ..runtime.ray_cluster import RayCluster
 from .folder import VectorFolder, agree_on_precision, origin_of
-from .job import FolderJob, OnError, Settings
+from .job import FolderJob
+from .making import OnError, Settings
+from .ray_job import ShardEncoder, encode_on_ray
 from .source import DocumentSource, nothing_to_encode
 from .store import Manifest
 
@@ -36,6 +42,7 @@ class FolderOptions(EncodingOptions, total=False):
     overwrite: bool
     report: ReadingReport | None
     on_error: OnError
+    ray: str | None
 
 
 def encode_to_disk(
@@ -54,6 +61,7 @@ def encode_to_disk(
     workers: int | None = None,
     report: ReadingReport | None = None,
     on_error: OnError = "stop",
+    ray: str | None = None,
 ) -> Manifest:
     """Encode a corpus into Parquet shards and a manifest.
 
@@ -81,6 +89,7 @@ def encode_to_disk(
         workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.
+        ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray_cluster.RayCluster`); None encodes here.
 
     Returns:
         The manifest.
@@ -90,6 +99,7 @@ def encode_to_disk(
         OutputError: the folder cannot be written, or holds something else.
         ModelError: the precision is unknown or does not fit the model.
         SettingsError: the level or another choice is unknown.
+        MissingExtraError: Ray is asked for and not installed.
     """
     require_one_of("level", level, LEVELS)
     require_one_of("on_error", on_error, ("stop", "skip"))
@@ -101,8 +111,14 @@ def encode_to_disk(
     ahead = Workers.on(encoder.device, workers)
     documents = documents_of(documents)
     settings = Settings(level, normalize, dtype, shard_size, token_budget, padding)
-    with Processes(encoder.device) as processes:
-        agree_on_precision(encoder, Path(folder), processes, overwrite)
+    with Processes(encoder.device) as processes, ExitStack() as stack:
+        cluster = None
+        if ray is not None:
+            if processes.count > 1:
+                raise SettingsError(f"ray is {ray!r} in one of {processes.count} processes; start a single one")
+            cluster = stack.enter_context(RayCluster(ray, ShardEncoder(encoder)))
+        measured = None if cluster is None else partial(cluster.ask, "settle_precision", None)
+        agree_on_precision(encoder, Path(folder), processes, overwrite, measured)
         target = VectorFolder(folder, origin_of(encoder, asdict(settings)), encoder.precision, processes.rank)
         failed = True
         try:
@@ -118,7 +134,10 @@ def encode_to_disk(
             processes.gather(None)
             with _progress_bar(show_progress, documents, processes) as bar:
                 job = FolderJob(encoder, target, settings, processes, bar, on_error, ahead)
-                job.run(source)
+                if cluster is None:
+                    job.run(source)
+                else:
+                    encode_on_ray(job, cluster, source)
             is_new = any(processes.gather(job.has_encoded))
             shards = dict(chain.from_iterable(own.items() for own in processes.gather(job.shards)))
             manifest = Manifest.of(

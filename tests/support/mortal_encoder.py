@@ -1,0 +1,29 @@
+"""A worker of a Ray cluster that is killed once, for tests of what that costs."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+from graphdoc.vectors.making import MadeShard, ShardTask
+from graphdoc.vectors.ray_job import ShardEncoder
+
+
+class Mortal(ShardEncoder):
+    """Is killed when it makes its third shard for the first time."""
+
+    mark: Path
+
+    def __getstate__(self) -> dict[str, object]:
+        return super().__getstate__() | {"mark": self.mark}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        super().__setstate__(state)
+        self.mark = state["mark"]  # type: ignore[assignment]
+
+    def make(self, task: ShardTask) -> MadeShard:
+        if task.number == 2 and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().make(task)
