@@ -27,6 +27,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 from graphdoc import Document, DocumentIndex, Section, read_documents
 from graphdoc.registry import ENGINES, load
 from graphdoc.retrieval.fields import Fields
+from graphdoc.retrieval.places import place_of
 from graphdoc.retrieval.rows import Sizes, rows_of, schema_of, table_of
 from graphdoc.retrieval.word_settings import WordSettings
 from graphdoc.segmentation.coverage import Coverage
@@ -153,7 +154,7 @@ def build(place: Path, count: int) -> dict[str, float]:
 def search(place: Path, count: int) -> dict[str, Any]:
     """Search in all ways: milliseconds of CPU and of the clock, and memory."""
     encoder, before_opening = Drawn(), memory()
-    index = DocumentIndex(load(ENGINES["lancedb"]).open(str(place)), str(place), encoder)  # type: ignore[arg-type]
+    index = DocumentIndex(load(ENGINES["lancedb"]).open(str(place)), place_of(place), encoder)  # type: ignore[arg-type]
     draw = np.random.default_rng(1)
     chosen = list(islice(texts(), 0, 60_000, 1_200))
     queries = [" ".join(draw.permutation(text.split())[:6]) for text in chosen]

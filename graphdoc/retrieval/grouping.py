@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from .engine import Candidates
 
 BEST_PASSAGES = 3
@@ -43,13 +45,11 @@ def group_passages(found: Candidates, best: int = BEST_PASSAGES) -> list[Scored]
     [('b', 4.0), ('a', 3.0)]
     """
     passages: dict[str, list[tuple[int, float]]] = {}
-    for id, number, score in zip(found.ids, found.numbers, found.scores.tolist(), strict=True):
-        passages.setdefault(id, []).append((number, score))
-    ranked = []
-    for id, own in passages.items():
-        own.sort(key=lambda one: (-one[1], one[0]))
-        ranked.append(Scored(id, sum(score for _, score in own[:best]), tuple(own)))
-    return in_order(ranked)
+    scores = found.scores.tolist()
+    # Once for all documents: best first, and those of equal score in their order in the document.
+    for row in np.lexsort((found.numbers, -found.scores)).tolist():
+        passages.setdefault(found.ids[row], []).append((found.numbers[row], scores[row]))
+    return in_order([Scored(id, sum([score for _, score in own[:best]]), tuple(own)) for id, own in passages.items()])
 
 
 def whole_documents(found: Candidates) -> list[Scored]:

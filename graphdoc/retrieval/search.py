@@ -216,10 +216,9 @@ class Search:
         by_place = {(row["id"], row["number"]): row for row in rows}
         terms = set(self._engine.tokens(self._query.text))
         texts = {place: row["text"][row["text_start"] :] for place, row in by_place.items()}
-        words = words_of_many(list(texts.values()), self._engine.tokens)
+        words = words_of_many(list(texts.values()), self._engine.tokens, only=terms)
         matches = {
-            place: tuple((word.start, word.end) for word in own if word.term in terms)
-            for place, own in zip(texts, words, strict=True)
+            place: tuple((word.start, word.end) for word in own) for place, own in zip(texts, words, strict=True)
         }
         return {
             id: [

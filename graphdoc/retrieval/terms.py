@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 _WORD = re.compile(r"[^\W_]+")
@@ -43,19 +43,28 @@ def words_of(text: str, tokenize: Tokenize) -> list[Word]:
     return words_of_many([text], tokenize)[0]
 
 
-def words_of_many(texts: Sequence[str], tokenize: Tokenize) -> list[list[Word]]:
+def words_of_many(texts: Sequence[str], tokenize: Tokenize, only: Set[str] | None = None) -> list[list[Word]]:
     """The words of many texts, by one call: every word is made into terms once.
 
     Args:
         texts: the texts.
         tokenize: gives the terms of a text.
+        only: the terms that are looked for; None for all.
     """
-    places = [[match.span() for match in _WORD.finditer(text)] for text in texts]
-    words = list({text[start:end]: None for text, own in zip(texts, places, strict=True) for start, end in own})
+    words = list({word: None for text in texts for word in _WORD.findall(text)})
     terms = dict(zip(words, terms_of(words, tokenize), strict=True))
+    if only is not None:
+        # Most words of a text are none of a query's, and need not be placed.
+        terms = {word: found for word, found in terms.items() if not only.isdisjoint(found)}
     return [
-        [word for start, end in own for word in _placed(text[start:end], start, terms[text[start:end]])]
-        for text, own in zip(texts, places, strict=True)
+        [
+            word
+            for match in _WORD.finditer(text)
+            if (found := terms.get(match[0])) is not None
+            for word in _placed(match[0], match.start(), found)
+            if only is None or word.term in only
+        ]
+        for text in texts
     ]
 
 
