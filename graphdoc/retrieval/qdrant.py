@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,8 @@ from .qdrant_points import FOLDER, FolderPoints, Point, Points, WordQuery
 from .qdrant_rows import BORN, DIED, LEVELS, NEVER, TERMS, as_schema, as_text, kind_of, points_of, row_of
 from .rows import DOCUMENT, PASSAGE, table_of
 from .word_settings import WordSettings
+
+Found = TypeVar("Found")
 
 _STATE = str(uuid.uuid5(uuid.NAMESPACE_URL, "graphdoc index"))
 _INDEXED = {"key": "keyword", "id": "keyword", "level": "keyword", BORN: "integer", DIED: "integer"}
@@ -81,7 +83,7 @@ class QdrantEngine:
             points.index(column, kind)
         for column in TERMS.values():
             points.index(column, "words")
-        content = {"record": json.dumps(record), "schema": as_text(schema), "version": 1, "waiting": 0}
+        content = {"record": json.dumps(record), "schema": as_text(schema), "version": 1, "cleaned": 0, "waiting": 0}
         points.upsert([Point(_STATE, content, {})])
         return cls(points.finished(), f"qdrant:{place}")
 
@@ -148,12 +150,15 @@ class QdrantEngine:
     ) -> Any:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
         own: Condition = {"must": [_is_one_of("id", ids)]} if ids else True
-        rows = [row for block in self._blocks(columns, every([own, self._filter(where)]), most) for row in block]
+        condition = every([own, self._filter(where)])
+        rows = self._whole(lambda: [row for block in self._blocks(columns, condition, most) for row in block])
         return table_of(rows, self._columns(columns))
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         for block in self._blocks(columns, self._filter(where), None):
+            if self._is_cleaned():
+                raise RetrievalError(f"{self.place} was changed while its rows were read; read them again")
             yield from table_of(block, self._columns(columns)).to_batches()
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
@@ -169,7 +174,7 @@ class QdrantEngine:
         for before, step in zip((0, *steps), steps, strict=False):
             terms = " ".join(sorted(term for term, count in counts.items() if count >= step))
             asked = WordQuery(terms, float(formula["k1"]), float(formula["b"]))
-            for place, score in self._nearest(asked, TERMS[column], most, self._seen(condition)):
+            for place, score in self._nearest(asked, TERMS[column], most, condition):
                 scores[place] = scores.get(place, 0.0) + (step - before) * score
         best = sorted(scores, key=lambda place: (-scores[place], place))[:most]
         return _candidates([(place, scores[place]) for place in best])
@@ -184,7 +189,7 @@ class QdrantEngine:
         # Vectors of rows have unit length where they are compared by cosine.
         length = float(np.linalg.norm(vector)) if self.record["similarity"] == "cosine" else 1.0
         query = (np.asarray(vector, np.float32) / (length or 1.0)).tolist()
-        return _candidates(self._nearest(query, column, most, self._seen(condition)))
+        return _candidates(self._nearest(query, column, most, condition))
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
@@ -214,22 +219,41 @@ class QdrantEngine:
         self._schema = as_schema(content["schema"])
         self._version, self._waiting = int(content["version"]), int(content["waiting"])
 
+    def _whole(self, read: Callable[[], Found]) -> Found:
+        """Read, and read again at the last change where rows were removed meanwhile that belong to what is read."""
+        found = read()
+        while self._is_cleaned():
+            self.refresh()
+            found = read()
+        return found
+
+    def _is_cleaned(self) -> bool:
+        content = self._points.one(_STATE)
+        return content is not None and int(content["cleaned"]) > self._version
+
     def _commit(self, waiting: int) -> None:
         """Let readers see a change."""
+        self._write_state(self._version + 1, waiting)
+        self._version, self._waiting, self._state = self._version + 1, waiting, None
+
+    def _write_state(self, version: int, waiting: int) -> None:
+        # Rows that changes up to the version before took away are gone, or may be soon.
         content = {
             "record": json.dumps(self.record),
             "schema": as_text(self._schema),
-            "version": self._version + 1,
+            "version": version,
+            "cleaned": self._version,
             "waiting": waiting,
         }
         self._points.upsert([Point(_STATE, content, {})])
-        self._version, self._waiting, self._state = self._version + 1, waiting, None
 
     def _undo(self) -> None:
         """Undo a change that was not finished, and remove what finished ones took away."""
         self._points.delete({"must": [{"key": BORN, "range": {"gt": self._version}}]})
         unfinished = {"must": [{"key": DIED, "range": {"gt": self._version, "lt": NEVER}}]}
         self._points.set_payload({DIED: NEVER}, unfinished)
+        # Readers have to know before rows go.
+        self._write_state(self._version, self._waiting)
         self._points.delete({"must": [{"key": DIED, "range": {"lte": self._version}}]})
 
     def _take_away(self, ids: Sequence[str]) -> int:
@@ -257,10 +281,10 @@ class QdrantEngine:
         return self._points.values(column, self._seen(True), _MOST_VALUES)
 
     def _nearest(
-        self, query: Sequence[float] | WordQuery, column: str, most: int, where: Filter
+        self, query: Sequence[float] | WordQuery, column: str, most: int, condition: Condition
     ) -> list[tuple[tuple[str, int], float]]:
         most = min(most, max(1, self.state().rows))
-        found = self._points.nearest(query, column, where, most, ["id", "number"])
+        found = self._whole(lambda: self._points.nearest(query, column, self._seen(condition), most, ["id", "number"]))
         return [((content["id"], content["number"]), score) for content, score in found]
 
     def _blocks(

@@ -112,9 +112,9 @@ def said(place: str, work: Callable[[], Found]) -> Found:
     except (GraphdocError, KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:  # A panic of the library is no Exception.
-        text = one_line(str(error), 300)
-        way = next((way for signs, way in _WAYS_OUT if any(sign in text.lower() for sign in signs)), _ELSE)
-        raise RetrievalError(f"{place} cannot be used: {text}; {way}") from error
+        low = str(error).lower()
+        way = next((way for signs, way in _WAYS_OUT if any(sign in low for sign in signs)), _ELSE)
+        raise RetrievalError(f"{place} cannot be used: {one_line(str(error), 200)}; {way}") from error
 
 
 class FolderPoints:

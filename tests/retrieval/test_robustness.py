@@ -1,0 +1,143 @@
+"""What happens to an index from outside: other writers, readers, forks, folders without rights, full disks."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import GraphdocError, OutputError, RetrievalError
+from graphdoc.runtime import locks
+from graphdoc.runtime.locks import FolderLock
+
+
+def folder_of(index: DocumentIndex) -> Path:
+    """The folder of an index, without the name of its store."""
+    return Path(index.place.removeprefix("qdrant:"))
+
+
+def test_a_second_writer_into_a_folder_is_refused(
+    index: DocumentIndex, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locks, "LONGEST_WAIT_SECONDS", 0.05)
+    changed = [replace(documents[0], title="Changed")]
+    with FolderLock(folder_of(index), "an update"):
+        for write in (lambda: index.update(changed), lambda: index.delete("rice"), index.maintain):
+            with pytest.raises(OutputError, match=r"an update|a deletion|maintenance") as error:
+                write()
+            assert "\n" not in str(error.value) and str(folder_of(index)) in str(error.value)
+        # Readers go on.
+        assert index.search("tides", by="words")[0].id == "tides"
+    assert [index.document(one.id) for one in documents] == documents
+    assert index.update(changed).replaced == 1 and index.document("tides").title == "Changed"
+
+
+def test_readers_see_whole_documents_while_one_writes_and_maintains(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
+) -> None:
+    long = replace(documents[0], sections=documents[0].sections * 3)
+    counts = {len(encoder.segment(one).passages) for one in (documents[0], long)}
+    reader = DocumentIndex.open(index.place, encoder)
+    seen: list[tuple[set[int], bool]] = []
+    failed: list[BaseException] = []
+    over = threading.Event()
+
+    def read() -> None:
+        try:
+            while not over.is_set() or len(seen) < 3:
+                hits = [hit.id for hit in reader.search("tides rise at new moon", by="words")]
+                found = len(reader._engine.select(["number"], "level = 'passage'", ids=["tides"]))
+                seen.append(({found}, "tides" in hits))
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    for one in (long, documents[0], long, documents[0]):
+        index.update([one], maintain=False)
+        index.maintain()
+    over.set()
+    thread.join()
+    assert not failed
+    assert len(counts) == 2 and all(found <= counts and is_hit for found, is_hit in seen)
+
+
+@contextmanager
+def without_rights(folder: Path) -> Iterator[None]:
+    """Nobody may write into a folder; who may do everything becomes somebody who may not."""
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+def test_a_folder_that_may_not_be_written(engine: str, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    with TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        place = f"{engine}:{name}/index"
+        index = DocumentIndex.create(place, encoder)
+        index.update(documents[:2])
+        folder = folder_of(index)
+        (folder / ".lock").unlink(missing_ok=True)
+        (Path(name) / "other").mkdir()
+        with without_rights(Path(name)):
+            assert index.search("tides", by="words")[0].id == "tides"
+            for write in (
+                lambda: index.update(documents),
+                lambda: DocumentIndex.create(f"{engine}:{name}/other", encoder),
+            ):
+                with pytest.raises(GraphdocError, match="written") as error:
+                    write()
+                assert "\n" not in str(error.value) and name in str(error.value)
+        index.update(documents)
+        assert len(index) == 4
+
+
+def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    more = [Document(f"more {number}", [Section(f"Quartz number {number}. " * 400)]) for number in range(3)]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(RetrievalError, match="nothing is lost") as error:
+            index.update(more)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert "\n" not in str(error.value) and index.place in str(error.value)
+    for one in (index, DocumentIndex.open(index.place, encoder)):
+        # What was not acknowledged may be there, but as a whole.
+        assert [one.document(document.id) for document in documents] == documents and len(one) in (4, 7)
+    report = index.update(more)
+    assert (
+        report.added + report.unchanged == 3
+        and len(index) == 7
+        and index.search("quartz", by="words")[0].id.startswith("more")
+    )
+
+
+@pytest.mark.filterwarnings("ignore:lancedb fork support is experimental")
+@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
+def test_a_forked_worker_reads_an_index_that_was_opened_before(read_index: DocumentIndex) -> None:
+    expected = [hit.id for hit in read_index.search("spring tides", by="words")]
+    worker = os.fork()
+    if not worker:
+        signal.alarm(60)
+        os._exit([hit.id for hit in read_index.search("spring tides", by="words")] != expected)
+    assert expected and os.waitpid(worker, 0)[1] == 0
