@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from graphdoc.cli import main
-from graphdoc.losses import InfoNCE
 from graphdoc.recipes.base import Recipe, Start, train
 from graphdoc.recipes.ranking_validation import evaluation_of
-from graphdoc.recipes.retrieve import queries_of
+from graphdoc.recipes.retrieve import objective_of, queries_of
 from graphdoc.recipes.retrieve_data import RetrievalData
 from graphdoc.settings.retrieve import RetrievalSettings
-from graphdoc.training.objectives import QueryContrast
 from graphdoc.training.starting_model import begin_training
 from graphdoc.training.task import Task
 
@@ -36,7 +34,7 @@ def recipe(start: Start[RetrievalSettings]) -> Recipe:
     # 2. Pairs of query and answer, each with the negatives that are drawn for it.
     data = RetrievalData(start, sets)
     # 3. A query's answer against all other documents of the batch.
-    objective = QueryContrast(InfoNCE(settings.loss.similarity, settings.loss.temperature))
+    objective = objective_of(settings)
     # 4. Rankings of the corpus for held-out queries.
     evaluation = evaluation_of(start, sets)
 

@@ -99,7 +99,7 @@ class Evaluator(ABC):
             DocumentError: a document has no text to encode.
         """
         result = copy.copy(self)
-        rows = _share(processes)
+        rows = share_of(processes)
         own = [plain_document(document) for document in self.documents[rows]]
         if encode_passages and encoder.model.structural_embeddings is None:
             totals = Coverage() if totals is None else totals
@@ -123,7 +123,7 @@ class Evaluator(ABC):
         """
         # Without totals of the caller nothing is said of what is left out, which would be repeated in training.
         own = Coverage()
-        parts = gathered(processes, (compute(self.documents[_share(processes)], own), own))
+        parts = gathered(processes, (compute(self.documents[share_of(processes)], own), own))
         result = np.empty((len(self.documents), parts[0][0].shape[1]), np.float32)
         for rank, (rows, counted) in enumerate(parts):
             result[rank :: len(parts)] = rows
@@ -171,6 +171,6 @@ def measured_once(processes: Processes | None, measure: Callable[[], dict[str, A
     return processes.gather(found)[0]
 
 
-def _share(processes: Processes | None) -> slice:
+def share_of(processes: Processes | None) -> slice:
     """Every so-manyth document: long and short ones are spread over the processes whatever their order."""
     return slice(None) if processes is None else slice(processes.rank, None, processes.count)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
-from typing import Self
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Literal, Self
 
 import numpy as np
+import torch
 
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
@@ -14,8 +15,9 @@ from ..inference.queries import encode_segmented_queries, segment_queries
 from ..runtime.processes import Processes
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.cosine import similarity_matrix
-from .evaluator import Evaluator, measured_once
+from ..similarity.best_passages import best_passages
+from ..similarity.cosine import Floats, similarity_matrix
+from .evaluator import Evaluator, Vectors, gathered, measured_once, share_of
 from .labels import ReadyDocument, plain_document
 from .ranking import require_measures, score_run
 from .trec import Qrels, Run
@@ -25,6 +27,8 @@ DEPTH = 1000
 MEASURES = ("ndcg@10", "map", "mrr@10", "recall@100")
 # Similarities that are held at once.
 _BLOCK = 2**24
+# Documents whose passages are compared at once.
+_TOGETHER = 256
 
 
 class RankingEvaluator(Evaluator):
@@ -38,6 +42,7 @@ class RankingEvaluator(Evaluator):
             :func:`~graphdoc.evaluation.trec.own_documents`).
         measures: what is measured.
         best: the measure by which models are ranked.
+        unit: rank by the vectors of documents, or by those of their three best passages.
         depth: documents of a ranking that are kept.
         dtype: precision that the transformer computes in; None is that of its weights.
 
@@ -56,11 +61,12 @@ class RankingEvaluator(Evaluator):
         own: Mapping[str, Collection[str]] | None = None,
         measures: Sequence[str] = MEASURES,
         best: str = MEASURES[0],
+        unit: Literal["document", "passage"] = "document",
         depth: int = DEPTH,
         dtype: Precision | None = None,
     ) -> None:
         self.documents, self.queries, self.qrels = list(documents), dict(queries), qrels
-        self.own, self.depth, self.dtype = own or {}, depth, dtype
+        self.own, self.depth, self.dtype, self.unit = own or {}, depth, dtype, unit
         self.measures = [str(one) for one in require_measures([best, *measures])]
         self.best = metric_name(best)
         self._segmented: Sequence[SegmentedDocument] | None = None
@@ -82,21 +88,39 @@ class RankingEvaluator(Evaluator):
         Returns:
             Scores by query id and document id; of the same score, documents that come first are kept.
         """
-        vectors = self.encode(encoder, processes, show_progress=False)
+        compare, columns = self._comparison(encoder, processes)
         segmented = self._segmented or segment_queries(encoder, self.queries.values())
         asked = encode_segmented_queries(encoder, segmented, dtype=self.dtype).numpy()
         ids = [plain_document(document).id for document in self.documents]
-        rows = max(1, _BLOCK // max(1, len(ids)))
+        rows = max(1, _BLOCK // max(1, columns))
         run: dict[str, dict[str, float]] = {}
         names = list(self.queries)
         for start in range(0, len(names), rows):
-            scores = similarity_matrix(asked[start : start + rows], vectors, encoder.model.config.similarity)
+            scores = compare(asked[start : start + rows])
             for query, row in zip(names[start : start + rows], scores, strict=True):
                 own = self.own.get(query, ())
                 best = np.argsort(-row, kind="stable")[: self.depth + len(own)]
                 found = {ids[place]: float(row[place]) for place in best.tolist() if ids[place] not in own}
                 run[query] = dict(list(found.items())[: self.depth])
         return run
+
+    def _comparison(
+        self, encoder: DocumentEncoder, processes: Processes | None
+    ) -> tuple[Callable[[Vectors], Floats], int]:
+        """What compares queries with all documents, and with how many vectors it does."""
+        kind = encoder.model.config.similarity
+        if self.unit == "document":
+            vectors = self.encode(encoder, processes, show_progress=False)
+            return lambda asked: similarity_matrix(asked, vectors, kind), len(vectors)
+        stream = encoder.stream(
+            self.documents[share_of(processes)], level="passage", dtype=self.dtype, totals=Coverage(),
+            show_progress=False,
+        )  # fmt: skip
+        parts = gathered(processes, [passages.numpy() for _, passages in stream])
+        found: list[Vectors] = [np.empty(0, np.float32)] * len(self.documents)
+        for rank, part in enumerate(parts):
+            found[rank :: len(parts)] = part
+        return lambda asked: _by_best_passages(asked, found, kind), sum(map(len, found))
 
     def prepared(
         self,
@@ -118,6 +142,18 @@ class RankingEvaluator(Evaluator):
         result = copy.copy(self)
         result._segmented = list(segment_queries(encoder, self.queries.values()))
         return result
+
+
+def _by_best_passages(asked: Vectors, documents: Sequence[Vectors], kind: str) -> Floats:
+    """Similarity of queries and documents by their best passages, ``(queries, documents)``."""
+    scores = np.empty((len(asked), len(documents)))
+    # Long and short documents apart, since what is compared at once is as wide as the longest.
+    order = np.argsort([len(one) for one in documents], kind="stable")
+    for places in np.array_split(order, -(-len(order) // _TOGETHER)):
+        own = [documents[place] for place in places.tolist()]
+        similarity = torch.from_numpy(similarity_matrix(asked, np.concatenate(own), kind))
+        scores[:, places] = best_passages(similarity, torch.tensor([len(one) for one in own])).numpy()
+    return scores
 
 
 def metric_name(measure: str) -> str:

@@ -86,9 +86,32 @@ class InfoNCE:
                 anchors, candidates = functional.normalize(anchors, dim=-1), functional.normalize(candidates, dim=-1)
             everything, start = gather.rows(candidates)
             similarity = anchors @ everything.T
+        return self.of_similarities(similarity, positive, left_out, start=start, gather=gather)
+
+    def of_similarities(
+        self,
+        similarity: Tensor,
+        positive: Tensor,
+        left_out: Tensor | None = None,
+        *,
+        start: int = 0,
+        gather: Gather = ONE_PROCESS,
+    ) -> LossOutput:
+        """Compute the loss of similarities that were computed otherwise, such as those of the best passages.
+
+        Args:
+            similarity: ``(anchors, candidates of all processes)``, before the temperature.
+            positive: place of every anchor's positives among this process's candidates, ``(anchors, positives)``, -1
+                for none.
+            left_out: see :meth:`__call__`.
+            start: place of this process's first candidate among those of all.
+            gather: how the anchors of other processes are counted.
+        """
+        with torch.autocast(similarity.device.type, enabled=False):
+            similarity = similarity.float()
             is_given = positive >= 0
             # One more column, for positives that are not there and for batches without candidates.
-            columns = torch.where(is_given, positive + start, len(everything))
+            columns = torch.where(is_given, positive + start, similarity.shape[1])
             is_positive = functional.pad(torch.zeros_like(similarity, dtype=torch.bool), (0, 1))
             is_positive = is_positive.scatter(1, columns, True)[:, :-1]
             left_out = self._left_out(left_out, is_positive)

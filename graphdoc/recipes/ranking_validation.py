@@ -89,6 +89,7 @@ def _evaluator(
         queries.qrels,
         own={query: documents for query, documents in sets.own.items() if query in queries.queries},
         best=settings.validation.best,
+        unit=settings.loss.unit,
         depth=depth,
         dtype=transformer_precision(settings.training),
     )

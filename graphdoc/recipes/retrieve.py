@@ -9,7 +9,7 @@ from typing import Unpack
 
 from ..losses import InfoNCE
 from ..settings.retrieve import RetrievalSettings
-from ..training.objectives import QueryContrast
+from ..training.objectives import BestPassageContrast, Objective, QueryContrast
 from ..training.starting_model import begin_training
 from ..training.task import Task
 from .base import Recipe, RunOptions, Start, train
@@ -50,9 +50,10 @@ def queries_of(start: Start[RetrievalSettings]) -> QuerySets:
     return sets
 
 
-def objective_of(settings: RetrievalSettings) -> QueryContrast:
+def objective_of(settings: RetrievalSettings) -> Objective:
     """What the model is trained for."""
-    return QueryContrast(InfoNCE(settings.loss.similarity, settings.loss.temperature))
+    contrast = InfoNCE(settings.loss.similarity, settings.loss.temperature)
+    return QueryContrast(contrast) if settings.loss.unit == "document" else BestPassageContrast(contrast)
 
 
 def _announcement(settings: RetrievalSettings, data: RetrievalData, sets: QuerySets) -> Sequence[str]:
@@ -68,7 +69,8 @@ def _announcement(settings: RetrievalSettings, data: RetrievalData, sets: QueryS
 
 def _loss_words(settings: RetrievalSettings) -> str:
     loss = settings.loss
-    return f"{'dot products' if loss.similarity == 'dot' else 'cosines'}, temperature {loss.temperature:g}"
+    of = "" if loss.unit == "document" else " of the three best passages"
+    return f"{'dot products' if loss.similarity == 'dot' else 'cosines'}{of}, temperature {loss.temperature:g}"
 
 
 def _how(settings: RetrievalSettings, data: RetrievalData) -> str:

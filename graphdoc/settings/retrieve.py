@@ -15,6 +15,7 @@ from .training import TrainingSettings
 
 MadeFrom = Literal["titles", "headings", "first_sentences"]
 NegativeKind = Literal["random", "judged", "lists"]
+Unit = Literal["document", "passage"]
 Best = Literal["ndcg@10", "map", "mrr@10", "recall@100"]
 
 # What makes lists of negatives, where it is no file of them.
@@ -108,6 +109,9 @@ class QueryLossSettings(Settings):
     """dot is the paper's; the trained model compares by it from then on"""
     temperature: Temperature = 1.0
     """what similarities are divided by; with cosine 0.02 to 0.1 are usual, with dot 1"""
+    unit: Unit = "document"
+    """what of a document is compared with a query: document for its vector, the paper's, or passage for its three best
+    passages, as search ranks them"""
 
 
 class RankingValidationSettings(Settings):

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..graphs.packing import MiniBatch
-from ..losses import Gather, Loss, LossOutput, SupervisedContrastive
+from ..losses import Gather, InfoNCE, Loss, LossOutput, SupervisedContrastive
 from ..modeling import DocumentOutput
+from ..similarity.best_passages import best_passages
 from .batch import TrainingBatch
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
@@ -97,6 +98,43 @@ class QueryContrast(Objective):
         left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
         output = self.contrast(queries, candidates, batch.targets["positive"], left_out, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
+
+
+@dataclass(frozen=True)
+class BestPassageContrast(Objective):
+    """Separates the answer of every query from other documents by their best passages, as search ranks them.
+
+    The similarity of a query and a document is the mean of those of its three passages that are most similar to the
+    query. All else is as for :class:`QueryContrast`.
+
+    Args:
+        contrast: the loss of similarities.
+    """
+
+    contrast: InfoNCE
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Vectors of queries and passages, ``(queries and passages, hidden)``."""
+        assert output.passages is not None
+        return output.passages
+
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
+        """The loss over the passages of all documents; targets and roles are those of :class:`QueryContrast`."""
+        documents = batch.roles["candidate"]
+        assert isinstance(documents, slice)
+        # A query has one passage.
+        queries, passages = rows[batch.roles["query"]], rows[documents]
+        own_counts = torch.tensor(batch.graphs.passage_counts[documents], device=rows.device)
+        counts, start = gather.rows(own_counts)
+        with torch.autocast(rows.device.type, enabled=False):
+            queries, passages = queries.float(), passages.float()
+            if self.contrast.similarity == "cosine":
+                queries, passages = functional.normalize(queries, dim=-1), functional.normalize(passages, dim=-1)
+            similarity = best_passages(queries @ gather.rows(passages)[0].T, counts)
+        left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
+        positive = batch.targets["positive"].unsqueeze(1)
+        output = self.contrast.of_similarities(similarity, positive, left_out, start=start, gather=gather)
+        return LossOutput(output.loss, {**output.metrics, **describe_vectors(passages.detach())})
 
 
 def no_negatives(answers: Tensor, groups: Tensor) -> Tensor:

@@ -50,6 +50,21 @@ def test_documents_are_ranked_by_the_vectors_that_the_encoder_gives(
         assert numbers["mrr_at_10"] == pytest.approx(np.mean([1 / rank if rank else 0 for rank in [first, *ranks]]))
 
 
+def test_documents_are_ranked_by_their_best_passages(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    encoder = tiny_encoder(passage_words=4)
+    draw = np.random.default_rng(0)
+    words = " ".join(TEXTS.values()).split()
+    texts = [". ".join(" ".join(draw.choice(words, 4)) for _ in range(count)) for count in range(1, 9)]
+    documents = [Document.from_text(f"{text}.", id=f"d{number}") for number, text in enumerate(texts)]
+    run = RankingEvaluator(documents, QUERIES, QRELS, unit="passage").rank(encoder)
+    unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in encoder.encode(documents, level="passage")]
+    for query, vector in zip(QUERIES, encoder.encode_query(list(QUERIES.values())), strict=True):
+        scores = [np.sort(part @ vector)[-3:].sum() / 3 / np.linalg.norm(vector) for part in unit]
+        expected = dict(zip((one.id for one in documents), scores, strict=True))
+        assert run[query] == pytest.approx(expected, abs=1e-5)
+    assert max(map(len, unit)) > 4
+
+
 def test_own_documents_are_in_no_ranking(
     tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]
 ) -> None:
