@@ -68,13 +68,17 @@ def add_ray_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def prepare_for_ray(options: argparse.Namespace) -> None:
-    """Let the model be loaded where it is not run.
+    """Let the model be loaded where it is not run, if a cluster is asked for.
 
     Raises:
-        SettingsError: a device is asked for as well.
+        SettingsError: a device is asked for as well, or the address is of no kind that Ray knows.
+        OutputError: nothing answers there.
     """
     if options.ray is None:
         return
+    from ..runtime.ray_cluster import require_cluster
+
+    require_cluster(options.ray)
     if options.device is not None:
         raise SettingsError(
             f"--device {options.device} cannot be combined with --ray, whose processes take a GPU each, "

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
 from ..runtime.wording import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder
+from .arguments import add_model_arguments, add_ray_argument, add_reading_arguments, load_encoder, prepare_for_ray
 from .outputs import check_apart, require_name, write_json
 from .sources import no_documents, read_many
 from .summaries import list_left_out, list_without_id, print_lines
@@ -25,7 +25,8 @@ DESCRIPTION = """Index documents, so that graphdoc search finds them by words an
 
 Give the same command again to bring the index up to date: documents that are new are added, those that changed are
 replaced, and of these only passages whose text changed are encoded. Documents that are missing from the sources stay;
---delete removes them. A run that was interrupted goes on where it stopped.
+--delete removes them. A run that was interrupted goes on where it stopped. With --ray the processes of a Ray cluster
+encode, and the index is written here.
 
 INDEX is a folder, or a place in an object store such as s3://bucket/index."""
 EPILOG = """examples:
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--json", metavar="FILE", help="write what was done and what the index holds as JSON (- for standard output)"
     )
+    add_ray_argument(group)
     add_model_arguments(parser)
     parser.set_defaults(model=None)
     add_reading_arguments(parser)
@@ -62,11 +64,14 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(
             "there is nothing to do; name documents to index, or give --delete, --maintain or --describe"
         )
+    if options.ray is not None and not options.sources:
+        raise SettingsError(f"--ray {options.ray} encodes documents; name some")
+    prepare_for_ray(options)
     is_local = "://" not in options.output
     check_apart(options.sources, [options.json] if options.json else [], folder=options.output if is_local else None)
     index = open_index(options) if not options.sources or _exists(options.output) else None
     done: dict[str, Any] = {}
-    report = update_index(options, index, options.sources, options.output) if options.sources else None
+    report = update_index(options, index, options.sources, options.output, options.ray) if options.sources else None
     if report is not None:
         index, update, reading = report
         done["update"] = _as_dict(update)
@@ -117,7 +122,11 @@ def open_index(options: argparse.Namespace, place: str | None = None) -> Documen
 
 
 def update_index(
-    options: argparse.Namespace, index: DocumentIndex | None, sources: list[str], place: str
+    options: argparse.Namespace,
+    index: DocumentIndex | None,
+    sources: list[str],
+    place: str,
+    ray: str | None = None,
 ) -> tuple[DocumentIndex, UpdateReport, ReadingReport]:
     """Bring an index up to date with sources, or make it where there is none.
 
@@ -136,7 +145,7 @@ def update_index(
         # Only now that there is something to put into it.
         options.model = options.model or "mini"
         index = DocumentIndex.create(place, load_encoder(options))
-    report = index.update(chain(first, documents), on_error=options.on_error)
+    report = index.update(chain(first, documents), on_error=options.on_error, ray=ray)
     reading.skipped.extend(report.skipped)
     return index, report, reading
 

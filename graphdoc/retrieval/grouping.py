@@ -47,7 +47,7 @@ def group_passages(found: Candidates, best: int = BEST_PASSAGES) -> list[Scored]
     passages: dict[str, list[tuple[int, float]]] = {}
     scores = found.scores.tolist()
     # Once for all documents: best first, and those of equal score in their order in the document.
-    for row in np.lexsort((found.numbers, -found.scores)).tolist():
+    for row in np.lexsort((np.asarray(found.numbers), -found.scores)).tolist():
         passages.setdefault(found.ids[row], []).append((found.numbers[row], scores[row]))
     return in_order([Scored(id, sum([score for _, score in own[:best]]), tuple(own)) for id, own in passages.items()])
 

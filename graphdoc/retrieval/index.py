@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -15,6 +15,7 @@ from ..inference.inputs import AnyDocument, documents_of
 from ..registry import ENGINES, load
 from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.locks import FolderLock
+from ..runtime.ray_cluster import RayCluster
 from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors
 from .engine import Engine, State
@@ -22,6 +23,7 @@ from .filters import require_filter
 from .grouping import Scores, as_run
 from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
+from .ray_update import PassageEncoder
 from .record import load_encoder, record_of, require_same_model, require_version
 from .results import SearchResults
 from .rows import document_of, schema_of
@@ -164,6 +166,7 @@ class DocumentIndex:
         maintain: bool | None = None,
         show_progress: bool | None = None,
         workers: int | None = None,
+        ray: str | None = None,
     ) -> UpdateReport:
         """Add documents, and replace those that have changed; what is there with the same content is left alone.
 
@@ -176,6 +179,8 @@ class DocumentIndex:
             maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it.
             show_progress: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenise ahead; None for as many as suit the machine.
+            ray: address of a Ray cluster that encodes (:class:`~graphdoc.runtime.ray_cluster.RayCluster`); None
+                encodes here. Documents are written here, in the order in which they are done.
 
         Raises:
             DocumentError: a document has no text, an id that is taken, or metadata that do not fit.
@@ -184,8 +189,12 @@ class DocumentIndex:
         require_one_of("on_error", on_error, ("stop", "skip"))
         with self._writing("an update"):
             self._engine.refresh()
-            work = Update(self._engine, self.encoder, on_error, show_progress, workers)
-            report = work.run(documents_of(documents))
+            with ExitStack() as stack:
+                cluster = None
+                if ray is not None:
+                    cluster = stack.enter_context(RayCluster(ray, PassageEncoder(self.encoder)))
+                work = Update(self._engine, self.encoder, on_error, show_progress, workers, cluster)
+                report = work.run(documents_of(documents))
             self._maintain_if_due(maintain)
         return report
 

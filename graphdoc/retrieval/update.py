@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sized
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,11 +18,14 @@ from ..errors import DocumentError
 from ..inference.inputs import AnyDocument, as_document, require_text
 from ..inference.pipeline import progress_bar
 from ..inference.segmenting import Workers, segment_in_order, windows_of
+from ..runtime.ray_cluster import RayCluster
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
-from .encoding import encode_with_known, known_vectors
+from ..vectors.folder import library_versions
+from .encoding import Encoded, Known, encode_with_known, known_vectors
 from .engine import Engine
 from .fields import Fields
+from .ray_update import EncodingTask, batches_of
 from .rows import Sizes, content_hash, rows_of, schema_of, table_of
 
 OnError = Literal["stop", "skip"]
@@ -70,6 +73,7 @@ class Update:
         on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut and tokenise ahead; None for as many as suit the machine.
+        cluster: encodes in the place of this process.
     """
 
     def __init__(
@@ -79,10 +83,12 @@ class Update:
         on_error: OnError = "stop",
         show_progress: bool | None = None,
         workers: int | None = None,
+        cluster: RayCluster | None = None,
     ) -> None:
         self.report = UpdateReport()
         self._engine, self._encoder, self._on_error = engine, encoder, on_error
         self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
+        self._cluster = cluster
         self._seen = SeenIds()
         self._known_ids: set[str] = set()
         self._new_columns: dict[str, Any] = {}
@@ -99,10 +105,28 @@ class Update:
         with progress_bar(self._show, total) as bar:
             bar.set_description_str("Indexing", refresh=False)
             changed = self._changed(documents, bar)
+            if self._cluster is not None:
+                self._run_on(self._cluster, changed, bar)
+                return self.report
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
                 for window in windows_of(self._with_text(segmented, bar)):
-                    self._write(window, bar)
+                    known = self._known_of(segmented.document.id for segmented in window)
+                    self._write(encode_with_known(self._encoder, window, known), bar)
         return self.report
+
+    def _run_on(self, cluster: RayCluster, changed: Iterable[Document], bar: tqdm[Any]) -> None:
+        """Let a cluster encode; batches are written as they are done."""
+        versions, may_skip = library_versions(), self._on_error == "skip"
+        fitting = (document for document in changed if self._fits(document, bar))
+        tasks = (
+            EncodingTask(batch, self._known_of(one.id for one in batch), versions, may_skip)
+            for batch in batches_of(fitting)
+        )
+        for done in cluster.map("encode", tasks):
+            for id, reason in done.failed:
+                self._skip(id, DocumentError(reason), bar)
+            if done.encoded:
+                self._write(done.encoded, bar)
 
     def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
         """The documents that the index has not, or has otherwise."""
@@ -137,14 +161,26 @@ class Update:
         for one in segmented:
             try:
                 require_text(one)
-                # A value that does not fit its column is found before anything is encoded.
-                new = self._fields.new([one.document])
-                self._fields.values(one.document)
-                self._new_columns.update(new)
             except DocumentError as error:
                 self._skip(one.document.id, error, bar)
                 continue
-            yield one
+            if self._fits(one.document, bar):
+                yield one
+
+    def _fits(self, document: Document, bar: tqdm[Any]) -> bool:
+        """Whether its metadata fit their columns, which is found before anything is encoded."""
+        try:
+            new = self._fields.new([document])
+            self._fields.values(document)
+            self._new_columns.update(new)
+        except DocumentError as error:
+            self._skip(document.id, error, bar)
+            return False
+        return True
+
+    def _known_of(self, ids: Iterable[str]) -> Known:
+        """Vectors of passages that documents which changed have in the index."""
+        return known_vectors(self._engine, [id for id in ids if id in self._known_ids])
 
     def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
         if self._on_error == "stop":
@@ -152,26 +188,26 @@ class Update:
         self.report.skipped.append(Skipped(source, str(error)))
         bar.update(1)
 
-    def _write(self, window: Sequence[SegmentedDocument], bar: tqdm[Any]) -> None:
-        """Encode a window of documents and write it in one commit."""
+    def _write(self, documents: Iterable[Encoded], bar: tqdm[Any]) -> None:
+        """Write documents in one commit."""
         if self._new_columns:
             self._engine.add_columns(self._new_columns)
             self._new_columns = {}
-        changed = [segmented.document.id for segmented in window if segmented.document.id in self._known_ids]
         rows: list[dict[str, Any]] = []
-        for encoded in encode_with_known(self._encoder, window, known_vectors(self._engine, changed)):
+        ids: list[str] = []
+        for encoded in documents:
+            segmented = encoded.document.segmented
             rows += rows_of(encoded.document, encoded.pooled, self._fields, unit_length=self._unit_length)
-            passages = len(encoded.document.segmented.passages)
+            ids.append(segmented.document.id)
             self.report.encoded_passages += encoded.new_passages
-            self.report.known_passages += passages - encoded.new_passages
-            self.report.coverage += encoded.document.segmented.coverage
+            self.report.known_passages += len(segmented.passages) - encoded.new_passages
+            self.report.coverage += segmented.coverage
             bar.update(1)
-        self._engine.write(
-            table_of(rows, self._engine.schema.remove_metadata()), [segmented.document.id for segmented in window]
-        )
+        self._engine.write(table_of(rows, self._engine.schema.remove_metadata()), ids)
+        changed = self._known_ids.intersection(ids)
         self.report.replaced += len(changed)
-        self.report.added += len(window) - len(changed)
-        self._known_ids.difference_update(changed)
+        self.report.added += len(ids) - len(changed)
+        self._known_ids -= changed
 
 
 def sizes_of(encoder: DocumentEncoder) -> Sizes:

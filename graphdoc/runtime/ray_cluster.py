@@ -59,35 +59,24 @@ class RayCluster:
     """
 
     def __init__(self, address: str, worker: Worker) -> None:
-        require_path("ray", address)
-        place = _HOST_AND_PORT.fullmatch(address)
-        if place is None and address not in ("local", "auto"):
-            raise SettingsError(f"ray is {address!r}; give local, auto, HOST:PORT or ray://HOST:PORT")
-        try:
-            import ray
-        except ImportError as error:
-            raise MissingExtraError(error.name or "ray", "scale", "work on a Ray cluster") from error
-        self._ray = ray
+        self._ray = ray = require_cluster(address)
         self._is_own = not ray.is_initialized()
+        # What every process is doing, by the reference that says when it is done; None where it is starting.
+        self._busy: dict[Any, tuple[Any, _Task | None]] = {}
+        self._idle: list[Any] = []
+        self._failed_starts = 0
         if self._is_own:
-            if place is not None:
-                _require_answer(address, place[1].strip("[]"), int(place[2]))
             _connect(ray, address)
         try:
             threads = torch.get_num_threads()
             count, needs = _processes(ray, threads, address)
             self._actor = ray.remote(_Actor).options(max_restarts=0, **needs)
-            self._worker, self._threads = ray.put(worker), threads
+            self._worker, self._threads, self.count = ray.put(worker), threads, count
+            for _ in range(count):
+                self._start()
         except BaseException:
             self.close()
             raise
-        # What every process is doing, by the reference that says when it is done; None where it is starting.
-        self._busy: dict[Any, tuple[Any, _Task | None]] = {}
-        self._idle: list[Any] = []
-        self._failed_starts = 0
-        self.count = count
-        for _ in range(count):
-            self._start()
 
     def __enter__(self) -> RayCluster:
         return self
@@ -226,6 +215,32 @@ class _Actor:
         return getattr(self._worker, method)(content)
 
 
+def require_cluster(address: str) -> Any:
+    """Give the library Ray, where an address can be one of a cluster.
+
+    Where nothing answers, Ray itself would wait for minutes and then end the program.
+
+    Args:
+        address: as for :class:`RayCluster`.
+
+    Raises:
+        SettingsError: it is of no kind that Ray knows.
+        OutputError: nothing answers there.
+        MissingExtraError: Ray is not installed.
+    """
+    require_path("ray", address)
+    place = _HOST_AND_PORT.fullmatch(address)
+    if place is None and address not in ("local", "auto"):
+        raise SettingsError(f"ray is {address!r}; give local, auto, HOST:PORT or ray://HOST:PORT")
+    try:
+        import ray
+    except ImportError as error:
+        raise MissingExtraError(error.name or "ray", "scale", "work on a Ray cluster") from error
+    if place is not None and not ray.is_initialized():
+        _require_answer(address, place[1].strip("[]"), int(place[2]))
+    return ray
+
+
 def _connect(ray: Any, address: str) -> None:
     # It would report its use to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -240,7 +255,6 @@ def _connect(ray: Any, address: str) -> None:
 
 
 def _require_answer(address: str, host: str, port: int) -> None:
-    """Ray itself waits for minutes, and then ends the program."""
     try:
         socket.create_connection((host, port), _WAIT_SECONDS).close()
     except (OSError, OverflowError, UnicodeError) as error:

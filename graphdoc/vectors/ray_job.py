@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,18 @@ class EncoderOnRay:
         """Move to the device of this process."""
         place(self.encoder.model, None)
 
+    def require_versions(self, wanted: Mapping[str, str]) -> None:
+        """Refuse to encode with other libraries than those of the process that writes.
+
+        Raises:
+            OutputError: this process has others.
+        """
+        own = library_versions()
+        if own != wanted:
+            raise OutputError(
+                f"a machine of the Ray cluster has the versions {own}, and this one {dict(wanted)}; install the same"
+            )
+
     def settle_precision(self, _: None) -> Choice:
         """Measure which precision is fast here."""
         return self.encoder.settle_precision()
@@ -60,12 +73,7 @@ class ShardEncoder(EncoderOnRay):
             DocumentError: a document has no text.
             OutputError: this process has other versions of the libraries.
         """
-        own = library_versions()
-        if own != task.origin["versions"]:
-            raise OutputError(
-                f"a machine of the Ray cluster has other versions, {own}, than this one, {task.origin['versions']}; "
-                "install the same"
-            )
+        self.require_versions(task.origin["versions"])
         self.encoder.settle_precision(task.precision)
         cut = segment_in_order(task.documents, self.encoder.segmenter, Workers(0))
         with tempfile.TemporaryDirectory() as folder, progress_bar(False, None) as bar:
