@@ -93,8 +93,14 @@ def test_without_projection_passages_are_the_encoders(tiny_model, documents) -> 
 
 
 @torch.no_grad()
-@pytest.mark.parametrize("pooling", ["cls", "mean"])
-@pytest.mark.parametrize("readout", READOUTS)
+@pytest.mark.parametrize(
+    ("readout", "pooling"),
+    [
+        *((readout, "mean") for readout in READOUTS),
+        ("document_node", "cls"),
+        *(pytest.param(name, "cls", marks=pytest.mark.slow) for name in READOUTS if name != "document_node"),
+    ],
+)
 def test_vectors_do_not_depend_on_neighbours(
     encoder_name: str, pooling: str, readout: str, tiny_model, documents
 ) -> None:

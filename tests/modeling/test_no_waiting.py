@@ -60,7 +60,7 @@ def mixed_batch() -> GraphBatch:
     """All graph kinds, a query, a graph for the sparse form, and documents of several sections."""
     layouts = [[0, 0, 1, 2, 2, 1], [0], [0, 1, 1]]
     graphs = [graph_of_sections(layout, kind) for kind in GRAPH_KINDS for layout in layouts]
-    graphs += [query_graph(), graph_of_sections([0] * 500, "window")]
+    graphs += [query_graph(), graph_of_sections([number // 25 for number in range(500)], "window")]
     sections = torch.cat([graph.section_of[graph.node_kind % 2 == 1] for graph in graphs]).numpy()
     batch = GraphBatch.from_graphs(graphs, section_ids=sections)
     assert batch.plan is not None and batch.plan.blocks and len(batch.plan.sparse_edges)
