@@ -59,6 +59,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Index, delete, maintain and describe, in this order."""
+    from ..retrieval.places import place_of
+
     require_name(options.output)
     if not (options.sources or options.delete or options.maintain or options.describe):
         raise SettingsError(
@@ -67,8 +69,9 @@ def run(options: argparse.Namespace) -> None:
     if options.ray is not None and not options.sources:
         raise SettingsError(f"--ray {options.ray} encodes documents; name some")
     prepare_for_ray(options)
-    is_local = "://" not in options.output
-    check_apart(options.sources, [options.json] if options.json else [], folder=options.output if is_local else None)
+    place = place_of(options.output).folder
+    folder = None if place is None else str(place)
+    check_apart(options.sources, [options.json] if options.json else [], folder=folder)
     index = open_index(options) if not options.sources or _exists(options.output) else None
     done: dict[str, Any] = {}
     report = update_index(options, index, options.sources, options.output, options.ray) if options.sources else None

@@ -29,10 +29,10 @@ def passages_text(number: int, changed: int = -1) -> Document:
 
 
 def test_an_index_holds_documents_sections_and_passages(
-    index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
-    rows = rows_by_key(index).values()
-    assert len(index) == len(documents)
+    rows = rows_by_key(read_index).values()
+    assert len(read_index) == len(documents)
     for document in documents:
         segmented = encoder.segment(document)
         own = [row for row in rows if row["id"] == document.id]
@@ -55,9 +55,9 @@ def test_an_index_holds_documents_sections_and_passages(
 
 
 def test_vectors_are_those_of_the_encoder_and_shares_add_up(
-    index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
+    read_index: DocumentIndex, documents: list[Document], encoder: DocumentEncoder
 ) -> None:
-    rows = rows_by_key(index).values()
+    rows = rows_by_key(read_index).values()
     for document in documents:
         whole = encoder.encode_levels(document)
         length = np.linalg.norm(whole.vector)
@@ -74,10 +74,10 @@ def test_vectors_are_those_of_the_encoder_and_shares_add_up(
         assert np.abs(shares).max() > 0.01
 
 
-def test_a_document_comes_back_as_it_was(index: DocumentIndex, documents: list[Document]) -> None:
-    assert [index.document(document.id) for document in documents] == documents
+def test_a_document_comes_back_as_it_was(read_index: DocumentIndex, documents: list[Document]) -> None:
+    assert [read_index.document(document.id) for document in documents] == documents
     with pytest.raises(RetrievalError, match="nowhere"):
-        index.document("nowhere")
+        read_index.document("nowhere")
 
 
 def test_an_update_leaves_what_is_there(index: DocumentIndex, documents: list[Document]) -> None:
@@ -149,22 +149,23 @@ def test_a_maintained_index_scores_like_a_fresh_one(
                 assert part.score == pytest.approx(other.parts[name].score, abs=1e-3)
 
 
-def test_an_index_is_opened_again(index: DocumentIndex, encoder: DocumentEncoder) -> None:
-    again = DocumentIndex.open(index.place, encoder)
-    assert [hit.id for hit in again.search("rice")] == [hit.id for hit in index.search("rice")]
-    by_words = DocumentIndex.open(index.place).search("steamed rice", by="words")
+def test_an_index_is_opened_again(read_index: DocumentIndex, encoder: DocumentEncoder) -> None:
+    again = DocumentIndex.open(read_index.place, encoder)
+    assert [hit.id for hit in again.search("rice")] == [hit.id for hit in read_index.search("rice")]
+    by_words = DocumentIndex.open(read_index.place).search("steamed rice", by="words")
     assert by_words[0].id == "rice"
     with pytest.raises(ModelError, match=r"open\(place"):
-        DocumentIndex.open(index.place).search("rice", by="vectors")
+        DocumentIndex.open(read_index.place).search("rice", by="vectors")
 
 
-def test_another_model_is_refused(index: DocumentIndex, tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
+def test_another_model_is_refused(read_index: DocumentIndex, tiny_encoder: Callable[..., DocumentEncoder]) -> None:
     other = tiny_encoder("roberta", graph_layers=1, readout="document_node", similarity="cosine")
     with pytest.raises(ModelError, match="graph_layers was 2, now 1"):
-        DocumentIndex.open(index.place, other)
+        DocumentIndex.open(read_index.place, other)
     same = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine", seed=5)
     with pytest.raises(ModelError, match="weights"):
-        DocumentIndex.open(index.place, same)
+        DocumentIndex.open(read_index.place, same)
 
 
 def test_an_encoder_that_was_loaded_is_found_again(
@@ -243,10 +244,10 @@ def test_ids_with_quotes_and_signs(tmp_path: Path, encoder: DocumentEncoder) -> 
     assert [index.document(id).id for id in ids if id in index] == [id for id in ids if "OR" not in id]
 
 
-def test_a_filter_says_what_is_wrong(index: DocumentIndex) -> None:
+def test_a_filter_says_what_is_wrong(read_index: DocumentIndex) -> None:
     for where, key in (("yaer >= 2010", "yaer"), ("year >=", "year >= 2010"), ("year = 'x'", "type"), (" ", "' '")):
         with pytest.raises(SettingsError, match=key):
-            index.search("tides", where=where)
+            read_index.search("tides", where=where)
 
 
 def test_many_changes_of_length_leave_the_last_of_each(tmp_path: Path, encoder: DocumentEncoder) -> None:
