@@ -310,6 +310,9 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
     for column, level in (("document_vector", "document"), ("passage_vector", "passage")):
         assert tuned(index._engine.schema, column)[0] > 0
         vectors = np.array([row[column] for row in rows if row["level"] == level])
-        for query in vectors[:5]:
+        # The clusters are drawn anew each time, so that a single search may miss a few.
+        found = 0
+        for query in vectors[:20]:
             best = {f"d{number}" for number in np.argsort(-(vectors @ query))[:10]}
-            assert len(best & set(index._engine.by_vector(query, column, 10).ids)) >= 9
+            found += len(best & set(index._engine.by_vector(query, column, 10).ids))
+        assert found >= 180
