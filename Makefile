@@ -3,7 +3,7 @@
 # What can be set:
 #   VENV=.venv         the virtual environment, made on first use
 #   PYTHON=python3.12  the Python that makes it
-#   WORKERS=2          processes that run the tests
+#   WORKERS=2          processes that run the tests, and that check types
 #   A=... B=...        the two documents of the demo
 
 VENV ?= .venv
@@ -73,7 +73,7 @@ lint: $(TEST_READY) ## check style, formatting, the order of layers, and the scr
 	fi
 
 types: $(TEST_READY) ## check types
-	$(BIN)/mypy
+	$(BIN)/mypy -n $(WORKERS)
 
 pytest: $(TEST_READY) ## run the tests alone
 	$(PYTEST) -n $(WORKERS) --dist loadscope --no-loadscope-reorder

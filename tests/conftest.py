@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import math
 import os
 import re
@@ -285,3 +286,9 @@ def structured() -> list[Document]:
         Document("second", (Section(texts[2], "Order"), Section(texts[1] + " " + texts[3], "Water"))),
         Document("third", (Section("Clocks drift."),)),
     ]
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays, so that the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()

@@ -76,14 +76,14 @@ def prepare_for_ray(options: argparse.Namespace) -> None:
     """
     if options.ray is None:
         return
-    from ..runtime.ray_cluster import require_cluster
-
-    require_cluster(options.ray)
     if options.device is not None:
         raise SettingsError(
             f"--device {options.device} cannot be combined with --ray, whose processes take a GPU each, "
             "or CPUs where the cluster has none"
         )
+    from ..runtime.ray_cluster import require_cluster
+
+    require_cluster(options.ray)
     options.device = "cpu"
 
 

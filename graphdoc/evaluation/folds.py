@@ -20,7 +20,7 @@ def folds_of(ids: Sequence[str], folds: int, seed: int = 0) -> npt.NDArray[np.in
         Number of the fold of every id from 0, ``(ids,)``.
 
     >>> folds_of(["a", "b", "c", "d"], 2).tolist()
-    [0, 1, 0, 1]
+    [1, 0, 0, 1]
     """
     order = np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
     result = np.empty(len(ids), np.int64)

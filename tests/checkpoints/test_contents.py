@@ -3,14 +3,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from checkpoint_loading import load, refusal
+from forked import run
 from safetensors.torch import load_file
 from transformers import AutoModel
 
@@ -34,19 +33,21 @@ def test_code_of_a_folder_is_never_run_nor_asked_about(backbone: Path, tmp_path:
         (folder / "own.py").write_text(CODE.format(marker=str(marker)))
         values = json.loads((folder / name).read_text())
         (folder / name).write_text(json.dumps({**values, "auto_map": auto_map}))
-    program = (
+    (tmp_path / "program.py").write_text(
+        "import io, sys\n"
+        "sys.stdin = io.StringIO('y\\n' * 9)\n"
         "from graphdoc import DocumentEncoder\n"
         "from graphdoc.errors import ModelError\n"
         f"for folder in {folders!r}:\n"
         "    try:\n        DocumentEncoder.from_backbone(folder, device='cpu')\n"
         "    except ModelError:\n        pass\n"
-        "    print('tried')\n"
+        "    print('tried')\n",
+        encoding="utf-8",
     )
-    run = subprocess.run([sys.executable, "-c", program], input="y\n" * 9, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr
+    done = run(tmp_path / "program.py")
     assert not marker.exists()
-    assert "[y/N]" not in run.stdout + run.stderr
-    assert run.stdout.count("tried") == len(folders)
+    assert "[y/N]" not in done.stdout + done.stderr
+    assert done.stdout.count("tried") == len(folders)
 
 
 def backbone_refusal(folder: Path) -> str:

@@ -251,6 +251,7 @@ class TestBadPlaces:
         assert not list(tmp_path.rglob("manifest.json"))
         assert not list(tmp_path.rglob("*.parquet"))
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
     def test_full_standard_output(self, two: tuple[Path, Path], model: str) -> None:
         with Path("/dev/full").open("wb") as full:
@@ -351,6 +352,7 @@ class TestEnds:
         assert (process.returncode, err) == (141, b"")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 def test_a_terminal_is_filled_and_not_exceeded(examples: Path, model: str) -> None:
     import fcntl

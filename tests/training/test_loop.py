@@ -163,9 +163,8 @@ def test_training_lowers_the_loss_and_logs_every_step(make_loop: Any, tmp_path: 
 @pytest.mark.parametrize(
     ("moving_average", "tune"),
     [
-        (None, "full"),
         (0.9, "lora"),
-        *(pytest.param(*others, marks=pytest.mark.slow) for others in ((None, "lora"), (0.9, "full"))),
+        *(pytest.param(*others, marks=pytest.mark.slow) for others in ((None, "full"), (None, "lora"), (0.9, "full"))),
         *(pytest.param(average, "frozen", marks=pytest.mark.slow) for average in (None, 0.9)),
     ],
 )

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.analysis.search_page.marks import MarkedText, marked_text
@@ -56,6 +56,7 @@ def test_twenty_thousand_matches_take_no_time() -> None:
     assert len(marks(marked_text(text, [[3 * i, 3 * i + 2] for i in range(20_000)]))) >= 20_000
 
 
+@settings(max_examples=30)
 @given(
     st.text(max_size=300),
     st.lists(st.tuples(st.integers(-5, 310), st.integers(-5, 310)), max_size=12),
