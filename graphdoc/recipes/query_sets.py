@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..corpus.report import CorpusReport
-from ..corpus.source import CorpusSource
+from ..corpus.source import CorpusSource, nothing_to_train_on
 from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
@@ -65,16 +65,26 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
 
     Raises:
         EvaluationError: queries or judgements cannot be read, or none are left to train on.
+        DocumentError: queries are made of documents, and there are none.
     """
     queries, validation = settings.queries, settings.validation
     made: dict[str, int] = {}
     left_out: dict[str, int] = {}
     measured: Judgements | None
     if queries.made_from:
-        documents = CorpusSource(settings.corpus.replace(leave_out_first_sentence=False)).documents(CorpusReport())
-        given, made, left_out = make_queries(
-            (document for _, document in documents), queries.made_from, queries.most_documents, settings.corpus.name
-        )
+        report = CorpusReport()
+        documents = CorpusSource(settings.corpus.replace(leave_out_first_sentence=False)).documents(report)
+        try:
+            given, made, left_out = make_queries(
+                (document for _, document in documents),
+                queries.made_from,
+                queries.most_documents,
+                settings.corpus.name,
+            )
+        except EvaluationError:
+            if report.documents:
+                raise
+            raise nothing_to_train_on(settings.corpus, report) from None
     else:
         given = _read(settings, queries.source or "", queries.split)
     own = {} if queries.own_grade is None else own_documents(given.qrels, queries.own_grade)

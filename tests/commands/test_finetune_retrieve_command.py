@@ -225,6 +225,13 @@ def test_several_documents_of_one_id_are_refused(retrieve: Callable[..., Any], t
     assert "'d1'" in result.err
 
 
+def test_queries_cannot_be_made_of_documents_that_are_not_there(retrieve: Callable[..., Any], tmp_path: Path) -> None:
+    settings = (f"corpus.source={tmp_path / 'nowhere'}", "corpus.on_error=skip", "queries.made_from=[titles]")
+    result = retrieve(*settings)
+    assert result.status == 2
+    assert "nowhere: there is no such file" in result.err
+
+
 def test_negatives_come_from_a_file_of_lists(
     retrieve: Callable[..., Any], judged: tuple[str, ...], tmp_path: Path
 ) -> None:
