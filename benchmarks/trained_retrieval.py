@@ -25,7 +25,7 @@ from graphdoc.settings.retrieve import RetrievalSettings
 SETS = ("aila2019_statutes", "aila2019_casedocs")
 MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
 MEASURE, FOLDS = "MAP", 5
-UNTRAINED = ("words", "words-documents", "vectors-documents", "hybrid-weighted")
+UNTRAINED = ("words", "words-documents", "vectors-documents", "hybrid", "hybrid-weighted")
 TRAINED = {
     "trained": "trained vectors of documents",
     "trained-reciprocal": "the same and BM25 of whole documents, by reciprocal rank",
