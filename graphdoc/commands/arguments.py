@@ -67,6 +67,24 @@ def add_ray_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_query_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add which queries and judgements are read."""
+    group.add_argument(
+        "--data", metavar="FOLDER", required=True, help="queries and judgements, or a file of query, tab and document"
+    )
+    group.add_argument("--split", metavar="NAME", help="queries of this split alone, such as test")
+    group.add_argument(
+        "--only", metavar="FIELD=VALUE", action="append", default=[], help="queries that have this; may be repeated"
+    )
+    group.add_argument("--query-column", metavar="NAME", help="field that holds the text of a query (default: text)")
+    group.add_argument(
+        "--own-grade",
+        type=positive,
+        metavar="GRADE",
+        help="documents of this grade are those that queries were made of; they are left out",
+    )
+
+
 def prepare_for_ray(options: argparse.Namespace) -> None:
     """Let the model be loaded where it is not run, if a cluster is asked for.
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.wording import counted
-from .arguments import add_model_arguments, add_reading_arguments, positive, whole
+from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive, whole
 from .index import open_index, update_index, update_lines
 from .outputs import JSON, Outputs, require_name, write_json, written
 from .summaries import list_left_out, print_lines
@@ -68,25 +68,12 @@ class _Data:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     data = parser.add_argument_group("data")
-    data.add_argument(
-        "--data", metavar="FOLDER", required=True, help="queries and judgements, or a file of query, tab and document"
-    )
+    add_query_arguments(data)
     data.add_argument(
         "--corpus", metavar="SOURCE", action="append", default=[], help="documents (default: the corpus of FOLDER)"
     )
     data.add_argument(
         "--index", metavar="INDEX", help="keep the index there, or take what is there (default: in memory)"
-    )
-    data.add_argument("--split", metavar="NAME", help="queries of this split alone, such as test")
-    data.add_argument(
-        "--only", metavar="FIELD=VALUE", action="append", default=[], help="queries that have this; may be repeated"
-    )
-    data.add_argument("--query-column", metavar="NAME", help="field that holds the text of a query (default: text)")
-    data.add_argument(
-        "--own-grade",
-        type=positive,
-        metavar="GRADE",
-        help="documents of this grade are those that queries were made of; take them out",
     )
     measures = parser.add_argument_group("measures")
     measures.add_argument(

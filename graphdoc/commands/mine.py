@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..runtime.plain_text import one_line
-from .arguments import add_model_arguments, add_reading_arguments, positive
+from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
 from .outputs import check_apart, check_files, require_name, write_json, written
 from .search import searched_index
 from .summaries import print_lines
@@ -45,20 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("index", metavar="INDEX", help="an index, or a file, folder or corpus")
     data = parser.add_argument_group("data")
-    data.add_argument(
-        "--data", metavar="FOLDER", required=True, help="queries and judgements, or a file of query, tab and document"
-    )
-    data.add_argument("--split", metavar="NAME", help="queries of this split alone, such as train")
-    data.add_argument(
-        "--only", metavar="FIELD=VALUE", action="append", default=[], help="queries that have this; may be repeated"
-    )
-    data.add_argument("--query-column", metavar="NAME", help="field that holds the text of a query (default: text)")
-    data.add_argument(
-        "--own-grade",
-        type=positive,
-        metavar="GRADE",
-        help="documents of this grade are those that queries were made of: neither answers nor negatives",
-    )
+    add_query_arguments(data)
     group = parser.add_argument_group("negatives")
     group.add_argument(
         "--by", choices=("words", "vectors", "both"), default="both", help="what to search by (default: both)"
