@@ -24,8 +24,10 @@ TEST_READY := $(VENV)/.ready-for-test
 # A thread per test process: more only wait for each other.
 PYTEST := OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest $(PYTEST_OPTIONS)
 
-# Compiled on all cores at once; left to pip it takes twice as long, left to the first imports it slows those.
+# The pip of a new environment can be years old and take twice as long. Compiled on all cores at once: left to pip it
+# takes twice as long, left to the first imports it slows those.
 define install
+@$(BIN)/python -m pip install -qq --disable-pip-version-check 'pip>=25' || true
 @$(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile -c $(CONSTRAINTS) -e '.[$(1)]'
 @$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 @touch $@

@@ -56,7 +56,7 @@ def classify(
         "corpus": {"source": "unset", "preparing_processes": 1, "cache": str(tmp_path / "cache")},
         "model": {"start": str(backbone_folder("roberta")), "settings": settings},
         "training": {
-            "batch_size": 8, "epochs": 6, "learning_rate": 5e-3, "loading_processes": 0, "log_steps": 1
+            "batch_size": 8, "epochs": 6, "learning_rate": 5e-3, "padding": 0.5, "loading_processes": 0, "log_steps": 1
         },
         "validation": {"share": 0.2},
         "output": str(tmp_path / "run"),

@@ -68,7 +68,7 @@ def compare(
         },
         "model": {"start": str(backbone_folder("roberta")), "settings": settings},
         "training": {
-            "batch_size": 8, "epochs": 6, "learning_rate": 3e-3, "loading_processes": 0, "log_steps": 1
+            "batch_size": 8, "epochs": 6, "learning_rate": 3e-3, "padding": 0.5, "loading_processes": 0, "log_steps": 1
         },
         "output": str(tmp_path / "run"),
     }  # fmt: skip

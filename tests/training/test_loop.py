@@ -47,6 +47,7 @@ SETTINGS = TrainingSettings(
     loading_processes=0,
     keep_checkpoints=9,
     token_budget=200,
+    padding=0.5,
 )
 
 
@@ -554,7 +555,7 @@ def test_the_gradients_of_several_tasks_add_up(make_loop: Any, tmp_path: Path) -
     losses = []
     for task, batch in zip(loop.tasks, batches, strict=True):
         loop.model.zero_grad()
-        losses.append(CachedStep(loop.model, task.objective, packing=Packing(200))(batch).loss)
+        losses.append(CachedStep(loop.model, task.objective, packing=Packing(200, 0.5))(batch).loss)
         for name, weight in loop.model.named_parameters():
             expected[name] += task.weight * weight.grad
     for name, gradient in found.items():
