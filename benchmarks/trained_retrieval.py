@@ -1,42 +1,86 @@
-"""Does training on judgements find more? Five-fold runs beside BM25, untrained vectors, and what joins them.
+"""Does training on judgements find more? Runs on folds or on given splits beside BM25, and what joins them.
 
-Every query is ranked by a model that was trained without it (``folds``). Indexes and runs are kept in ``--work``: an
-interrupted benchmark goes on, and trained folds are not trained again.
+Every query that is measured is ranked by a model that was trained without it. Indexes and runs are kept in ``--work``:
+an interrupted benchmark goes on, and what is trained is not trained again.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from reporting import DATA, ROOT, describe_machine, write_result
 
-from graphdoc import DocumentEncoder, DocumentIndex, read_documents
-from graphdoc.evaluation import RankingTable, best_weight, read_judgements, read_run
-from graphdoc.evaluation.trec import Run
+from graphdoc import DocumentEncoder, read_documents
+from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
+from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
+from graphdoc.retrieval.candidates import index_words, word_rows
 from graphdoc.retrieval.fusion import fuse
-from graphdoc.retrieval.rankings import EXPLAINED, rank_queries
+from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.retrieve import RetrievalSettings
 
-SETS = ("aila2019_statutes", "aila2019_casedocs")
-MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
-MEASURE, FOLDS = "MAP", 5
-UNTRAINED = ("words", "words-documents", "vectors-documents", "hybrid", "hybrid-weighted")
-TRAINED = {
-    "trained": "trained vectors of documents",
-    "trained-reciprocal": "the same and BM25 of whole documents, by reciprocal rank",
-    "trained-weighted": "the same by a weighted sum, the weight from cross-validation",
+DEPTH, FOLDS = 1000, 5
+
+
+@dataclass(frozen=True)
+class Data:
+    """A set of queries with judgements.
+
+    Args:
+        corpus: file of its documents, in the folder of data sets.
+        queries: folder of queries and judgements there.
+        passages: passages of a document that vectors are made of; words are searched in all of them.
+        measure: what p values are of.
+        only: which queries.
+        text_column: where their text is.
+        own_grade: the grade of documents that queries were made of, which are left out.
+        validation: the split of the queries that are measured during training; None for folds, where there are no
+            splits.
+    """
+
+    corpus: str
+    queries: str
+    passages: int
+    measure: str = "nDCG@10"
+    only: tuple[str, ...] = ()
+    text_column: str = "text"
+    own_grade: int | None = None
+    validation: str | None = "dev"
+
+    def read(self, split: str | None) -> tuple[Judgements, Qrels, Mapping[str, frozenset[str]]]:
+        """The queries of a split, their judgements, and the documents that they were made of."""
+        found = read_judgements(DATA / self.queries, split=split, only=self.only, text_column=self.text_column)
+        own = {} if self.own_grade is None else own_documents(found.qrels, self.own_grade)
+        return found, leave_out(found.qrels, own), own
+
+
+SETS = {
+    "aila2019_statutes": Data("aila2019_statutes/corpus.jsonl.gz", "aila2019_statutes", 100, "MAP", validation=None),
+    "aila2019_casedocs": Data("aila2019_casedocs/corpus.jsonl.gz", "aila2019_casedocs", 25, "MAP", validation=None),
+    "qmsum": Data("qmsum/corpus.jsonl.gz", "qmsum", 300, only=("kind=specific",), validation="val"),
+    "wikir_title": Data("wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="title", own_grade=2),
+    "wikir_first_sentence": Data(
+        "wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="first_sentence", own_grade=2
+    ),
 }
+MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
+WORDS = {
+    "words": "BM25 of passages, the best three added up",
+    "words-documents": "BM25 of whole documents",
+}
+UNITS = {"document": "vectors of documents", "passage": "the three best passages"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Index, train, rank, measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--units", nargs="+", choices=UNITS, default=list(UNITS), help="what the loss compares")
     parser.add_argument("--work", type=Path, default=Path("runs/trained_retrieval"), help="where all of it is kept")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the training")
     options = parser.parse_args(arguments)
@@ -45,72 +89,117 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "# Does training on judgements find more?",
         f"`python benchmarks/trained_retrieval.py --sets {' '.join(options.sets)} {changes}`".replace(" `", "`"),
         describe_machine(),
-        f"`own_queries.yaml` with the judgements as queries, a frozen MiniLM, {FOLDS} folds: each query is ranked by "
-        "a model that was trained without it. p: paired permutation test of MAP against the row of that name. A "
-        "document that answers several queries can be learnt as such.",
+        "`own_queries.yaml` with given queries and a frozen MiniLM. Each query is ranked by a model that was trained "
+        f"without it: by splits where the set has them, otherwise by {FOLDS} folds. *Untrained* is the same model "
+        "after a step that moves nothing. p: paired permutation test against the row of that name.",
     ]
     for name in options.sets:
-        parts.append(section(name, options.work / name, options.set))
-    print(write_result("trained_retrieval", "\n\n".join(parts)))
+        parts.append(section(name, options.work / name, options.units, options.set))
+        print(write_result("trained_retrieval", "\n\n".join(parts)), flush=True)
 
 
-def section(name: str, work: Path, changes: Sequence[str]) -> str:
+def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str]) -> str:
     """Rank the queries of a set in all ways; their table as Markdown."""
-    encoder = DocumentEncoder.from_pretrained("mini", dtype="float32")
-    place = work / "index"
-    index = (DocumentIndex.open if DocumentIndex.exists(place) else DocumentIndex.create)(place, encoder)
-    index.update(read_documents(DATA / name / "corpus.jsonl.gz"), show_progress=True)
-    judgements = read_judgements(DATA / name)
-    found = rank_queries(index, judgements.queries, judgements.qrels, measure=MEASURE, show_progress=True)
-    runs: dict[str, Run] = {way: found.runs[way] for way in UNTRAINED if way in found.runs}
-    words = runs["words-documents"]
-    runs["trained"] = trained = trained_run(name, work, changes)
-    runs["trained-reciprocal"] = {query: joined(words[query], trained.get(query, {})) for query in words}
-    weight = best_weight(words, trained, judgements.qrels, weighted, measure=MEASURE, folds=FOLDS)
-    runs["trained-weighted"] = weight.run
-    tables = {
-        against: RankingTable.of(runs, judgements.qrels, MEASURES, against=against)
-        for against in ("words-documents", "vectors-documents")
-    }
-    names = {**EXPLAINED, **TRAINED}
+    data = SETS[name]
+    judgements, qrels, own = data.read("test" if data.validation else None)
+    runs = {way: leave_out(run, own) for way, run in word_runs(data, work / "words", judgements).items()}
+    rows, weights = dict(WORDS), {}
+    for unit in units:
+        what = UNITS[unit]
+        nothing = (*changes, "training.max_steps=1", "training.learning_rate=1.0e-12", "validation.at_start=false")
+        runs[f"untrained-{unit}"] = test_run(data, work / f"untrained-{unit}", unit, nothing)
+        runs[unit] = trained = test_run(data, work / unit, unit, changes)
+        rows |= {f"untrained-{unit}": f"untrained, {what}", unit: f"trained, {what}"}
+        for words, its_name in WORDS.items():
+            way = f"{unit}-{words}"
+            rows[f"{way}-rank"] = f"the same and {its_name.removesuffix(', the best three added up')}, reciprocal rank"
+            runs[f"{way}-rank"] = {query: joined(runs[words][query], trained.get(query, {})) for query in runs[words]}
+            weight = best_weight(runs[words], trained, qrels, weighted, measure=data.measure, folds=FOLDS)
+            rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
+            runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
+    against = ("words-documents", "words", *(f"untrained-{unit}" for unit in units))
+    tables = {one: RankingTable.of(runs, qrels, MEASURES, against=one) for one in against}
     lines = [
-        f"| ranked by | {' | '.join(MEASURES)} | p, {' | p, '.join(tables)} |",
+        f"| ranked by | {' | '.join(MEASURES)} | {' | '.join(f'p, {rows[one]}' for one in against)} |",
         f"|---|{'---|' * (len(MEASURES) + len(tables))}",
     ]
-    for way, scores in tables["words-documents"].scores.items():
+    for way, scores in tables["words"].scores.items():
         means = " | ".join(f"{mean:.3f}" for mean in scores.means.values())
-        p_values = (table.p_values.get(way, {}).get(MEASURE) for table in tables.values())
-        lines.append(f"| {names[way]} | {means} | {' | '.join('' if p is None else f'{p:.4f}' for p in p_values)} |")
-    weights = ", ".join(f"{one:g}" for one in weight.fold_weights)
+        p_values = (table.p_values.get(way, {}).get(data.measure) for table in tables.values())
+        lines.append(f"| {rows[way]} | {means} | {' | '.join('' if p is None else f'{p:.4f}' for p in p_values)} |")
     about = (
-        f"{len(judgements):,} queries, {len(index):,} documents. Weight of words beside trained vectors: {weights}."
+        f"{len(judgements):,} queries; vectors of the first {data.passages:,} passages of a document; p of "
+        f"{data.measure}. Weights of words in weighted sums by fold, chosen on the other folds: "
+        + "; ".join(f"{way}: {', '.join(f'{one:g}' for one in found)}" for way, found in weights.items())
     )
-    return "\n\n".join([f"## {name}", about, "\n".join(lines)])
+    return "\n\n".join([f"## {name}", about + ".", "\n".join(lines)])
 
 
-def trained_run(name: str, work: Path, changes: Sequence[str]) -> Run:
-    """Train once for every fold; the rankings of all, each query by the model that did not see it."""
+def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]:
+    """All queries ranked by BM25, of passages and of whole documents."""
+    if DocumentIndex.exists(place):
+        index = DocumentIndex.open(place)
+    else:
+        segmenter = DocumentEncoder.from_pretrained("mini", max_passages=None).segmenter
+        found = segmenter.segment_many(read_documents(DATA / data.corpus))
+        index = index_words(map(word_rows, found), "en", str(place))
+    return {
+        way: {
+            query: index.scores(text, DEPTH, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
+            for query, text in judgements.queries.items()
+        }
+        for way, unit in (("words", "passage"), ("words-documents", "document"))
+    }
+
+
+def test_run(data: Data, work: Path, unit: str, changes: Sequence[str]) -> Run:
+    """Train, once for every fold; the rankings of all, each query by the model that did not see it."""
     run: dict[str, dict[str, float]] = {}
-    for fold in range(1, FOLDS + 1):
+    for fold in range(1, 2 if data.validation else FOLDS + 1):
         folder = work / f"fold-{fold}"
         if not (folder / "test.run").exists():
-            settings = load_settings(
-                RetrievalSettings,
-                ROOT / "configs" / "finetune" / "own_queries.yaml",
-                [
-                    f"corpus.source={DATA / name / 'corpus.jsonl.gz'}",
-                    "queries.made_from=[]",
-                    f"queries.source={DATA / name}",
-                    f"folds.number={FOLDS}",
-                    f"folds.fold={fold}",
-                    "validation.best=map",
-                    f"output={folder}",
-                    *changes,
-                ],
-            )
-            train_retrieval(settings, device="cpu", resume=folder.exists())
+            train_retrieval(settings_of(data, folder, unit, fold, changes), device="cpu", resume=folder.exists())
         run.update(read_run(folder / "test.run"))
     return run
+
+
+def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequence[str]) -> RetrievalSettings:
+    """The settings of a run."""
+    own = [] if data.own_grade is None else [f"queries.own_grade={data.own_grade}"]
+    if data.validation:
+        # The test queries are the first fold, and no other is tested.
+        given = folder.parent / "folds.tsv"
+        given.parent.mkdir(parents=True, exist_ok=True)
+        tested = data.read("test")[0].queries
+        names = data.read(None)[0].queries
+        given.write_text("".join(f"{query}\t{1 if query in tested else 2}\n" for query in names), encoding="utf-8")
+        divided = [
+            "folds.number=2",
+            f"folds.fold={fold}",
+            f"folds.file={given}",
+            f"validation.split={data.validation}",
+        ]
+    else:
+        divided = [f"folds.number={FOLDS}", f"folds.fold={fold}"]
+    return load_settings(
+        RetrievalSettings,
+        ROOT / "configs" / "finetune" / "own_queries.yaml",
+        [
+            f"corpus.source={DATA / data.corpus}",
+            f"corpus.max_passages={data.passages}",
+            f"model.settings.max_passages={data.passages}",
+            "queries.made_from=[]",
+            f"queries.source={DATA / data.queries}",
+            f"queries.only=[{', '.join(data.only)}]",
+            f"queries.text_column={data.text_column}",
+            *own,
+            *divided,
+            f"validation.best={'map' if data.measure == 'MAP' else 'ndcg@10'}",
+            f"loss.unit={unit}",
+            f"output={folder}",
+            *changes,
+        ],
+    )
 
 
 def joined(words: dict[str, float], vectors: dict[str, float]) -> dict[str, float]:

@@ -14,6 +14,7 @@ from ..documents.section import Section
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..evaluation import Judgements, score_run, write_run
+from ..evaluation.labels import plain_document
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator, metric_name
 from ..sampling.draws import random_generator
 from ..segmentation.coverage import Coverage
@@ -30,17 +31,23 @@ MOST_PASSAGES = 10**6
 TEST_RUN = "test.run"
 
 
-def evaluation_of(start: Start[RetrievalSettings], sets: QuerySets) -> RunEvaluation | None:
-    """How a run measures its model: documents are ranked for the queries to measure; None where there are none."""
+def evaluation_of(
+    start: Start[RetrievalSettings], sets: QuerySets, encoded: list[SegmentedDocument] | None = None
+) -> RunEvaluation | None:
+    """How a run measures its model: documents are ranked for the queries to measure; None where there are none.
+
+    Args:
+        start: what the recipe begins with.
+        sets: the queries.
+        encoded: all documents as :func:`encoded_documents` gives them; None where the passage encoder is trained.
+    """
     if sets.validation is None:
         return None
     settings, queries = start.settings, sets.validation
     validation = settings.validation
-    if settings.model.tune == "frozen" and validation.documents is None:
-        stored = encoded_documents(start)
-        _require_answers(settings, queries, {one.document.id for one in stored})
-        encoded = _evaluator(settings, sets, queries, stored).with_queries_cut(start.encoder)
-        return RunEvaluation(partial(encoded, start.encoder), encoded.best, True, validation.at_start)
+    if encoded is not None and validation.documents is None:
+        evaluator = _evaluator(settings, sets, queries, encoded).with_queries_cut(start.encoder)
+        return RunEvaluation(partial(evaluator, start.encoder), evaluator.best, True, validation.at_start)
     ready = prepared_once(
         start, lambda: _evaluator(settings, sets, queries, ranked_documents(settings, queries, validation.documents))
     )
@@ -53,8 +60,15 @@ def evaluation_of(start: Start[RetrievalSettings], sets: QuerySets) -> RunEvalua
     return RunEvaluation(measure, metric_name(validation.best), True, validation.at_start)
 
 
-def write_test_run(start: Start[RetrievalSettings], sets: QuerySets) -> str:
+def write_test_run(
+    start: Start[RetrievalSettings], sets: QuerySets, encoded: list[SegmentedDocument] | None = None
+) -> str:
     """Rank all documents for the queries of the tested fold by the trained model, and write the ranking.
+
+    Args:
+        start: what the recipe begins with.
+        sets: the queries.
+        encoded: all documents as :func:`encoded_documents` gives them; None where the passage encoder is trained.
 
     Returns:
         What was found, in a line.
@@ -64,7 +78,7 @@ def write_test_run(start: Start[RetrievalSettings], sets: QuerySets) -> str:
     if sets.test is None or not model.is_dir():
         return f"{folder / TEST_RUN} is written when the run is over"
     encoder = DocumentEncoder.from_pretrained(model, device=start.encoder.device)
-    documents = ranked_documents(settings, sets.test, None)
+    documents = ranked_documents(settings, sets.test, None) if encoded is None else encoded
     evaluator = _evaluator(settings, sets, sets.test, documents, settings.folds.depth)
     run = evaluator.rank(encoder)
     path = write_run(Path(folder) / TEST_RUN, run)
@@ -83,6 +97,7 @@ def _evaluator(
     depth: int = DEPTH,
 ) -> RankingEvaluator:
     """What ranks documents for some queries."""
+    _require_answers(settings, queries, {plain_document(one).id for one in documents})
     return RankingEvaluator(
         documents,
         queries.queries,
@@ -104,7 +119,7 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
         others: how many others; None for all.
 
     Raises:
-        EvaluationError: no answer is among them, or several documents have one id.
+        EvaluationError: several documents have one id.
     """
     source = CorpusSource(settings.corpus.replace(leave_out_splits=[], deduplicate=False))
     answers = {id for grades in queries.qrels.values() for id, grade in grades.items() if grade > 0}
@@ -125,7 +140,6 @@ def ranked_documents(settings: RetrievalSettings, queries: Judgements, others: i
             sample.append(document)
         elif (place := int(draw.integers(seen))) < others:
             sample[place] = document
-    _require_answers(settings, queries, kept)
     return [*kept.values(), *sample]
 
 

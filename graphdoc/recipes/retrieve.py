@@ -14,7 +14,7 @@ from ..training.starting_model import begin_training
 from ..training.task import Task
 from .base import Recipe, RunOptions, Start, train
 from .query_sets import QuerySets, read_query_sets
-from .ranking_validation import evaluation_of, write_test_run
+from .ranking_validation import encoded_documents, evaluation_of, write_test_run
 from .retrieve_data import RetrievalData
 
 
@@ -32,13 +32,15 @@ def recipe(start: Start[RetrievalSettings]) -> Recipe:
     # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
     sets = queries_of(start)
     data = RetrievalData(start, sets)
+    is_ranked = sets.test is not None or (sets.validation is not None and settings.validation.documents is None)
+    encoded = encoded_documents(start) if settings.model.tune == "frozen" and is_ranked else None
     return Recipe(
         Task("retrieve", data, objective_of(settings)),
         data,
-        evaluation_of(start, sets),
+        evaluation_of(start, sets, encoded),
         _announcement(settings, data, sets),
         _how(settings, data),
-        partial(write_test_run, start, sets) if sets.test is not None else None,
+        partial(write_test_run, start, sets, encoded) if sets.test is not None else None,
     )
 
 

@@ -19,7 +19,7 @@ from .fusion import FUSIONS, Fused, Fusion, Part, fuse
 from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_documents
 from .query import Query
 from .results import Hit, PassageHit
-from .rows import key_of, metadata_columns
+from .rows import DOCUMENT, PASSAGE, key_of, metadata_columns
 from .terms import unique_words, words_of_many
 
 MOST_ROWS = 10_000_000
@@ -157,8 +157,10 @@ class Search:
         ids = [one.id for one in chosen]
         if not ids:
             return ()
-        documents = {row["id"]: row for row in self._documents(ids)}
-        passages = self._passages(ids, found)
+        scores = self._with_passages(ids, found)
+        numbers = self._best_numbers(ids, scores)
+        documents, shown = self._rows(ids, numbers)
+        passages = self._passages(shown, numbers, scores)
         hits = []
         for rank, one in enumerate(chosen, start=1):
             row = documents.get(one.id, {})
@@ -180,23 +182,41 @@ class Search:
             )
         return tuple(hits)
 
-    def _documents(self, ids: Sequence[str]) -> list[dict[str, Any]]:
-        columns = ["id", "title", "label", "content_hash", *metadata_columns(self._engine.schema)]
-        keys = ", ".join(quoted(key_of(id, "document", 0)) for id in ids)
-        rows: list[dict[str, Any]] = self._engine.select(columns, f"key IN ({keys})").to_pylist()
-        return rows
+    def _rows(
+        self, ids: Sequence[str], numbers: Mapping[str, Sequence[int]]
+    ) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, int], dict[str, Any]]]:
+        """The rows of documents by id, and those of their passages by id and number, read at once."""
+        of_document = ["id", "title", "label", "content_hash", *metadata_columns(self._engine.schema)]
+        of_passage = ["id", "number", "section", "heading", "start", "end", "text", "text_start"]
+        keys = [key_of(id, "document", 0) for id in ids]
+        keys += [key_of(id, "passage", number) for id, own in numbers.items() for number in own]
+        columns = dict.fromkeys([*of_document, "level", *(of_passage if len(keys) > len(ids) else ())])
+        rows = self._engine.select(list(columns), f"key IN ({', '.join(map(quoted, keys))})").to_pylist()
+        return (
+            {row["id"]: {name: row[name] for name in of_document} for row in rows if row["level"] == DOCUMENT},
+            {
+                (row["id"], row["number"]): {name: row[name] for name in of_passage}
+                for row in rows
+                if row["level"] == PASSAGE
+            },
+        )
 
-    def _passages(
+    def _with_passages(
         self, ids: Sequence[str], found: Mapping[str, Mapping[str, Mapping[int, float]]]
-    ) -> dict[str, list[PassageHit]]:
-        """The best passages of every document."""
-        most = self._settings.passages
-        if not most:
+    ) -> Mapping[str, Mapping[str, Mapping[int, float]]]:
+        """Scores of passages by ranking, document and number, with those of documents that were found as wholes."""
+        if not self._settings.passages:
             return {}
-        scores: dict[str, Mapping[str, Mapping[int, float]]] = {name: dict(own) for name, own in found.items()}
-        without = [id for id in ids if not any(own.get(id) for own in scores.values())]
-        if without:
-            scores["vectors" if self._vector is not None else "words"] = self._best_passages(without)
+        without = [id for id in ids if not any(own.get(id) for own in found.values())]
+        if not without:
+            return found
+        name = "vectors" if self._vector is not None else "words"
+        return {**found, name: {**found.get(name, {}), **self._best_passages(without, name)}}
+
+    def _best_numbers(
+        self, ids: Sequence[str], scores: Mapping[str, Mapping[str, Mapping[int, float]]]
+    ) -> dict[str, list[int]]:
+        """The best passages of every document, by their scores relative to the best of each ranking."""
         tops = {
             name: max((max(own.values()) for own in by.values() if own), default=0.0) or 1.0
             for name, by in scores.items()
@@ -207,31 +227,36 @@ class Search:
             for name, by in scores.items():
                 for number, score in by.get(id, {}).items():
                     totals[number] = totals.get(number, 0.0) + score / tops[name]
-            chosen[id] = sorted(totals, key=lambda number: (-totals[number], number))[:most]
-        wanted = [quoted(key_of(id, "passage", number)) for id, numbers in chosen.items() for number in numbers]
-        if not wanted:
+            best = sorted(totals, key=lambda number: (-totals[number], number))
+            chosen[id] = best[: self._settings.passages]
+        return chosen
+
+    def _passages(
+        self,
+        shown: Mapping[tuple[str, int], Mapping[str, Any]],
+        numbers: Mapping[str, Sequence[int]],
+        scores: Mapping[str, Mapping[str, Mapping[int, float]]],
+    ) -> dict[str, list[PassageHit]]:
+        """The best passages of every document, with the words that match."""
+        if not shown:
             return {}
-        columns = ["id", "number", "section", "heading", "start", "end", "text", "text_start"]
-        rows = self._engine.select(columns, f"key IN ({', '.join(wanted)})").to_pylist()
-        by_place = {(row["id"], row["number"]): row for row in rows}
         terms = set(self._engine.tokens(self._query.text))
-        texts = {place: row["text"][row["text_start"] :] for place, row in by_place.items()}
+        texts = {place: row["text"][row["text_start"] :] for place, row in shown.items()}
         words = words_of_many(list(texts.values()), self._engine.tokens, only=terms)
         matches = {
             place: tuple((word.start, word.end) for word in own) for place, own in zip(texts, words, strict=True)
         }
         return {
             id: [
-                self._passage_hit(by_place[id, number], scores, matches[id, number])
-                for number in numbers
-                if (id, number) in by_place
+                self._passage_hit(shown[id, number], scores, matches[id, number])
+                for number in own
+                if (id, number) in shown
             ]
-            for id, numbers in chosen.items()
+            for id, own in numbers.items()
         }
 
-    def _best_passages(self, ids: Sequence[str]) -> dict[str, dict[int, float]]:
+    def _best_passages(self, ids: Sequence[str], name: str) -> dict[str, dict[int, float]]:
         """Passages of documents that were found as wholes, by what they share with the query."""
-        name = "vectors" if self._vector is not None else "words"
         where = f"id IN ({', '.join(map(quoted, ids))})"
         return {one.id: dict(one.passages) for one in self._ranking(name, "passage", where, 100 * len(ids))}
 

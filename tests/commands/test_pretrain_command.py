@@ -18,7 +18,14 @@ from graphdoc.runtime import locks
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.sub_documents import HELD_OUT_NUMBERS, PretrainingSettings
 
-TRAINING = {"batch_size": 4, "epochs": 2, "learning_rate": 1e-3, "padding": 0.5, "loading_processes": 0, "log_steps": 1}
+TRAINING = {
+    "batch_size": 4,
+    "epochs": 2,
+    "learning_rate": 1e-3,
+    "padding": 0.5,
+    "loading_processes": 0,
+    "log_steps": 1,
+}
 CONFIG: dict[str, Any] = {
     "model": {"tune": "full", "settings": {"pooling": "mean", "projection_size": 16, "passage_words": 20}},
     "loss": {"similarity": "cosine", "temperature": 0.2},

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from graphdoc.documents.section import clean_text
 from graphdoc.errors import OutputError, RetrievalError
 from graphdoc.retrieval.negatives import CLOSE, JUDGED, SIMILAR, NegativeLists
 
@@ -30,7 +31,10 @@ def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
 
 
-IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9).filter(str.strip)
+# A byte order mark alone is no id, as white space is none.
+IDS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=9).filter(
+    lambda id: clean_text(id).strip()
+)
 
 
 @settings(deadline=None, max_examples=50)
