@@ -80,13 +80,11 @@ def test_a_script_trains_the_model_of_its_command(
     assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
 
 
+@pytest.mark.slow
 @pytest.mark.distributed
 @pytest.mark.parametrize(
     "launcher",
-    [
-        ["torch.distributed.run", "--standalone", "--nproc-per-node", "2"],
-        pytest.param(["accelerate.commands.launch", "--cpu"], marks=pytest.mark.slow),
-    ],
+    [["torch.distributed.run", "--standalone", "--nproc-per-node", "2"], ["accelerate.commands.launch", "--cpu"]],
     ids=["torchrun", "accelerate"],
 )
 def test_a_script_runs_under_a_launcher(config: Path, tmp_path: Path, launcher: list[str]) -> None:
