@@ -61,7 +61,7 @@ class Data:
 
 SETS = {
     "aila2019_statutes": Data("aila2019_statutes/corpus.jsonl.gz", "aila2019_statutes", 100, "MAP", validation=None),
-    "aila2019_casedocs": Data("aila2019_casedocs/corpus.jsonl.gz", "aila2019_casedocs", 25, "MAP", validation=None),
+    "aila2019_casedocs": Data("aila2019_casedocs/corpus.jsonl.gz", "aila2019_casedocs", 12, "MAP", validation=None),
     "qmsum": Data("qmsum/corpus.jsonl.gz", "qmsum", 300, only=("kind=specific",), validation="val"),
     "wikir_title": Data("wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="title", own_grade=2),
     "wikir_first_sentence": Data(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -52,7 +53,8 @@ class LanceEngine:
     SUFFIX = ".lance"
 
     def __init__(self, table: Any, place: str) -> None:
-        self._table, self.place = table, place
+        self._opened, self.place = table, place
+        self._process = os.getpid()
         self.record: Mapping[str, Any] = json.loads(table.schema.metadata[RECORD])
         self._metric = self.record.get("similarity")
         self._is_prepared = False
@@ -109,6 +111,16 @@ class LanceEngine:
         if not is_own:
             raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
         return cls(table, place)
+
+    @property
+    def _table(self) -> Any:
+        # What LanceDB started is not there in a process that was forked, which may end it with a segmentation fault.
+        if os.getpid() != self._process:
+            raise RetrievalError(
+                f"{self.place} was opened before this process was forked; start workers with spawn, and open the "
+                "index in each"
+            )
+        return self._opened
 
     @property
     def schema(self) -> Any:

@@ -1,0 +1,124 @@
+"""Does a search with a whole document find related ones? Articles as queries, linked articles as answers.
+
+Beside TF-IDF of whole texts. What is encoded is shared with ``trained_retrieval.py`` (the cache of corpora), and the
+index of words too where ``--work`` is the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from reporting import DATA, describe_machine, write_result
+from sklearn.feature_extraction.text import TfidfVectorizer
+from trained_retrieval import SETS, joined, settings_of, weighted, word_runs
+
+from graphdoc import Document, read_documents
+from graphdoc.corpus.stored import open_corpus
+from graphdoc.evaluation import RankingTable, best_weight
+from graphdoc.evaluation.trec import Run, leave_out
+from graphdoc.inference.pipeline import progress_bar
+from graphdoc.recipes.corpus_vectors import corpus_vectors
+from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.runtime.processes import Processes
+from graphdoc.training.starting_model import begin_training, load_start
+
+NAME = "wikir_title"
+MEASURES, MEASURE, DEPTH = ("nDCG@10", "MAP", "P@5", "recall@100"), "nDCG@10", 1000
+ROWS = {
+    "tf-idf": "TF-IDF of whole texts (scikit-learn)",
+    "words-documents": "60 best words, BM25 of whole documents",
+    "words": "60 best words, BM25 of passages, the best three added up",
+    "vectors": "vectors of documents",
+    "centred": "the same, less their mean",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Rank, join, measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--work", type=Path, default=Path("runs/trained_retrieval"), help="where the index is kept")
+    parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the corpus")
+    options = parser.parse_args(arguments)
+    data = SETS[NAME]
+    judgements, qrels, own = data.read("test")
+    articles = {document.id: document for document in read_documents(DATA / data.corpus)}
+    asked = {query: articles[next(iter(documents))] for query, documents in own.items() if query in judgements.queries}
+    runs: dict[str, Run] = {"tf-idf": leave_out(tf_idf_run(articles, asked), own)}
+    place = options.work / NAME / "words"
+    if not DocumentIndex.exists(place):
+        word_runs(data, place, judgements)
+    index = DocumentIndex.open(place)
+    for way, unit in (("words-documents", "document"), ("words", "passage")):
+        with progress_bar(True, len(asked)) as bar:
+            found: dict[str, dict[str, float]] = {}
+            for query, document in asked.items():
+                options_of_search = {"by": "words", "words_unit": unit, "depth": 5 * DEPTH}
+                found[query] = index.scores(document, DEPTH, **options_of_search)["words"]  # type: ignore[arg-type]
+                bar.update(1)
+            runs[way] = found
+    ids, vectors = document_vectors(options.work / NAME / "untrained-document", options.set)
+    runs["vectors"] = leave_out(vector_run(ids, vectors, asked), own)
+    runs["centred"] = leave_out(vector_run(ids, vectors - vectors.mean(axis=0), asked), own)
+    names = dict(ROWS)
+    for words in ("words-documents", "words", "tf-idf"):
+        for way in ("vectors", "centred"):
+            both, kind = f"{words}+{way}", f"{ROWS[words]}, and {'centred ' * (way == 'centred')}vectors"
+            runs[f"{both}, rank"] = {query: joined(runs[words][query], runs[way][query]) for query in asked}
+            names[f"{both}, rank"] = f"{kind}, reciprocal rank"
+            runs[f"{both}, sum"] = best_weight(runs[words], runs[way], qrels, weighted, measure=MEASURE).run
+            names[f"{both}, sum"] = f"{kind}, weighted sum"
+    table = RankingTable.of({way: leave_out(run, own) for way, run in runs.items()}, qrels, MEASURES, against="tf-idf")
+    lines = [f"| ranked by | {' | '.join(MEASURES)} | p |", f"|---|{'---|' * (len(MEASURES) + 1)}"]
+    for way, scores in table.scores.items():
+        means = " | ".join(f"{mean:.3f}" for mean in scores.means.values())
+        p_value = table.p_values.get(way, {}).get(MEASURE)
+        lines.append(f"| {names[way]} | {means} | {'' if p_value is None else f'{p_value:.4f}'} |")
+    about = (
+        f"{len(asked):,} articles of the test split of wikispeedia as queries, of {len(articles):,}; answers are "
+        f"those linked with them in both directions. Untrained `mini`, the first {data.passages} passages of an "
+        f"article; words are searched in all. p: paired permutation test of {MEASURE} against TF-IDF. Weights of sums "
+        "are chosen on other queries (cross-validation)."
+    )
+    parts = ["# Whole documents as queries", "`python benchmarks/document_queries.py`", describe_machine(), about]
+    print(write_result("document_queries", "\n\n".join([*parts, "\n".join(lines)])))
+
+
+def tf_idf_run(articles: Mapping[str, Document], asked: Mapping[str, Document]) -> Run:
+    """Articles by the cosine of TF-IDF vectors of whole texts."""
+    ids = list(articles)
+    made = TfidfVectorizer(sublinear_tf=True, stop_words="english", min_df=2)
+    matrix = made.fit_transform(f"{one.title}\n{one.text}" for one in articles.values())
+    rows = [ids.index(document.id) for document in asked.values()]
+    return dict(zip(asked, best_of(ids, (matrix[rows] @ matrix.T).toarray()), strict=True))
+
+
+def vector_run(ids: Sequence[str], vectors: npt.NDArray[np.float32], asked: Mapping[str, Document]) -> Run:
+    """Articles by the cosine of their vectors."""
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = [ids.index(document.id) for document in asked.values()]
+    return dict(zip(asked, best_of(ids, unit[rows] @ unit.T), strict=True))
+
+
+def best_of(ids: Sequence[str], similarity: npt.NDArray[np.floating]) -> Iterator[dict[str, float]]:
+    """The best of every row by id."""
+    for row in similarity:
+        yield {ids[place]: float(row[place]) for place in np.argsort(-row, kind="stable")[:DEPTH].tolist()}
+
+
+def document_vectors(folder: Path, changes: Sequence[str]) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Ids and vectors of all articles, by the untrained model that training starts from."""
+    settings, device = settings_of(SETS[NAME], folder, "document", 1, changes), torch.device("cpu")
+    processes = Processes(device)
+    encoder = load_start(settings.model, device, settings.similarity, None)
+    begin_training(encoder, settings.model)
+    corpus, passages = open_corpus(settings, encoder, processes, True)
+    return list(corpus.ids), corpus_vectors(encoder, corpus, passages, settings.training, processes)
+
+
+if __name__ == "__main__":
+    main()
