@@ -55,7 +55,7 @@ class NegativeDraws:
     Args:
         per_query: documents that are drawn for a pair; fewer where there are not as many.
         seed: of the draws.
-        groups: ``(documents,)``, equal numbers for copies of one text.
+        groups: ``(documents,)``, equal numbers for copies of one text, from 0.
         answers: groups of the documents that are no negatives of a query, for every query.
         pools: rows that are drawn from, for every query; None draws from all documents.
     """
@@ -64,6 +64,7 @@ class NegativeDraws:
         self, per_query: int, seed: int, groups: Rows, answers: RowLists, pools: RowLists | None = None
     ) -> None:
         self.per_query, self._seed, self._groups, self._answers = per_query, seed, groups, answers
+        self._copies = np.bincount(groups)
         self._pools: RowLists | None = None
         if pools is not None:
             self.use(pools)
@@ -91,7 +92,8 @@ class NegativeDraws:
         if self._pools is not None:
             pool = self._pools[query]
             return draw.choice(pool, min(self.per_query, len(pool)), replace=False, shuffle=False)
-        if len(self._groups) < _FEW * (self.per_query + len(self._answers[query])):
+        answering = int(self._copies[self._answers[query]].sum())
+        if len(self._groups) < _FEW * (self.per_query + answering):
             pool = self._without_answers(np.arange(len(self._groups)), query)
             return draw.choice(pool, min(self.per_query, len(pool)), replace=False, shuffle=False)
         answers, found = set(self._answers[query].tolist()), dict[int, None]()

@@ -42,6 +42,13 @@ def test_answers_and_their_copies_are_never_drawn() -> None:
     assert set((drawn % 7).tolist()) == {1, 2, 4, 5, 6}
 
 
+def test_few_documents_among_many_copies_of_an_answer_are_all_drawn() -> None:
+    for others in (0, 2):
+        groups = np.array([0] * 60 + list(range(1, others + 1)))
+        draws = NegativeDraws(3, 0, groups, lists([0]))
+        assert sorted(draws.draw(0, 0, 0).tolist()) == list(range(60, 60 + others))
+
+
 def test_as_many_are_drawn_as_there_are_each_once_and_evenly() -> None:
     draws = NegativeDraws(4, 0, np.arange(50), lists([9], [8]), lists([9, 5, 6], [0, 1, 2, 3, 4, 5, 6, 7]))
     assert draws.pool_sizes is not None
