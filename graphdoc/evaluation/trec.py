@@ -11,6 +11,7 @@ from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
 from ..runtime.files import write_atomically
+from ..runtime.plain_text import one_line
 
 Run = Mapping[str, Mapping[str, float]]
 """Scores of the documents that were found, by query id and document id."""
@@ -20,6 +21,8 @@ Qrels = Mapping[str, Mapping[str, int]]
 _Value = TypeVar("_Value", int, float)
 
 BEIR_HEADER = ("query-id", "corpus-id", "score")
+# Measures of gain hold a number for every grade up to the highest.
+_MOST_GRADE = 10_000
 _QRELS = "a judgement is expected as query id, 0, document id and a whole number, or without the 0"
 _RUN = "a hit is expected as query id, Q0, document id, rank, score and name of the run"
 
@@ -105,6 +108,11 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         query, document, grade = cells[0], cells[-2], _number(int, cells[-1])
         if grade is None or not query or not document:
             raise _malformed(path, number, _QRELS)
+        if abs(grade) > _MOST_GRADE:
+            raise EvaluationError(
+                f"{path}:{number}: the grade of document {document!r} for query {query!r} is "
+                f"{one_line(cells[-1], 40)}; give {_MOST_GRADE:,} at most, such as 0, 1 and 2"
+            )
         before = result.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
             raise EvaluationError(

@@ -48,6 +48,8 @@ def test_forms_of_judgements(tmp_path: Path) -> None:
         ("q1\t0\t\t1\n", 1, ""),
         ("\t0\ttide\t1\n", 1, ""),
         ("q1\ttide\n", 1, ""),
+        ("q1\t0\ttide\t1\nq1\t0\twave\t10001\n", 2, "10001"),
+        (f"q1\t0\ttide\t-{10**30}\n", 1, "'tide'"),
         ("\n\nquery-id\tcorpus-id\tscore\nq1\t0\ttide\t1\n", 4, ""),
         ("q1\t0\ttide\t1\nq1\t0\ttide\t1\nq1\t0\ttide\t0\n", 3, "'tide'"),
     ],
