@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -156,6 +157,8 @@ class Filters:
             return {"must": [{"key": name, "match": {"value": int(value == (sign == "="))}}]}
         if isinstance(value, bool | str) or not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
             raise self._misfit(name, value)
+        if not (-(2**63) <= value < 2**63 if pa.types.is_integer(kind) else abs(value) <= sys.float_info.max):
+            raise self._misfit(name, value)
         if sign in _RANGES:
             return {"must": [{"key": name, "range": {_RANGES[sign]: value}}]}
         if pa.types.is_integer(kind) and value == int(value):
@@ -202,7 +205,7 @@ class Filters:
             raise self._unknown(node)
         if node.is_string:
             return str(node.this)
-        return int(node.this) if re.fullmatch(r"\d+", str(node.this)) else float(node.this)
+        return int(node.this) if re.fullmatch(r"\d{1,19}", str(node.this)) else float(node.this)
 
     def _misfit(self, name: str, value: Any) -> SettingsError:
         return SettingsError(
