@@ -29,6 +29,7 @@ from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
 from ..retrieval.word_process import WordProcess
 from ..runtime.plain_text import printable
+from ..runtime.wording import counted
 from ..segmentation.spans import SegmentedDocument
 from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
 from ..training.run_folder import NEGATIVES_FOLDER
@@ -126,14 +127,23 @@ class MinedNegatives:
             lists = self._mine("vectors" if is_own else self._settings.lists, self._refresh_step if is_own else 0)
             processes.run_first(lambda: lists.write(self._path(name)))
         self._name, self._content = name, lists.content
-        if not any(lists.lists.get(query) for query in self._data.judgements.queries):
+        negatives = {id for query in self._data.judgements.queries for id in lists.lists.get(query, ())}
+        if not negatives:
             raise EvaluationError(
                 f"{self._path(name)}: no query that is trained on has a negative in it; lower negatives.margin, "
                 "raise negatives.mask_similar, or give other lists"
             )
+        unknown = negatives.difference(self._data.corpus.ids)
+        if len(unknown) == len(negatives):
+            raise EvaluationError(
+                f"{self._path(name)}: none of the {counted(len(unknown), 'document')} in its lists is in the corpus, "
+                f"such as {min(unknown)!r}; mine the negatives among the documents that are trained on"
+            )
         if processes.is_first:
             for line in (f"negatives: {self._path(name)}", *lists.describe()):
                 tqdm.write(printable(line))
+            if unknown:
+                tqdm.write(f"{counted(len(unknown), 'document')} of these lists not in the corpus, or left out of it")
         return lists
 
     def state(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, RetrievalError
 from ..runtime.files import write_atomically
+from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 
 FORMAT, FORMAT_VERSION = "graphdoc negatives", 1
@@ -126,6 +127,12 @@ class NegativeLists:
         header = next(lines, None)
         if header is None or header[1].get("format") != FORMAT or not isinstance(header[1].get("record"), dict):
             raise RetrievalError(f"{path} is no file of negatives: {_HEADER}")
+        excluded = header[1]["record"].get("excluded", {})
+        if not isinstance(excluded, dict) or not all(isinstance(count, int) for count in excluded.values()):
+            raise RetrievalError(
+                f"{path}:1: excluded is {one_line(json.dumps(excluded), 60)}, not counts by reason; mine the "
+                "negatives anew"
+            )
         version = header[1].get("format_version")
         if version != FORMAT_VERSION:
             raise RetrievalError(

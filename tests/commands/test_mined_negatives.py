@@ -182,7 +182,9 @@ def test_lists_of_a_file(train: Callable[..., Any], minings: list[str], tmp_path
     for name in ("depth", "margin"):
         del values["negatives"][name]
     defaults.write_text(yaml.safe_dump(values))
-    assert train("run", *settings).status == 0
+    result = train("run", *settings)
+    assert result.status == 0
+    assert "1 document of these lists not in the corpus" in " ".join((result.out + result.err).split())
     assert minings == []
     assert not (tmp_path / "run" / "negatives").exists()
     cut(tmp_path / "run", tmp_path / "cut", 5)
@@ -190,10 +192,11 @@ def test_lists_of_a_file(train: Callable[..., Any], minings: list[str], tmp_path
     result = train("cut", *settings, "--resume")
     assert result.status == 2
     assert "negatives_hash" in result.err
-    NegativeLists({"by": "hand"}, {"other": ("d8",)}).write(path)
-    result = train("none", *settings)
-    assert result.status == 2
-    assert "lists.jsonl" in result.err
+    for lists, value in (({"other": ("d8",)}, ""), ({f"q{number}": ("x1",) for number in range(36)}, "'x1'")):
+        NegativeLists({"by": "hand"}, lists).write(path)
+        result = train("none", *settings)
+        assert result.status == 2
+        assert "lists.jsonl" in result.err and value in result.err
     path.unlink()
     result = train("gone", *settings)
     assert result.status == 2

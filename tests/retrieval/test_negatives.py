@@ -88,6 +88,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert "twice" in with_lines(lines[0], lines[1], lines[1])
     assert "twice" in with_lines(lines[0], '{"query": "q1", "negatives": ["a", "a"]}')
     header = json.loads(lines[0])
+    for excluded in (5, {JUDGED: "x"}):
+        assert "excluded" in with_lines(json.dumps({**header, "record": {"excluded": excluded}}), *lines[1:])
     newer = with_lines(json.dumps({**header, "format_version": 7}), *lines[1:])
     assert "7" in newer
     assert "version" in newer
