@@ -108,7 +108,10 @@ class DocumentIndex:
         """
         require_path("place", place)
         where = place_of(place)
-        is_possible = where.folder is None or where.folder.is_dir()
+        try:
+            is_possible = where.folder is None or where.folder.is_dir()
+        except OSError:  # No folder can have the name.
+            return False
         return is_possible and bool(_store_of(where).exists(where.address))
 
     @property

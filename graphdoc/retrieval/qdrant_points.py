@@ -35,7 +35,15 @@ _WAYS_OUT: tuple[tuple[tuple[str, ...], str], ...] = (
         "the server refuses access; give its key in the variable QDRANT_API_KEY",
     ),
     (
-        ("connection refused", "timed out", "timeout", "connect", "name or service not known", "disconnected"),
+        (
+            "failed to parse",
+            "connection refused",
+            "timed out",
+            "timeout",
+            "connect",
+            "name or service not known",
+            "disconnected",
+        ),
         "the server does not answer; check its address and the network",
     ),
 )

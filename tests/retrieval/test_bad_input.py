@@ -233,5 +233,6 @@ def test_places_that_cannot_be(tmp_path: Path, encoder: DocumentEncoder) -> None
             with pytest.raises(RetrievalError) as error:
                 call(place)
             one_line_of(error)
+        assert not DocumentIndex.exists(place)
     with pytest.raises(RetrievalError, match="s3://bucket/index"):
         DocumentIndex.create("foo://x/y", encoder)
