@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,6 +18,9 @@ from ..evaluation.trec import leave_out
 from ..sampling.draws import random_generator
 from ..settings.retrieve import TEXT_COLUMN, RetrievalSettings
 from .made_queries import make_queries
+
+# A fold in a file.
+_WHOLE = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,9 @@ def read_query_sets(settings: RetrievalSettings) -> QuerySets:
             measured_own = own_documents(measured.qrels, queries.own_grade)
             measured, own = _without_own(measured, measured_own, queries.own_grade), {**own, **measured_own}
         if validation.source in (None, queries.source):
+            # Those that are tested do not choose the checkpoint.
+            tested = {} if test is None else test.queries
+            measured = _chosen(measured, [query for query in measured.queries if query not in tested], "to measure")
             known = measured.queries
             left = _chosen(left, [query for query in left.queries if query not in known])
     else:
@@ -181,13 +188,18 @@ def _read_folds(path: str, number: int) -> dict[str, int]:
     result: dict[str, int] = {}
     try:
         for line_number, line in numbered_lines(path):
-            cells = clean_text(line).strip().split("\t")
-            if len(cells) != 2 or not cells[1].strip().isdigit() or not 1 <= int(cells[1]) <= number:
+            query, _, cell = (part.strip() for part in clean_text(line).strip().partition("\t"))
+            fold = int(cell) if _WHOLE.fullmatch(cell) else 0
+            if not query or not 1 <= fold <= number:
                 raise EvaluationError(
                     f"{path}:{line_number}: the id of a query and its fold, 1 to {number}, are expected with a tab "
                     "between; mend the line"
                 )
-            result[cells[0].strip()] = int(cells[1])
+            if (before := result.setdefault(query, fold)) != fold:
+                raise EvaluationError(
+                    f"{path}:{line_number}: query {query!r} has the fold {fold}, but {before} in a line before; keep "
+                    "one of the two"
+                )
     except DocumentError as error:
         raise EvaluationError(str(error)) from error.__cause__
     return result
@@ -214,11 +226,11 @@ def _held_out(settings: RetrievalSettings, given: Judgements) -> tuple[Judgement
     )
 
 
-def _chosen(given: Judgements, ids: Sequence[str] | Collection[str]) -> Judgements:
+def _chosen(given: Judgements, ids: Sequence[str] | Collection[str], what: str = "to train on") -> Judgements:
     """Some of the queries, with their judgements; what was left out stays with those that are many."""
     if not ids:
         raise EvaluationError(
-            f"{given.source}: none of {queries_counted(len(given))} is left to train on; give more "
-            "queries, or measure and test fewer"
+            f"{given.source}: none of {queries_counted(len(given))} is left {what}; give more queries, or measure and "
+            "test fewer"
         )
     return Judgements({id: given.queries[id] for id in ids}, {id: given.qrels[id] for id in ids}, given.source)

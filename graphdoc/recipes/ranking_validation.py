@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from ..errors import EvaluationError
 from ..evaluation import Judgements, score_run, write_run
 from ..evaluation.labels import plain_document
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator, metric_name
+from ..runtime.wording import counted
 from ..sampling.draws import random_generator
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument, Span
@@ -24,6 +26,8 @@ from ..training.loop import RunEvaluation
 from ..training.run_folder import MODEL_FOLDER
 from .base import Start, prepared_once, transformer_precision
 from .query_sets import QuerySets
+
+logger = logging.getLogger(__name__)
 
 # As many as a corpus can keep of a document.
 MOST_PASSAGES = 10**6
@@ -46,10 +50,10 @@ def evaluation_of(
     settings, queries = start.settings, sets.validation
     validation = settings.validation
     if encoded is not None and validation.documents is None:
-        evaluator = _evaluator(settings, sets, queries, encoded).with_queries_cut(start.encoder)
+        evaluator = _evaluator(start, sets, queries, encoded).with_queries_cut(start.encoder)
         return RunEvaluation(partial(evaluator, start.encoder), evaluator.best, True, validation.at_start)
     ready = prepared_once(
-        start, lambda: _evaluator(settings, sets, queries, ranked_documents(settings, queries, validation.documents))
+        start, lambda: _evaluator(start, sets, queries, ranked_documents(settings, queries, validation.documents))
     )
 
     def measure() -> Mapping[str, float]:
@@ -79,7 +83,7 @@ def write_test_run(
         return f"{folder / TEST_RUN} is written when the run is over"
     encoder = DocumentEncoder.from_pretrained(model, device=start.encoder.device)
     documents = ranked_documents(settings, sets.test, None) if encoded is None else encoded
-    evaluator = _evaluator(settings, sets, sets.test, documents, settings.folds.depth)
+    evaluator = _evaluator(start, sets, sets.test, documents, settings.folds.depth)
     run = evaluator.rank(encoder)
     path = write_run(Path(folder) / TEST_RUN, run)
     scores = score_run(run, sets.test.qrels, evaluator.measures, own=sets.own or None).means
@@ -90,14 +94,22 @@ def write_test_run(
 
 
 def _evaluator(
-    settings: RetrievalSettings,
+    start: Start[RetrievalSettings],
     sets: QuerySets,
     queries: Judgements,
     documents: Sequence[Document | SegmentedDocument],
     depth: int = DEPTH,
 ) -> RankingEvaluator:
     """What ranks documents for some queries."""
-    _require_answers(settings, queries, {plain_document(one).id for one in documents})
+    settings = start.settings
+    unknown = _require_answers(settings, queries, {plain_document(one).id for one in documents})
+    if unknown and start.processes.is_first:
+        logger.warning(
+            "%s: %s of queries to measure or test not in %s; they count as not found",
+            queries.source,
+            counted(unknown, "answer"),
+            settings.corpus.name,
+        )
     return RankingEvaluator(
         documents,
         queries.queries,
@@ -178,12 +190,16 @@ def encoded_documents(start: Start[RetrievalSettings]) -> list[SegmentedDocument
     return found
 
 
-def _require_answers(settings: RetrievalSettings, queries: Judgements, documents: Collection[str]) -> None:
-    if not any(id in documents for query in queries.queries for id in queries.positives(query)):
+def _require_answers(settings: RetrievalSettings, queries: Judgements, documents: Collection[str]) -> int:
+    """Refuse documents among which no query has an answer, and count the answers that are not among them."""
+    answers = {id for query in queries.queries for id in queries.positives(query)}
+    unknown = answers.difference(documents)
+    if len(unknown) == len(answers):
         raise EvaluationError(
             f"{queries.source}: none of the documents that answer the queries to measure is in "
             f"{settings.corpus.name}; give their documents, or other queries"
         )
+    return len(unknown)
 
 
 def _repeated(settings: RetrievalSettings, id: str) -> EvaluationError:

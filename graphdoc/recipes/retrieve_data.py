@@ -44,7 +44,8 @@ class RetrievalData(CorpusData):
         mined: gives lists of negatives; None where they are not drawn from lists.
 
     Raises:
-        EvaluationError: no judged document is in the corpus, or no query has a judged negative where these are wanted.
+        EvaluationError: no judged document is in the corpus, one document answers all queries and there is no other
+            that they are separated from, or no query has a judged negative where these are wanted.
         SettingsError: batches are too small for the processes.
     """
 
@@ -66,6 +67,8 @@ class RetrievalData(CorpusData):
             self._corpus, np.repeat(np.arange(len(positives)), list(map(len, positives))), np.concatenate(positives)
         )
         self.documents = len(np.unique(self._pairs.rows))
+        self._measured = sets.validation
+        self._require_others()
         self._lists_hash: str | None = None
         is_judged = settings.negatives.kind == "judged" and settings.negatives.per_query > 0
         pools = self._judged_negatives() if is_judged else None
@@ -131,14 +134,20 @@ class RetrievalData(CorpusData):
 
     def record(self) -> dict[str, Any]:
         """What a run writes down about its data."""
-        queries = self.judgements
+        queries, measured = self.judgements, self._measured
         return {
             **self._corpus.record(),
             "queries": len(queries),
             "queries_hash": values_hash(queries.queries.items()),
             "pairs": len(self._pairs),
-            "pairs_hash": values_hash(
-                (query, id, grade) for query, grades in queries.qrels.items() for id, grade in sorted(grades.items())
+            "pairs_hash": _grades_hash(queries),
+            **(
+                {}
+                if measured is None
+                else {
+                    "measured_queries_hash": values_hash(measured.queries.items()),
+                    "measured_grades_hash": _grades_hash(measured),
+                }
             ),
             "train": self.documents,
             "left_out": dict(queries.left_out),
@@ -171,12 +180,31 @@ class RetrievalData(CorpusData):
         """Rows of the documents that are there."""
         return np.array([self._row_of[id] for id in ids if id in self._row_of], np.int64)
 
+    def _require_others(self) -> None:
+        """Refuse pairs that leave nothing to learn: whatever the weights are, the loss would be 0."""
+        kind, per_query = self._settings.negatives.kind, self._settings.negatives.per_query
+        is_drawn = per_query > 0 and (kind != "random" or len(np.unique(self._groups)) > 1)
+        if is_drawn or len(np.unique(self._groups[self._pairs.rows])) > 1:
+            return
+        way_out = "" if len(np.unique(self._groups)) == 1 else ", or set negatives.per_query=1"
+        raise EvaluationError(
+            f"{self.judgements.source}: all {queries_counted(len(self.judgements))} to train on are answered by one "
+            f"document, {self._corpus.ids[int(self._pairs.rows[0])]!r}, or its copies, and there is no other to "
+            f"separate it from; give queries of several documents{way_out}"
+        )
+
     def _judged_negatives(self) -> RowLists:
         """Documents that were judged not to answer a query, for every query."""
         qrels = self.judgements.qrels
         return RowLists.of(
             self._rows([id for id, grade in qrels[query].items() if grade <= 0]) for query in self.judgements.queries
         )
+
+
+def _grades_hash(judged: Judgements) -> str:
+    return values_hash(
+        (query, id, grade) for query, grades in judged.qrels.items() for id, grade in sorted(grades.items())
+    )
 
 
 def query_texts(

@@ -168,6 +168,68 @@ def test_folds_are_tested_by_runs_that_join(
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize("cell", ["²", "9" * 5000, "4", "0", "1\t2"])
+def test_folds_of_a_file_are_whole_numbers(retrieve: Callable[..., Any], tmp_path: Path, cell: str) -> None:
+    (tmp_path / "folds.tsv").write_text(f"q0\t1\nq1\t{cell}\n", encoding="utf-8")
+    folds = ("folds.number=3", "folds.fold=1", f"folds.file={tmp_path / 'folds.tsv'}")
+    result = retrieve(f"queries.source={tmp_path / 'beir'}", *folds)
+    assert result.status == 2
+    assert "folds.tsv:2" in result.err
+
+
+def test_a_query_is_in_one_fold(retrieve: Callable[..., Any], tmp_path: Path) -> None:
+    lines = [f"q{number}\t{1 + number % 3}" for number in range(36)]
+    (tmp_path / "folds.tsv").write_text("\n".join([*lines, "q4\t2", "q5\t1"]), encoding="utf-8")
+    folds = ("folds.number=3", "folds.fold=1", f"folds.file={tmp_path / 'folds.tsv'}")
+    result = retrieve(f"queries.source={tmp_path / 'beir'}", *folds)
+    assert result.status == 2
+    assert "folds.tsv:38" in result.err and "'q5'" in result.err
+
+
+def test_queries_that_are_tested_do_not_choose_the_checkpoint(retrieve: Callable[..., Any], tmp_path: Path) -> None:
+    # Of the dev split, q30 to q35, two are in every fold.
+    (tmp_path / "folds.tsv").write_text("".join(f"q{number}\t{1 + number % 3}\n" for number in range(36)))
+    settings = (f"queries.source={tmp_path / 'beir'}", "validation.split=dev", "folds.number=3", "folds.fold=1",
+                f"folds.file={tmp_path / 'folds.tsv'}")  # fmt: skip
+    result = retrieve(*settings, "training.epochs=1")
+    assert result.status == 0, result.err
+    assert "20 queries to train on, 4 queries to measure, 12 queries to test" in words(result)
+    # A fold that holds all of them leaves none to measure.
+    (tmp_path / "folds.tsv").write_text("".join(f"q{number}\t{1 if number > 29 else 2}\n" for number in range(36)))
+    result = retrieve(*settings, f"output={tmp_path / 'other'}")
+    assert result.status == 2
+    assert "to measure" in result.err
+
+
+def test_measured_queries_are_data_of_the_run(
+    retrieve: Callable[..., Any], judged: tuple[str, ...], tmp_path: Path
+) -> None:
+    qrels = tmp_path / "beir" / "qrels.tsv"
+    text = qrels.read_text(encoding="utf-8")
+    qrels.write_text(text + "q30\t0\tx1\t1\nq31\t0\tx2\t1\n", encoding="utf-8")
+    settings = (*judged, "training.epochs=1", "training.save_steps=2", "training.keep_checkpoints=9")
+    result = retrieve(*settings)
+    assert result.status == 0, result.err
+    assert "2 answers of queries to measure or test not in" in words(result)
+    shutil.rmtree(tmp_path / "run" / "model")
+    qrels.write_text(text, encoding="utf-8")
+    result = retrieve(*settings, "--resume")
+    assert result.status == 2
+    assert "measured_grades_hash" in result.err
+
+
+@pytest.mark.parametrize("negatives", ["negatives.per_query=0", "negatives.per_query=2"])
+def test_one_document_leaves_nothing_to_learn(retrieve: Callable[..., Any], tmp_path: Path, negatives: str) -> None:
+    write_lines(tmp_path / "corpus.jsonl", [{"id": id, "text": "Tides rise. They turn."} for id in ("d1", "d2")])
+    (tmp_path / "pairs.tsv").write_text("a tide\td1\na wave\td1\nwater\td2\n", encoding="utf-8")
+    result = retrieve(
+        f"corpus.source={tmp_path / 'corpus.jsonl'}", f"queries.source={tmp_path / 'pairs.tsv'}", negatives,
+        "validation.share=0", "training.batch_size=2",
+    )  # fmt: skip
+    assert result.status == 2
+    assert "pairs.tsv" in result.err and "'d1'" in result.err
+
+
 def test_documents_that_queries_were_made_of_are_neither_answers_nor_ranked(
     retrieve: Callable[..., Any], judged: tuple[str, ...], tmp_path: Path
 ) -> None:
