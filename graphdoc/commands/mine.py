@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from ..errors import EvaluationError
 from ..runtime.plain_text import one_line
 from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
 from .outputs import check_apart, check_files, require_name, write_json, written
@@ -95,6 +96,10 @@ def run(options: argparse.Namespace) -> None:
     own: Mapping[str, frozenset[str]] = {}
     if options.own_grade is not None:
         own = own_documents(judged.qrels, options.own_grade)
+        if not own:
+            raise EvaluationError(
+                f"{options.data}: no judgement has the grade {options.own_grade}; leave --own-grade out"
+            )
         judged = type(judged).of(judged.queries, leave_out(judged.qrels, own), source=judged.source)
     with searched_index(options) as index:
         lists, judged = _mined(index, judged, own, settings)

@@ -89,5 +89,6 @@ def test_mistakes(refused: Command, data: Path, model: str) -> None:
     assert "'much'" in refused(*start, "--output", "lists.jsonl", "--margin", "much")
     assert "corpus.jsonl" in refused(*start, "--output", data / "corpus.jsonl")
     assert "standard output" in refused(*start, "--output", "-")
+    assert "grade 7" in refused(*start, "--output", "lists.jsonl", "--own-grade", 7)
     (data / "qrels.tsv").write_text("q1 0 nowhere 1\n")
     assert "'nowhere'" in refused(*start, "--output", "lists.jsonl")
