@@ -100,6 +100,7 @@ def test_values_and_intervals() -> None:
     assert score_pairs(labels.tolist(), scores, 0.5).samples["auc"].tolist() == found.samples["auc"].tolist()
 
 
+@pytest.mark.slow
 def test_intervals_hold_what_is_true_about_as_often_as_they_say() -> None:
     draw = np.random.default_rng(1)
     held = []

@@ -345,7 +345,9 @@ def test_monstrous_documents_are_cut_whole(mini: PreTrainedTokenizerFast, sectio
     check(result, mini, 256)
 
 
-@pytest.mark.parametrize("name", ["newsgroups20/test.jsonl.gz", "scisumm_acl/papers.jsonl.gz"])
+@pytest.mark.parametrize(
+    "name", ["newsgroups20/test.jsonl.gz", pytest.param("scisumm_acl/papers.jsonl.gz", marks=pytest.mark.slow)]
+)
 def test_real_texts(tokenizer: PreTrainedTokenizerFast, name: str) -> None:
     path = DATA / name
     if not path.exists():

@@ -40,7 +40,7 @@ def test_confusion(scores: ClassificationScores) -> None:
     assert figure.axes[0].get_ylabel() == "label"
 
 
-@pytest.mark.parametrize("classes", [2, 24, 39, 60])
+@pytest.mark.parametrize("classes", [2, 24, pytest.param(39, marks=pytest.mark.slow), 60])
 def test_confusion_of_few_and_many_classes(classes: int, tmp_path: Path) -> None:
     names = [f"class {n}" for n in range(classes)]
     found = classification_scores(one(*names), one(*names[1:], names[0]), names)

@@ -241,7 +241,10 @@ def test_everything_but_the_maps_is_there_without_scripts(browser: Any, path: Pa
     report.close()
 
 
-@pytest.mark.parametrize("fragment", ["", "#sections=1,1", "#passages=1,1", "#a-p2"])
+@pytest.mark.parametrize(
+    "fragment",
+    ["#passages=1,1", *(pytest.param(one, marks=pytest.mark.slow) for one in ("", "#sections=1,1", "#a-p2"))],
+)
 def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path, fragment: str) -> None:
     report = Report(browser, write_text(tmp_path / "attack.html", render_report(make_attack())), fragment)
     report.page.click("#tab-matches")
@@ -282,6 +285,7 @@ def test_a_document_within_itself_calls_the_diagonal_the_same(browser: Any, tmp_
     report.close()
 
 
+@pytest.mark.slow
 def test_three_hundred_by_three_hundred_passages_open_and_answer(browser: Any, tmp_path: Path) -> None:
     payload = make_payload(passages=(300, 300), sections=(30, 30), words=100)
     target = write_text(tmp_path / "large.html", render_report(payload))

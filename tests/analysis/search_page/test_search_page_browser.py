@@ -212,7 +212,9 @@ def test_a_direction_that_a_text_leaves_open_ends_with_it(browser: Any, tmp_path
 
 
 @pytest.mark.parametrize("scripts", [True, False])
-@pytest.mark.parametrize("kind", ["plain", "attack", "many words", "no hits"])
+@pytest.mark.parametrize(
+    "kind", ["attack", *(pytest.param(one, marks=pytest.mark.slow) for one in ("plain", "many words", "no hits"))]
+)
 def test_nothing_scrolls_sideways_on_a_phone(browser: Any, tmp_path: Path, kind: str, scripts: bool) -> None:
     results = {
         "plain": make_results(),
