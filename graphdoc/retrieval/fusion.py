@@ -84,6 +84,15 @@ def fuse(
     return sorted(found, key=lambda one: (-one.score, one.id))
 
 
+def as_they_are(rankings: Mapping[str, Mapping[str, float]]) -> list[Fused]:
+    """The documents of a single ranking, whose scores are their shares."""
+    ((name, scores),) = rankings.items()
+    order = sorted(scores, key=lambda id: (-scores[id], id))
+    return [
+        Fused(id, scores[id], {name: Part(rank, scores[id], scores[id])}) for rank, id in enumerate(order, start=1)
+    ]
+
+
 def _weight(name: str, weights: Mapping[str, float] | None) -> float:
     if weights is None:
         return 1.0

@@ -15,7 +15,7 @@ from .engine import Engine, quoted
 from .explain import Explanation, PassagePart, TermPart
 from .fields import plain_value
 from .filters import require_filter
-from .fusion import FUSIONS, Fused, Fusion, Part, fuse
+from .fusion import FUSIONS, Fused, Fusion, as_they_are, fuse
 from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_documents
 from .query import Query
 from .results import Hit, PassageHit
@@ -342,12 +342,3 @@ class Search:
             PassagePart(number, heading or "", value)
             for number, heading, value in zip(numbers, headings, values.tolist(), strict=True)
         ]
-
-
-def as_they_are(rankings: Mapping[str, Mapping[str, float]]) -> list[Fused]:
-    """The documents of a single ranking, whose scores are their shares."""
-    ((name, scores),) = rankings.items()
-    order = sorted(scores, key=lambda id: (-scores[id], id))
-    return [
-        Fused(id, scores[id], {name: Part(rank, scores[id], scores[id])}) for rank, id in enumerate(order, start=1)
-    ]
