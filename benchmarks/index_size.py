@@ -24,6 +24,7 @@ import numpy as np
 from reporting import ROOT, describe_machine, write_result
 
 from graphdoc.registry import ENGINES, load
+from graphdoc.retrieval.lance_loop import wait_for
 from graphdoc.retrieval.record import FORMAT, FORMAT_VERSION
 from graphdoc.retrieval.rows import DOCUMENT, PASSAGE, SECTION, Sizes, key_of, schema_of, table_of
 from graphdoc.retrieval.word_settings import WordSettings
@@ -109,7 +110,7 @@ def measure(engine: str, passages: int, folder: Path) -> dict[str, str]:
     full = bytes_of(folder)
     if engine == "lancedb":
         # Versions before the last are kept for an hour.
-        store._table.optimize(cleanup_older_than=timedelta(0))
+        wait_for(store._table.optimize(cleanup_older_than=timedelta(0)))
     queries = unit(centres[:SEARCHES] + 0.8 * draw.standard_normal((SEARCHES, WIDTH)))
     asked = [" ".join(draw.choice(words, 5)) for _ in range(SEARCHES)]
     found = {

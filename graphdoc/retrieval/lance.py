@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..errors import MissingExtraError, RetrievalError
 from .engine import Candidates, State, quoted
 from .lance_errors import said
+from .lance_loop import next_of, wait_for
 from .rows import DOCUMENT, PASSAGE
 from .tuning import TUNED, tuned, tuning_of
 from .word_settings import WordSettings
@@ -46,20 +46,21 @@ class LanceEngine:
     """A table of LanceDB.
 
     Args:
-        table: the table.
+        table: the table, opened for asynchronous use.
         place: where it lies, for messages.
+        schema: its columns.
     """
 
     SUFFIX = ".lance"
 
-    def __init__(self, table: Any, place: str) -> None:
+    def __init__(self, table: Any, place: str, schema: Any) -> None:
         self._opened, self.place = table, place
         self._process = os.getpid()
-        self.record: Mapping[str, Any] = json.loads(table.schema.metadata[RECORD])
+        self.record: Mapping[str, Any] = json.loads(schema.metadata[RECORD])
         self._metric = self.record.get("similarity")
         self._is_prepared = False
         # What is known of the version that is read.
-        self._schema: Any = table.schema
+        self._schema: Any = schema
         self._state: State | None = None
 
     @classmethod
@@ -81,8 +82,8 @@ class LanceEngine:
         if is_there and not _is_without_versions(connection):
             raise RetrievalError(f"{place} holds an index already; open it, or choose another place")
         mode = "overwrite" if is_there else "create"
-        table = said(place, lambda: connection.create_table(TABLE, schema=with_record, mode=mode))
-        engine = cls(table, place)
+        table = _waited(place, connection.create_table(TABLE, schema=with_record, mode=mode))
+        engine = cls(table, place, with_record)
         engine._prepare()
         return engine
 
@@ -102,15 +103,16 @@ class LanceEngine:
         connection = _connected(place)
         if TABLE not in _names(connection, place) or _is_without_versions(connection):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        table = said(place, lambda: connection.open_table(TABLE))
+        table = _waited(place, connection.open_table(TABLE))
+        schema = _waited(place, table.schema())
         try:
-            record = json.loads((table.schema.metadata or {})[RECORD])
+            record = json.loads((schema.metadata or {})[RECORD])
             is_own = isinstance(record, dict) and "format_version" in record
         except (KeyError, ValueError):
             is_own = False
         if not is_own:
             raise RetrievalError(f"{place} holds a table that graphdoc did not write; choose another place")
-        return cls(table, place)
+        return cls(table, place, schema)
 
     @property
     def _table(self) -> Any:
@@ -129,16 +131,16 @@ class LanceEngine:
 
     def refresh(self) -> None:
         """See what other processes have written."""
-        self._do(self._table.checkout_latest)
-        if self._state is None or self._state.version != int(self._table.version):
+        self._do(self._table.checkout_latest())
+        if self._state is None or self._state.version != int(self._do(self._table.version())):
             self._changed()
 
     def _changed(self) -> None:
-        self._schema, self._state = self._do(lambda: self._table.schema), None
+        self._schema, self._state = self._do(self._table.schema()), None
 
     def add_columns(self, columns: Mapping[str, Any]) -> None:
         """Add columns of metadata, by name and Arrow type; rows that are there have nothing in them."""
-        self._do(lambda: self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
+        self._do(self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
         self._changed()
 
     def write(self, rows: Any, ids: Sequence[str]) -> None:
@@ -146,7 +148,7 @@ class LanceEngine:
         self._prepare()
         there = self.select(["key"], ids=ids).column("key").to_pylist()
         if not there:
-            self._do(lambda: self._table.add(rows, on_bad_vectors="null"))
+            self._do(self._table.add(rows, on_bad_vectors="null"))
             return self._changed()
         # A merge that deletes reads the whole table: rows that are no longer needed are marked by it instead.
         left = sorted(set(there) - set(rows.column("key").to_pylist()))
@@ -155,16 +157,16 @@ class LanceEngine:
             rows = pa.concat_tables([rows, pa.Table.from_pylist(nothing, rows.schema)])
         merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
         # A row of one level has no vectors of the others.
-        self._do(lambda: merge.execute(rows, on_bad_vectors="null"))
+        self._do(merge.execute(rows, on_bad_vectors="null"))
         if left:
-            self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
+            self._do(self._table.delete(f"level = '{_GONE}'"))
         self._changed()
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
-        count = int(self._do(lambda: self._table.count_rows(f"{_is_one_of(ids)} AND level = '{DOCUMENT}'")))
+        count = int(self._do(self._table.count_rows(f"{_is_one_of(ids)} AND level = '{DOCUMENT}'")))
         if count:
-            self._do(lambda: self._table.delete(_is_one_of(ids)))
+            self._do(self._table.delete(_is_one_of(ids)))
             self._changed()
         return count
 
@@ -173,28 +175,30 @@ class LanceEngine:
     ) -> Any:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
         condition = " AND ".join(f"({part})" for part in (_is_one_of(ids) if ids else None, where) if part)
-        query = self._table.search().select(list(columns))
+        query = self._table.query().select(list(columns))
         if condition:
             query = query.where(condition)
-        return self._do(lambda: (query if most is None else query.limit(most)).to_arrow())
+        return self._do((query if most is None else query.limit(most)).to_arrow())
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         condition = f"level != '{_GONE}'" + (f" AND ({where})" if where else "")
-        query = self._table.search().select(list(columns)).where(condition)
-        yield from self._do(query.to_batches)
+        query = self._table.query().select(list(columns)).where(condition)
+        found = self._do(query.to_batches())
+        while (batch := self._do(next_of(found))) is not None:
+            yield batch
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
         match = _library("lancedb.query").MatchQuery(words, column)
-        query = self._table.search(match, query_type="fts").select(["id", "number", "_score"])
+        query = self._table.query().nearest_to_text(match).select(["id", "number", "_score"])
         return self._found(query, "_score", most, where)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
-        query = self._table.search(vector, vector_column_name=column).distance_type(self._metric)
+        query = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
         probes, refine = tuned(self._schema, column)
         if probes:
             # Where a filter leaves little, more is probed until there are enough rows.
@@ -205,45 +209,45 @@ class LanceEngine:
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
-        found = self._do(lambda: list(self._table.tokenize(text, column=PASSAGE_TEXT)))
+        found = self._do(self._table.tokenize(text, column=PASSAGE_TEXT))
         return [str(token.text) for token in found]
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
         self._prepare()
-        self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
-        self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
-        present = {index.columns[0] for index in self._do(self._table.list_indices)}
+        self._do(self._table.delete(f"level = '{_GONE}'"))
+        self._do(self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
+        present = {index.columns[0] for index in self._do(self._table.list_indices())}
         # A search without the structure reads the column of all rows, those of other levels too.
-        is_large = self._do(self._table.count_rows) >= ROWS_FOR_VECTOR_INDEX
+        is_large = self._do(self._table.count_rows()) >= ROWS_FOR_VECTOR_INDEX
         for column, level in _LEVELS.items():
-            count = self._do(partial(self._table.count_rows, f"{column} IS NOT NULL"))
+            count = self._do(self._table.count_rows(f"{column} IS NOT NULL"))
             if column not in present and is_large and count >= _LEAST_FOR_VECTOR_INDEX:
                 self._index(column, _library("lancedb.index").IvfRq(distance_type=self._metric, num_bits=_BITS))
                 present.add(column)
             if column in present:
-                found = self._do(partial(tuning_of, self._table, column, level, self._metric))
+                found = self._do(tuning_of(self._table, column, level, self._metric))
                 values = {"path": column, "metadata": {TUNED: json.dumps(found)}}
-                self._do(partial(self._table.update_field_metadata, values))
+                self._do(self._table.update_field_metadata(values))
         self._changed()
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
         if self._state is None:
-            self._state = self._do(self._counted)
+            self._state = self._do(self._counted())
         return self._state
 
-    def _counted(self) -> State:
-        count = self._table.count_rows
-        documents, passages = (count(f"level = '{level}'") for level in (DOCUMENT, PASSAGE))
-        waiting = max((index.num_unindexed_rows or 0 for index in self._table.list_indices()), default=0)
-        return State(documents, passages, count(), waiting, int(self._table.version))
+    async def _counted(self) -> State:
+        table = self._table
+        documents, passages = [await table.count_rows(f"level = '{level}'") for level in (DOCUMENT, PASSAGE)]
+        waiting = max((index.num_unindexed_rows or 0 for index in await table.list_indices()), default=0)
+        return State(documents, passages, await table.count_rows(), waiting, int(await table.version()))
 
     def _prepare(self) -> None:
         """Make the search structures that every index has; one whose making was cut short may lack some."""
         if self._is_prepared:
             return
-        present = {index.columns[0] for index in self._do(self._table.list_indices)}
+        present = {index.columns[0] for index in self._do(self._table.list_indices())}
         for column, kind in _SCALAR.items():
             if column not in present:
                 self._index(column, getattr(_library("lancedb.index"), kind)())
@@ -253,19 +257,19 @@ class LanceEngine:
         self._is_prepared = True
 
     def _index(self, column: str, config: Any) -> None:
-        self._do(lambda: self._table.create_index(column, config=config, replace=True))
+        self._do(self._table.create_index(column, config=config, replace=True))
 
     def _found(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
         if where:
-            query = query.where(where, prefilter=True) if score == "_distance" else query.where(where)
-        rows = self._do(lambda: query.limit(most).to_arrow())
+            query = query.where(where)
+        rows = self._do(query.limit(most).to_arrow())
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
         return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
 
-    def _do(self, work: Callable[[], Found]) -> Found:
-        return said(self.place, work)
+    def _do(self, work: Coroutine[Any, Any, Found]) -> Found:
+        return _waited(self.place, work)
 
 
 def _library(name: str) -> Any:
@@ -277,19 +281,23 @@ def _library(name: str) -> Any:
         raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
 
 
+def _waited(place: str, work: Coroutine[Any, Any, Found]) -> Found:
+    return said(place, lambda: wait_for(work))
+
+
 def _connected(place: str) -> Any:
     options = STORE_OPTIONS if "://" in place and not place.startswith("memory:") else None
-    return said(place, lambda: _library("lancedb").connect(place, storage_options=options))
+    return _waited(place, _library("lancedb").connect_async(place, storage_options=options))
 
 
 def _names(connection: Any, place: str) -> list[str]:
-    return list(said(place, lambda: connection.list_tables().tables))
+    return list(_waited(place, connection.list_tables()).tables)
 
 
 def _is_without_versions(connection: Any) -> bool:
     """Whether the making of the table was cut short before anything could be kept in it."""
     try:
-        connection.open_table(TABLE)
+        wait_for(connection.open_table(TABLE))
     except ValueError as error:
         return "was not found" in str(error)
     except (RuntimeError, OSError):

@@ -20,7 +20,7 @@ def tuned(schema: Any, column: str) -> tuple[int, int]:
     return int(values[0]), int(values[1])
 
 
-def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, int]:
+async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, int]:
     """Find the fewest probes and the least refinement with which a sample of searches finds the best rows.
 
     A query of the sample lies between two rows of the table, nearer to one, since a query is seldom a row itself.
@@ -32,31 +32,32 @@ def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, in
         metric: how vectors are compared, ``cosine`` or ``dot``.
     """
     is_level = f"level = '{level}'"
-    rows = table.search().where(is_level).select(["number"]).with_row_id(True).to_arrow().column("_rowid").to_numpy()
+    numbers = await table.query().where(is_level).select(["number"]).with_row_id().to_arrow()
+    rows = numbers.column("_rowid").to_numpy()
     chosen = np.random.default_rng(0).choice(rows, min(len(rows), 2 * _QUERIES), replace=False)
-    sample = table.take_row_ids([int(row) for row in chosen]).select([column]).to_arrow()
+    sample = await table.take_row_ids([int(row) for row in chosen]).select([column]).to_arrow()
     vectors = _matrix(sample.column(column).combine_chunks())
     half = len(vectors) // 2
     queries = vectors[:half] + 0.5 * vectors[half : 2 * half]
-    best = _exactly(table, column, is_level, queries)
+    best = await _exactly(table, column, is_level, queries)
     found = _TRIED[-1]
     for found in _TRIED:
         shares = []
         for query, wanted in zip(queries, best, strict=True):
-            search = table.search(query, vector_column_name=column).distance_type(metric).where(is_level)
+            search = table.query().nearest_to(query).column(column).distance_type(metric).where(is_level)
             search = search.minimum_nprobes(found[0]).maximum_nprobes(0).refine_factor(found[1]).limit(_MOST)
-            own = search.with_row_id(True).select(["_distance"]).to_arrow().column("_rowid").to_pylist()
+            own = (await search.with_row_id().select(["_distance"]).to_arrow()).column("_rowid").to_pylist()
             shares.append(len(wanted.intersection(own)) / max(1, len(wanted)))
         if np.mean(shares) >= _GOAL:
             break
     return found
 
 
-def _exactly(table: Any, column: str, where: str, queries: npt.NDArray[np.float32]) -> list[set[int]]:
+async def _exactly(table: Any, column: str, where: str, queries: npt.NDArray[np.float32]) -> list[set[int]]:
     """The best rows of every query, from one pass over all vectors."""
     scores: npt.NDArray[Any] = np.empty((len(queries), 0), np.float32)
     names: npt.NDArray[Any] = np.empty((len(queries), 0), np.uint64)
-    for batch in table.search().where(where).select([column]).with_row_id(True).to_batches():
+    async for batch in await table.query().where(where).select([column]).with_row_id().to_batches():
         own = queries @ _matrix(batch.column(column)).T
         rows = np.broadcast_to(batch.column("_rowid").to_numpy(), own.shape)
         scores, names = np.concatenate([scores, own], axis=1), np.concatenate([names, rows], axis=1)

@@ -14,6 +14,7 @@ from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, GraphdocError, RetrievalError, SettingsError
 from graphdoc.retrieval.fields import MOST_FIELDS
 from graphdoc.retrieval.filters import require_filter
+from graphdoc.retrieval.lance_loop import wait_for
 
 
 def one_line_of(error: pytest.ExceptionInfo[GraphdocError]) -> str:
@@ -179,7 +180,7 @@ def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: Docu
         DocumentIndex.open(place, encoder)
     index = DocumentIndex.create(place, encoder)
     for column in ("text", "key"):
-        index._engine._table.drop_index(f"{column}_idx")  # type: ignore[attr-defined]
+        wait_for(index._engine._table.drop_index(f"{column}_idx"))  # type: ignore[attr-defined]
     again = DocumentIndex.open(place, encoder)
     again.update([Document("a", [Section("Tides rise.")])])
     assert [hit.id for hit in again.search("tides", by="words")] == ["a"]

@@ -266,6 +266,7 @@ def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
     import lancedb
     import pyarrow as pa
 
+    from graphdoc.retrieval.lance_loop import wait_for
     from graphdoc.retrieval.tuning import _exactly, tuning_of
 
     draw = np.random.default_rng(0)
@@ -274,14 +275,15 @@ def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
     rows = [{"level": "passage", "number": row, "v": vector} for row, vector in enumerate(vectors)]
     rows += [{"level": "document", "number": 0, "v": vector} for vector in vectors[:5]]
     schema = pa.schema([("level", pa.string()), ("number", pa.int32()), ("v", pa.list_(pa.float32(), 16))])
-    table = lancedb.connect(tmp_path).create_table("t", pa.Table.from_pylist(rows, schema))
-    found = _exactly(table, "v", "level = 'passage'", vectors[:3])
+    connection = wait_for(lancedb.connect_async(tmp_path))
+    table = wait_for(connection.create_table("t", pa.Table.from_pylist(rows, schema)))
+    found = wait_for(_exactly(table, "v", "level = 'passage'", vectors[:3]))
     for query, own in zip(vectors[:3], found, strict=True):
         order = np.argsort(-(vectors @ query))[:100]
-        numbers = table.take_row_ids(sorted(own)).select(["number"]).to_arrow().column("number").to_pylist()
-        assert set(numbers) == set(order.tolist())
+        taken = wait_for(table.take_row_ids(sorted(own)).select(["number"]).to_arrow())
+        assert set(taken.column("number").to_pylist()) == set(order.tolist())
     # Without a search structure every row is read, and the quickest setting finds the best.
-    assert tuning_of(table, "v", "passage", "cosine") == (20, 2)
+    assert wait_for(tuning_of(table, "v", "passage", "cosine")) == (20, 2)
 
 
 def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
