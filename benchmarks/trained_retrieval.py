@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from reporting import DATA, ROOT, describe_machine, write_result
@@ -19,7 +18,7 @@ from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_docum
 from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.retrieve import train_retrieval
 from graphdoc.retrieval.candidates import index_words, word_rows
-from graphdoc.retrieval.fusion import fuse
+from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.retrieve import RetrievalSettings
@@ -113,7 +112,10 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
         for words, its_name in WORDS.items():
             way = f"{unit}-{words}"
             rows[f"{way}-rank"] = f"the same and {its_name.removesuffix(', the best three added up')}, reciprocal rank"
-            runs[f"{way}-rank"] = {query: joined(runs[words][query], trained.get(query, {})) for query in runs[words]}
+            runs[f"{way}-rank"] = {
+                query: fused_scores({"words": own, "vectors": trained.get(query, {})})
+                for query, own in runs[words].items()
+            }
             weight = best_weight(runs[words], trained, qrels, weighted, measure=data.measure, folds=FOLDS)
             rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
@@ -202,16 +204,9 @@ def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequenc
     )
 
 
-def joined(words: dict[str, float], vectors: dict[str, float]) -> dict[str, float]:
-    """Fused scores of a query by reciprocal rank."""
-    return {one.id: one.score for one in fuse({"words": words, "vectors": vectors})}
-
-
 def weighted(words: dict[str, float], vectors: dict[str, float], weight: float) -> dict[str, float]:
     """Fused scores of a query by the paper's weighted sum."""
-    weights = {"words": weight, "vectors": 1 - weight}
-    both = partial(fuse, {"words": words, "vectors": vectors}, "weighted")
-    return {one.id: one.score for one in both(weights)}
+    return fused_scores({"words": words, "vectors": vectors}, "weighted", {"words": weight, "vectors": 1 - weight})
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ a difference."""
 EPILOG = """rows:
   words               BM25 of passages, the best three added up
   words-documents     BM25 of whole documents
+  words-both          both of them added up
   vectors             vectors of passages, the best three added up
   vectors-documents   vectors of documents
   hybrid              words and vectors of passages, by reciprocal rank

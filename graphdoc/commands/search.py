@@ -65,6 +65,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--passages", type=int, default=1, metavar="N", help="passages shown of each document (default: 1; 3 in files)"
     )
     group.add_argument(
+        "--words-unit",
+        choices=("passage", "document", "both"),
+        default="passage",
+        help="what words are searched in: the best three passages count, the whole document, or both added up "
+        "(default: passage)",
+    )
+    group.add_argument(
         "--fusion",
         choices=("reciprocal_rank", "weighted"),
         default="reciprocal_rank",
@@ -97,6 +104,7 @@ def run(options: argparse.Namespace) -> None:
             by=options.by,
             where=options.where,
             passages=max(options.passages, 3) if OUTPUTS.paths(options) else options.passages,
+            words_unit=options.words_unit,
             fusion=options.fusion,
             weight=options.weight,
         )

@@ -49,6 +49,7 @@ def fuse(
     rankings: Mapping[str, Mapping[str, float]],
     fusion: Fusion = "reciprocal_rank",
     weights: Mapping[str, float] | None = None,
+    most: int | None = None,
 ) -> list[Fused]:
     """Join rankings.
 
@@ -60,6 +61,7 @@ def fuse(
         rankings: scores by document of every ranking, larger is better.
         fusion: how they are joined.
         weights: weight of every ranking; None for the same.
+        most: documents wanted; None for all.
 
     Returns:
         The documents, best first; those of equal score by id. The score is the sum of the shares.
@@ -71,26 +73,65 @@ def fuse(
     >>> [one.id for one in best]
     ['b', 'a', 'c']
     """
+    shares = _shares(rankings, fusion, weights)
+    ranks = {name: {id: rank for rank, id in enumerate(own, start=1)} for name, own in shares.items()}
+    return [
+        Fused(
+            id,
+            score,
+            {name: Part(ranks[name][id], rankings[name][id], own[id]) for name, own in shares.items() if id in own},
+        )
+        for id, score in _summed(shares, most)
+    ]
+
+
+def fused_scores(
+    rankings: Mapping[str, Mapping[str, float]],
+    fusion: Fusion = "reciprocal_rank",
+    weights: Mapping[str, float] | None = None,
+) -> dict[str, float]:
+    """Scores of :func:`fuse` alone, by document, best first.
+
+    >>> list(fused_scores({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}}))
+    ['b', 'a', 'c']
+    """
+    return dict(_summed(_shares(rankings, fusion, weights)))
+
+
+def as_they_are(rankings: Mapping[str, Mapping[str, float]], most: int | None = None) -> list[Fused]:
+    """The documents of a single ranking, whose scores are their shares."""
+    ((name, scores),) = rankings.items()
+    return [
+        Fused(id, scores[id], {name: Part(rank, scores[id], scores[id])})
+        for rank, id in enumerate(_in_order(scores)[:most], start=1)
+    ]
+
+
+def _shares(
+    rankings: Mapping[str, Mapping[str, float]], fusion: Fusion, weights: Mapping[str, float] | None
+) -> dict[str, dict[str, float]]:
+    """What every ranking adds to the score of its documents, best first."""
     if fusion not in FUSIONS:
         raise SettingsError(f"fusion is {described(fusion)}; choose one of {', '.join(FUSIONS)}")
     shares = _reciprocal_ranks if fusion == "reciprocal_rank" else _scaled
-    parts: dict[str, dict[str, Part]] = {}
+    found = {}
     for name, scores in rankings.items():
-        weight = _weight(name, weights)
-        order = sorted(scores, key=lambda id: (-scores[id], id))
-        for rank, (id, share) in enumerate(zip(order, shares([scores[id] for id in order]), strict=True), start=1):
-            parts.setdefault(id, {})[name] = Part(rank, scores[id], weight * share)
-    found = [Fused(id, sum(part.share for part in own.values()), own) for id, own in parts.items()]
-    return sorted(found, key=lambda one: (-one.score, one.id))
+        weight, order = _weight(name, weights), _in_order(scores)
+        own = shares([scores[id] for id in order])
+        found[name] = {id: weight * share for id, share in zip(order, own, strict=True)}
+    return found
 
 
-def as_they_are(rankings: Mapping[str, Mapping[str, float]]) -> list[Fused]:
-    """The documents of a single ranking, whose scores are their shares."""
-    ((name, scores),) = rankings.items()
-    order = sorted(scores, key=lambda id: (-scores[id], id))
-    return [
-        Fused(id, scores[id], {name: Part(rank, scores[id], scores[id])}) for rank, id in enumerate(order, start=1)
-    ]
+def _summed(shares: Mapping[str, Mapping[str, float]], most: int | None = None) -> list[tuple[str, float]]:
+    totals: dict[str, float] = {}
+    for own in shares.values():
+        for id, share in own.items():
+            totals[id] = totals.get(id, 0.0) + share
+    return [(id, totals[id]) for id in _in_order(totals)[:most]]
+
+
+def _in_order(scores: Mapping[str, float]) -> list[str]:
+    return sorted(scores, key=lambda id: (-scores[id], id))
 
 
 def _weight(name: str, weights: Mapping[str, float] | None) -> float:

@@ -21,7 +21,7 @@ class Scored:
     Args:
         id: the document.
         score: larger is better.
-        passages: number and score of the passages found, best first; empty where whole documents are ranked.
+        passages: number and score of the passages found, best first; empty where only the whole document was.
     """
 
     id: str
@@ -55,6 +55,19 @@ def group_passages(found: Candidates, best: int = BEST_PASSAGES) -> list[Scored]
 def whole_documents(found: Candidates) -> list[Scored]:
     """The documents of a search that ranks them as wholes, best first; those of equal score by id."""
     return in_order([Scored(id, score) for id, score in zip(found.ids, found.scores.tolist(), strict=True)])
+
+
+def with_whole(passages: list[Scored], whole: list[Scored]) -> list[Scored]:
+    """Add the score of a whole document to that of its best passages; what one of both did not find adds nothing.
+
+    >>> with_whole([Scored("a", 3.0, ((0, 3.0),))], [Scored("b", 4.0), Scored("a", 2.0)])
+    [Scored(id='a', score=5.0, passages=((0, 3.0),)), Scored(id='b', score=4.0, passages=())]
+    """
+    scores = as_run(passages)
+    for one in whole:
+        scores[one.id] = scores.get(one.id, 0.0) + one.score
+    found = {one.id: one.passages for one in passages}
+    return in_order([Scored(id, score, found.get(id, ())) for id, score in scores.items()])
 
 
 def in_order(documents: list[Scored]) -> list[Scored]:

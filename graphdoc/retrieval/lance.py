@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from .engine import Candidates, State, quoted
 from .lance_errors import said
 from .lance_loop import next_of, wait_for
 from .rows import DOCUMENT, PASSAGE
-from .tuning import TUNED, tuned, tuning_of
+from .tuning import TUNED, thorough, tuned, tuning_of
 from .word_settings import WordSettings
 
 Found = TypeVar("Found")
@@ -33,8 +34,9 @@ _LEAST_FOR_VECTOR_INDEX = 1_024
 # Readers of an older version have this long to finish.
 KEPT_VERSIONS = timedelta(hours=1)
 _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
-# Bits of a number in the search structure: with 3, twice the rows wanted hold the best, with 1 eight times as many.
-_BITS = 3
+# Bits of a number in the search structure: with 4, a quarter more rows than wanted hold the best, with 3 twice more.
+_BITS = 4
+_PARTITION = 8_192
 _LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
 _GONE = "gone"
@@ -191,7 +193,7 @@ class LanceEngine:
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
         match = _library("lancedb.query").MatchQuery(words, column)
-        query = self._table.query().nearest_to_text(match).select(["id", "number", "_score"])
+        query = self._table.query().nearest_to_text(match).select(["id", "number", "_score"]).limit(most)
         return self._found(query, "_score", most, where)
 
     def by_vector(
@@ -199,10 +201,8 @@ class LanceEngine:
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         query = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
-        probes, refine = tuned(self._schema, column)
-        if probes:
-            # Where a filter leaves little, more is probed until there are enough rows.
-            query = query.minimum_nprobes(probes).maximum_nprobes(0).refine_factor(refine)
+        probes, read = tuned(self._schema, column)
+        query = thorough(query, most, probes, read) if probes else query.limit(most)
         if column == DOCUMENT_VECTOR:
             where = f"level = '{DOCUMENT}'" + (f" AND ({where})" if where else "")
         return self._found(query.select(["id", "number", "_distance"]), "_distance", most, where)
@@ -223,7 +223,9 @@ class LanceEngine:
         for column, level in _LEVELS.items():
             count = self._do(self._table.count_rows(f"{column} IS NOT NULL"))
             if column not in present and is_large and count >= _LEAST_FOR_VECTOR_INDEX:
-                self._index(column, _library("lancedb.index").IvfRq(distance_type=self._metric, num_bits=_BITS))
+                # LanceDB would count the rows that have no vector here, and look for centres of its partitions there.
+                kind = partial(_library("lancedb.index").IvfRq, num_partitions=max(1, round(count / _PARTITION)))
+                self._index(column, kind(distance_type=self._metric, num_bits=_BITS))
                 present.add(column)
             if column in present:
                 found = self._do(tuning_of(self._table, column, level, self._metric))
@@ -262,7 +264,7 @@ class LanceEngine:
     def _found(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
         if where:
             query = query.where(where)
-        rows = self._do(query.limit(most).to_arrow())
+        rows = self._do(query.to_arrow())[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values

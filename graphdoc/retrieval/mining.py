@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..errors import RetrievalError, SettingsError
 from ..inference.pipeline import progress_bar
 from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.plain_text import described
-from .fusion import fuse
+from .fusion import fused_scores
 from .grouping import Scores
 from .mined_documents import MinedDocuments, Rows, Vectors
 from .nearest import Pool, as_compared, nearest, scores_of
@@ -264,7 +265,7 @@ def _chosen(
     if len(kept) == 1:
         return (next(iter(kept.values())), counts), is_enough
     ranks = {way: {documents.ids[row]: -float(rank) for rank, row in enumerate(rows)} for way, rows in kept.items()}
-    return ([documents.rows[one.id] for one in fuse(ranks)[: settings.depth]], counts), is_enough
+    return ([documents.rows[id] for id in islice(fused_scores(ranks), settings.depth)], counts), is_enough
 
 
 def _too_near(documents: MinedDocuments, query: _Query, words: Pool, limit: float) -> frozenset[int]:

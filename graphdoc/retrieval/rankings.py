@@ -16,7 +16,7 @@ from ..evaluation.ranking import DEFAULT_MEASURES
 from ..evaluation.trec import Qrels, Run, leave_out, ranked
 from ..inference.pipeline import progress_bar
 from ..runtime.arguments import require_whole
-from .fusion import Fusion, fuse
+from .fusion import Fusion, fused_scores
 from .grouping import Scores
 from .index import DocumentIndex
 from .search import SearchOptions
@@ -25,6 +25,7 @@ from .search import SearchOptions
 WAYS: dict[str, tuple[str, ...]] = {
     "words": ("words",),
     "words-documents": ("words-documents",),
+    "words-both": ("words-both",),
     "vectors": ("vectors",),
     "vectors-documents": ("vectors-documents",),
     "hybrid": ("words", "vectors"),
@@ -34,6 +35,7 @@ WAYS: dict[str, tuple[str, ...]] = {
 EXPLAINED = {
     "words": "BM25 of passages, the best three added up",
     "words-documents": "BM25 of whole documents",
+    "words-both": "both of them added up",
     "vectors": "vectors of passages, the best three added up",
     "vectors-documents": "vectors of documents",
     "hybrid": "words and vectors of passages, by reciprocal rank",
@@ -42,6 +44,7 @@ EXPLAINED = {
 _SEARCHES: dict[str, SearchOptions] = {
     "words": {"by": "words", "words_unit": "passage"},
     "words-documents": {"by": "words", "words_unit": "document"},
+    "words-both": {"by": "words", "words_unit": "both"},
     "vectors": {"by": "vectors", "vectors_unit": "passage"},
     "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
 }
@@ -143,7 +146,7 @@ def fused(words: Scores, vectors: Scores, fusion: Fusion = "reciprocal_rank", we
         weight: weight of words in a weighted fusion, 0 to 1; vectors have the rest.
     """
     weights = {"words": weight, "vectors": 1 - weight} if fusion == "weighted" else None
-    return {one.id: one.score for one in fuse({"words": words, "vectors": vectors}, fusion, weights)}
+    return fused_scores({"words": words, "vectors": vectors}, fusion, weights)
 
 
 def weighted(words: Scores, vectors: Scores, weight: float) -> Scores:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
@@ -16,7 +16,7 @@ from .explain import Explanation, PassagePart, TermPart
 from .fields import plain_value
 from .filters import require_filter
 from .fusion import FUSIONS, Fused, Fusion, as_they_are, fuse
-from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_documents
+from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_documents, with_whole
 from .query import Query
 from .results import Hit, PassageHit
 from .rows import DOCUMENT, PASSAGE, key_of, metadata_columns
@@ -25,6 +25,7 @@ from .terms import unique_words, words_of_many
 MOST_ROWS = 10_000_000
 By = Literal["hybrid", "words", "vectors"]
 Unit = Literal["passage", "document"]
+WordsUnit = Literal["passage", "document", "both"]
 # Each way to search, the column it searches by what is ranked.
 RANKINGS: dict[str, dict[str, str]] = {
     "words": {"passage": "text", "document": "document_text"},
@@ -42,7 +43,7 @@ class SearchOptions(TypedDict, total=False):
     passages: int
     fusion: Fusion
     weight: float
-    words_unit: Unit
+    words_unit: WordsUnit
     vectors_unit: Unit | None
     depth: int | None
 
@@ -58,9 +59,10 @@ class SearchSettings:
         passages: passages shown of each document.
         fusion: how both rankings are joined.
         weight: weight of words in a weighted fusion, 0 to 1; vectors have the rest.
-        words_unit: whether word search ranks passages, of which the best three count, or whole documents.
-        vectors_unit: the same of vector search; None for passages where the query is a text, and for documents where
-            it is a document.
+        words_unit: whether word search ranks passages, of which the best three count, whole documents, or both added
+            up.
+        vectors_unit: whether vector search ranks passages or whole documents; None for passages where the query is a
+            text, and for documents where it is a document.
         depth: rows that each ranking fetches; None for 20 a document wanted, and at least 1,000 by words and 200 by
             vectors.
 
@@ -74,7 +76,7 @@ class SearchSettings:
     passages: int = 3
     fusion: Fusion = "reciprocal_rank"
     weight: float = 0.5
-    words_unit: Unit = "passage"
+    words_unit: WordsUnit = "passage"
     vectors_unit: Unit | None = None
     depth: int | None = None
 
@@ -84,7 +86,7 @@ class SearchSettings:
         require_whole("depth", self.depth)
         require_one_of("by", self.by, get_args(By))
         require_one_of("fusion", self.fusion, FUSIONS)
-        require_one_of("words_unit", self.words_unit, get_args(Unit))
+        require_one_of("words_unit", self.words_unit, get_args(WordsUnit))
         if self.vectors_unit is not None:
             require_one_of("vectors_unit", self.vectors_unit, get_args(Unit))
         if isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1:
@@ -111,7 +113,7 @@ class Search:
 
     def __init__(self, engine: Engine, query: Query, settings: SearchSettings) -> None:
         self._engine, self._query, self._settings = engine, query, settings
-        self._units: dict[str, Unit] = {
+        self._units: dict[str, WordsUnit] = {
             "words": settings.words_unit,
             "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
         }
@@ -123,18 +125,23 @@ class Search:
         own = {name: as_run(ranking) for name, ranking in found.items()}
         if self._settings.by == "hybrid":
             weights = {"words": self._settings.weight, "vectors": 1 - self._settings.weight}
-            fused = fuse(own, self._settings.fusion, weights if self._settings.fusion == "weighted" else None)
+            how = weights if self._settings.fusion == "weighted" else None
+            chosen = fuse(own, self._settings.fusion, how, self._settings.k)
         else:
-            fused = as_they_are(own)
-        chosen = fused[: self._settings.k]
-        passages = {name: {one.id: dict(one.passages) for one in ranking} for name, ranking in found.items()}
+            chosen = as_they_are(own, self._settings.k)
+        ids = {one.id for one in chosen}
+        passages = {
+            name: {one.id: dict(one.passages) for one in ranking if one.id in ids} for name, ranking in found.items()
+        }
         return self._hits(chosen, passages)
 
     def rankings(self) -> dict[str, list[Scored]]:
         """The documents that each ranking finds, best first, before they are joined."""
         return {name: self._ranking(name, self._units[name]) for name in self._settings.rankings}
 
-    def _ranking(self, name: str, unit: Unit, where: str | None = None, depth: int | None = None) -> list[Scored]:
+    def _ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> list[Scored]:
+        if unit == "both":
+            return with_whole(*(self._ranking(name, one, where, depth) for one in get_args(Unit)))
         settings = self._settings
         most = depth or settings.depth or max(_DEPTH[name], 20 * settings.k)
         conditions = [part for part in (settings.where, where, self._not_itself()) if part]
@@ -298,13 +305,23 @@ class Search:
 
     def _terms_of(self, one: Fused, passages: Mapping[int, float]) -> list[TermPart]:
         """What every term of the query adds to the score of word search, as the engine itself counts it."""
-        unit = self._units["words"]
-        column = RANKINGS["words"][unit]
-        numbers = list(passages)[:BEST_PASSAGES] if unit == "passage" else []
-        keys = [quoted(key_of(one.id, "passage", number)) for number in numbers] or [
-            quoted(key_of(one.id, "document", 0))
-        ]
-        where = f"key IN ({', '.join(keys)})"
+        unit, best = self._units["words"], list(passages.items())[:BEST_PASSAGES]
+        places: dict[Unit, list[str]] = {}
+        if unit != "document" and best:
+            places["passage"] = [key_of(one.id, "passage", number) for number, _ in best]
+        # Of both, the whole document counts where word search found it too.
+        if unit == "document" or one.parts["words"].score > sum(score for _, score in best):
+            places["document"] = [key_of(one.id, "document", 0)]
+        parts: dict[str, TermPart] = {}
+        for place, keys in places.items():
+            for part in self._terms_in(RANKINGS["words"][place], keys):
+                also = parts.get(part.term)
+                parts[part.term] = part if also is None else replace(also, part=also.part + part.part)
+        return list(parts.values())
+
+    def _terms_in(self, column: str, keys: Sequence[str]) -> list[TermPart]:
+        """What terms add to the scores of some rows."""
+        where = f"key IN ({', '.join(map(quoted, keys))})"
         rows = self._engine.select([column], where).to_pylist()
         frequencies: dict[str, int] = {}
         for row in rows:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 TUNED = "graphdoc:search"
-# Probes and refinement of a vector search, from quick to thorough.
-_TRIED = ((20, 2), (40, 2), (80, 2), (80, 4), (160, 4), (320, 8))
+# Partitions that are searched, and vectors that are read for one that is wanted: from quick to thorough.
+_TRIED = ((20, 1.25), (20, 1.5), (20, 2.0), (40, 2.0), (80, 2.0), (80, 4.0), (160, 4.0), (320, 8.0))
 _QUERIES, _MOST, _GOAL = 24, 100, 0.99
 
 
-def tuned(schema: Any, column: str) -> tuple[int, int]:
-    """Probes and refinement of a vector column; 0 where all rows are read."""
+def tuned(schema: Any, column: str) -> tuple[int, float]:
+    """Probes of a vector column and the vectors read for one that is wanted; 0 where all rows are read."""
     values = json.loads((schema.field(column).metadata or {}).get(TUNED.encode(), b"[0, 0]"))
-    return int(values[0]), int(values[1])
+    return int(values[0]), float(values[1])
 
 
-async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, int]:
-    """Find the fewest probes and the least refinement with which a sample of searches finds the best rows.
+def thorough(query: Any, most: int, probes: int, read: float) -> Any:
+    """A vector search that compares whole vectors, of as many rows as tuning found.
+
+    Args:
+        query: the search.
+        most: rows wanted; the rows it gives are more, best first.
+        probes: partitions that are searched; where a filter leaves little, more are until there are enough rows.
+        read: vectors read for one that is wanted.
+    """
+    return query.minimum_nprobes(probes).maximum_nprobes(0).refine_factor(1).limit(math.ceil(most * read))
+
+
+async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, float]:
+    """Find the fewest probes and vectors read with which a sample of searches finds the best rows.
 
     A query of the sample lies between two rows of the table, nearer to one, since a query is seldom a row itself.
 
@@ -45,8 +58,8 @@ async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[i
         shares = []
         for query, wanted in zip(queries, best, strict=True):
             search = table.query().nearest_to(query).column(column).distance_type(metric).where(is_level)
-            search = search.minimum_nprobes(found[0]).maximum_nprobes(0).refine_factor(found[1]).limit(_MOST)
-            own = (await search.with_row_id().select(["_distance"]).to_arrow()).column("_rowid").to_pylist()
+            rows = await thorough(search, _MOST, *found).with_row_id().select(["_distance"]).to_arrow()
+            own = rows.column("_rowid").to_pylist()[:_MOST]
             shares.append(len(wanted.intersection(own)) / max(1, len(wanted)))
         if np.mean(shares) >= _GOAL:
             break

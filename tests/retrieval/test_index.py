@@ -283,7 +283,7 @@ def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
         taken = wait_for(table.take_row_ids(sorted(own)).select(["number"]).to_arrow())
         assert set(taken.column("number").to_pylist()) == set(order.tolist())
     # Without a search structure every row is read, and the quickest setting finds the best.
-    assert wait_for(tuning_of(table, "v", "passage", "cosine")) == (20, 2)
+    assert wait_for(tuning_of(table, "v", "passage", "cosine")) == (20, 1.25)
 
 
 def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(

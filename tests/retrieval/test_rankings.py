@@ -21,6 +21,7 @@ def test_runs_are_those_of_searches(read_index: DocumentIndex) -> None:
     ways = {
         "words": {"by": "words"},
         "words-documents": {"by": "words", "words_unit": "document"},
+        "words-both": {"by": "words", "words_unit": "both"},
         "vectors": {"by": "vectors"},
         "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
         "hybrid": {},

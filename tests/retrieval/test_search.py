@@ -74,9 +74,10 @@ def test_a_document_is_searched_with_its_graph_and_is_not_its_own_hit(
 
 
 @pytest.mark.parametrize("by", ["hybrid", "words", "vectors"])
-@pytest.mark.parametrize("unit", ["passage", "document"])
+@pytest.mark.parametrize("unit", ["passage", "document", "both"])
 def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, unit: str) -> None:
-    found = read_index.search("spring tides of the sea", by=by, words_unit=unit, vectors_unit=unit)  # type: ignore[arg-type]
+    vectors_unit = None if unit == "both" else unit
+    found = read_index.search("spring tides of the sea", by=by, words_unit=unit, vectors_unit=vectors_unit)  # type: ignore[arg-type]
     assert len(found) > 1
     for hit in found:
         explanation = hit.explain()
@@ -86,6 +87,21 @@ def test_the_parts_of_a_score_add_up(read_index: DocumentIndex, by: str, unit: s
         if "vectors" in hit.parts:
             total = sum(one.part for one in explanation.vectors)
             assert total == pytest.approx(hit.parts["vectors"].score, abs=1e-5)
+
+
+def test_both_units_of_words_are_added_up(read_index: DocumentIndex) -> None:
+    query = "spring tides of the sea"
+    scores = {
+        unit: {hit.id: hit.score for hit in read_index.search(query, by="words", words_unit=unit)}  # type: ignore[arg-type]
+        for unit in ("passage", "document", "both")
+    }
+    ids = {*scores["passage"], *scores["document"]}
+    expected = {id: scores["passage"].get(id, 0.0) + scores["document"].get(id, 0.0) for id in ids}
+    assert len(ids) > 1 and scores["both"] == pytest.approx(expected, abs=1e-4)
+    # The most passages that are fetched leave some documents found as wholes alone.
+    few = read_index.search(query, by="words", words_unit="both", depth=1)
+    for hit in few:
+        assert sum(one.part for one in hit.explain().words) == pytest.approx(hit.score, abs=1e-3)
 
 
 def test_terms_are_counted_as_they_stand(read_index: DocumentIndex) -> None:
