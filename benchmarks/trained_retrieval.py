@@ -40,6 +40,8 @@ class Data:
         own_grade: the grade of documents that queries were made of, which are left out.
         validation: the split of the queries that are measured during training; None for folds, where there are no
             splits.
+        track_trained: the first queries, which the organisers of a track gave for training; those after them are also
+            measured alone.
     """
 
     corpus: str
@@ -50,6 +52,7 @@ class Data:
     text_column: str = "text"
     own_grade: int | None = None
     validation: str | None = "dev"
+    track_trained: int = 0
 
     def read(self, split: str | None) -> tuple[Judgements, Qrels, Mapping[str, frozenset[str]]]:
         """The queries of a split, their judgements, and the documents that they were made of."""
@@ -60,7 +63,9 @@ class Data:
 
 SETS = {
     "aila2019_statutes": Data("aila2019_statutes/corpus.jsonl.gz", "aila2019_statutes", 100, "MAP", validation=None),
-    "aila2019_casedocs": Data("aila2019_casedocs/corpus.jsonl.gz", "aila2019_casedocs", 12, "MAP", validation=None),
+    "aila2019_casedocs": Data(
+        "aila2019_casedocs/corpus.jsonl.gz", "aila2019_casedocs", 12, "MAP", validation=None, track_trained=10
+    ),
     "qmsum": Data("qmsum/corpus.jsonl.gz", "qmsum", 300, only=("kind=specific",), validation="val"),
     "wikir_title": Data("wikispeedia/articles.jsonl.gz", "wikispeedia/wikir", 8, text_column="title", own_grade=2),
     "wikir_first_sentence": Data(
@@ -69,8 +74,9 @@ SETS = {
 }
 MEASURES = ("nDCG@10", "MAP", "P@5", "recall@100")
 WORDS = {
-    "words": "BM25 of passages, the best three added up",
+    "words": "BM25 of passages",
     "words-documents": "BM25 of whole documents",
+    "words-both": "BM25 of both added up",
 }
 UNITS = {"document": "vectors of documents", "passage": "the three best passages"}
 
@@ -90,7 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         describe_machine(),
         "`own_queries.yaml` with given queries and a frozen MiniLM. Each query is ranked by a model that was trained "
         f"without it: by splits where the set has them, otherwise by {FOLDS} folds. *Untrained* is the same model "
-        "after a step that moves nothing. p: paired permutation test against the row of that name.",
+        "after a step that moves nothing. BM25 of passages is the sum of the best three. p: paired permutation test "
+        "against the row of that name.",
     ]
     for name in options.sets:
         parts.append(section(name, options.work / name, options.units, options.set))
@@ -111,7 +118,7 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
         rows |= {f"untrained-{unit}": f"untrained, {what}", unit: f"trained, {what}"}
         for words, its_name in WORDS.items():
             way = f"{unit}-{words}"
-            rows[f"{way}-rank"] = f"the same and {its_name.removesuffix(', the best three added up')}, reciprocal rank"
+            rows[f"{way}-rank"] = f"the same and {its_name}, reciprocal rank"
             runs[f"{way}-rank"] = {
                 query: fused_scores({"words": own, "vectors": trained.get(query, {})})
                 for query, own in runs[words].items()
@@ -119,26 +126,41 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
             weight = best_weight(runs[words], trained, qrels, weighted, measure=data.measure, folds=FOLDS)
             rows[f"{way}-sum"] = rows[f"{way}-rank"].replace("reciprocal rank", "weighted sum")
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
-    against = ("words-documents", "words", *(f"untrained-{unit}" for unit in units))
-    tables = {one: RankingTable.of(runs, qrels, MEASURES, against=one) for one in against}
-    lines = [
-        f"| ranked by | {' | '.join(MEASURES)} | {' | '.join(f'p, {rows[one]}' for one in against)} |",
-        f"|---|{'---|' * (len(MEASURES) + len(tables))}",
-    ]
-    for way, scores in tables["words"].scores.items():
-        means = " | ".join(f"{mean:.3f}" for mean in scores.means.values())
-        p_values = (table.p_values.get(way, {}).get(data.measure) for table in tables.values())
-        lines.append(f"| {rows[way]} | {means} | {' | '.join('' if p is None else f'{p:.4f}' for p in p_values)} |")
+    against = (*WORDS, *(f"untrained-{unit}" for unit in units))
     about = (
         f"{len(judgements):,} queries; vectors of the first {data.passages:,} passages of a document; p of "
         f"{data.measure}. Weights of words in weighted sums by fold, chosen on the other folds: "
         + "; ".join(f"{way}: {', '.join(f'{one:g}' for one in found)}" for way, found in weights.items())
     )
-    return "\n\n".join([f"## {name}", about + ".", "\n".join(lines)])
+    parts = [f"## {name}", about + ".", measured(runs, qrels, data.measure, rows, against)]
+    if data.track_trained:
+        later = {query: qrels[query] for query in list(judgements.queries)[data.track_trained :] if query in qrels}
+        parts += [
+            f"The {len(later):,} queries that the track tested, alone:",
+            measured(runs, later, data.measure, rows, against),
+        ]
+    return "\n\n".join(parts)
+
+
+def measured(
+    runs: Mapping[str, Run], qrels: Qrels, measure: str, rows: Mapping[str, str], against: Sequence[str]
+) -> str:
+    """The table of some queries as Markdown, with p values against some rows."""
+    own = {way: {query: run.get(query, {}) for query in qrels} for way, run in runs.items()}
+    tables = {one: RankingTable.of(own, qrels, MEASURES, against=one) for one in against}
+    lines = [
+        f"| ranked by | {' | '.join(MEASURES)} | {' | '.join(f'p, {rows[one]}' for one in against)} |",
+        f"|---|{'---|' * (len(MEASURES) + len(tables))}",
+    ]
+    for way, scores in tables[against[0]].scores.items():
+        means = " | ".join(f"{mean:.3f}" for mean in scores.means.values())
+        p_values = (table.p_values.get(way, {}).get(measure) for table in tables.values())
+        lines.append(f"| {rows[way]} | {means} | {' | '.join('' if p is None else f'{p:.4f}' for p in p_values)} |")
+    return "\n".join(lines)
 
 
 def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]:
-    """All queries ranked by BM25, of passages and of whole documents."""
+    """All queries ranked by BM25: of passages, the best three added up, of whole documents, and of both."""
     if DocumentIndex.exists(place):
         index = DocumentIndex.open(place)
     else:
@@ -150,7 +172,7 @@ def word_runs(data: Data, place: Path, judgements: Judgements) -> dict[str, Run]
             query: index.scores(text, DEPTH, by="words", words_unit=unit, depth=5 * DEPTH)["words"]  # type: ignore[arg-type]
             for query, text in judgements.queries.items()
         }
-        for way, unit in (("words", "passage"), ("words-documents", "document"))
+        for way, unit in (("words", "passage"), ("words-documents", "document"), ("words-both", "both"))
     }
 
 
