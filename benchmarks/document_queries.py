@@ -15,14 +15,15 @@ import numpy.typing as npt
 import torch
 from reporting import DATA, describe_machine, write_result
 from sklearn.feature_extraction.text import TfidfVectorizer
-from trained_retrieval import SETS, joined, settings_of, weighted, word_runs
+from trained_retrieval import SETS, settings_of, test_run, weighted, word_runs
 
-from graphdoc import Document, read_documents
+from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.corpus.stored import open_corpus
 from graphdoc.evaluation import RankingTable, best_weight
 from graphdoc.evaluation.trec import Run, leave_out
 from graphdoc.inference.pipeline import progress_bar
 from graphdoc.recipes.corpus_vectors import corpus_vectors
+from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.runtime.processes import Processes
 from graphdoc.training.starting_model import begin_training, load_start
@@ -33,8 +34,9 @@ ROWS = {
     "tf-idf": "TF-IDF of whole texts (scikit-learn)",
     "words-documents": "60 best words, BM25 of whole documents",
     "words": "60 best words, BM25 of passages, the best three added up",
-    "vectors": "vectors of documents",
-    "centred": "the same, less their mean",
+    "words-both": "60 best words, both added up",
+    "vectors": "vectors of documents, untrained",
+    "trained": "vectors of documents, trained on titles",
 }
 
 
@@ -53,25 +55,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not DocumentIndex.exists(place):
         word_runs(data, place, judgements)
     index = DocumentIndex.open(place)
-    for way, unit in (("words-documents", "document"), ("words", "passage")):
+    for way, unit in (("words-documents", "document"), ("words", "passage"), ("words-both", "both")):
         with progress_bar(True, len(asked)) as bar:
             found: dict[str, dict[str, float]] = {}
             for query, document in asked.items():
                 options_of_search = {"by": "words", "words_unit": unit, "depth": 5 * DEPTH}
                 found[query] = index.scores(document, DEPTH, **options_of_search)["words"]  # type: ignore[arg-type]
                 bar.update(1)
-            runs[way] = found
-    ids, vectors = document_vectors(options.work / NAME / "untrained-document", options.set)
-    runs["vectors"] = leave_out(vector_run(ids, vectors, asked), own)
-    runs["centred"] = leave_out(vector_run(ids, vectors - vectors.mean(axis=0), asked), own)
+            runs[way] = leave_out(found, own)
+    # Trains where the other benchmark has not: titles of articles that are no query here, linked articles as answers.
+    test_run(data, options.work / NAME / "document", "document", options.set)
+    for way, model in (("vectors", None), ("trained", options.work / NAME / "document" / "fold-1" / "model")):
+        ids, embedded = document_vectors(options.work / NAME / f"{way}-document", model, options.set)
+        runs[way] = leave_out(vector_run(ids, embedded, asked), own)
     names = dict(ROWS)
-    for words in ("words-documents", "tf-idf"):
-        for way in ("vectors", "centred"):
-            both, kind = f"{words}+{way}", f"{ROWS[words]}, and {'centred ' * (way == 'centred')}vectors"
-            runs[f"{both}, rank"] = {query: joined(runs[words][query], runs[way][query]) for query in asked}
-            names[f"{both}, rank"] = f"{kind}, reciprocal rank"
+    for words in ("words-documents", "words", "words-both", "tf-idf"):
+        for way, kind in (("vectors", "untrained vectors"), ("trained", "trained vectors")):
+            both = f"{words}, {way}"
+            runs[f"{both}, rank"] = {
+                query: fused_scores({"words": runs[words][query], "vectors": runs[way][query]}) for query in asked
+            }
+            names[f"{both}, rank"] = f"{ROWS[words]}, and {kind}, reciprocal rank"
             runs[f"{both}, sum"] = best_weight(runs[words], runs[way], qrels, weighted, measure=MEASURE).run
-            names[f"{both}, sum"] = f"{kind}, weighted sum"
+            names[f"{both}, sum"] = f"{ROWS[words]}, and {kind}, weighted sum"
     table = RankingTable.of({way: leave_out(run, own) for way, run in runs.items()}, qrels, MEASURES, against="tf-idf")
     lines = [f"| ranked by | {' | '.join(MEASURES)} | p |", f"|---|{'---|' * (len(MEASURES) + 1)}"]
     for way, scores in table.scores.items():
@@ -80,9 +86,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lines.append(f"| {names[way]} | {means} | {'' if p_value is None else f'{p_value:.4f}'} |")
     about = (
         f"{len(asked):,} articles of the test split of wikispeedia as queries, of {len(articles):,}; answers are "
-        f"those linked with them in both directions. Untrained `mini`, the first {data.passages} passages of an "
-        f"article; words are searched in all. p: paired permutation test of {MEASURE} against TF-IDF. Weights of sums "
-        "are chosen on other queries (cross-validation)."
+        f"those linked with them in both directions. `mini`, the first {data.passages} passages of an article; words "
+        f"are searched in all. p: paired permutation test of {MEASURE} against TF-IDF. Weights of sums are chosen on "
+        "other queries (cross-validation)."
     )
     parts = ["# Whole documents as queries", "`python benchmarks/document_queries.py`", describe_machine(), about]
     print(write_result("document_queries", "\n\n".join([*parts, "\n".join(lines)])))
@@ -110,12 +116,17 @@ def best_of(ids: Sequence[str], similarity: npt.NDArray[np.floating]) -> Iterato
         yield {ids[place]: float(row[place]) for place in np.argsort(-row, kind="stable")[:DEPTH].tolist()}
 
 
-def document_vectors(folder: Path, changes: Sequence[str]) -> tuple[list[str], npt.NDArray[np.float32]]:
-    """Ids and vectors of all articles, by the untrained model that training starts from."""
+def document_vectors(
+    folder: Path, model: Path | None, changes: Sequence[str]
+) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Ids and vectors of all articles, by a trained model, or by the untrained one that training starts from."""
     settings, device = settings_of(SETS[NAME], folder, "document", 1, changes), torch.device("cpu")
     processes = Processes(device)
-    encoder = load_start(settings.model, device, settings.similarity, None)
-    begin_training(encoder, settings.model)
+    if model is None:
+        encoder = load_start(settings.model, device, settings.similarity, None)
+        begin_training(encoder, settings.model)
+    else:
+        encoder = DocumentEncoder.from_pretrained(model, device="cpu", dtype="float32")
     corpus, passages = open_corpus(settings, encoder, processes, True)
     return list(corpus.ids), corpus_vectors(encoder, corpus, passages, settings.training, processes)
 
