@@ -74,5 +74,6 @@ class Explanation:
 
 def _named(one: TermPart | PassagePart) -> str:
     if isinstance(one, TermPart):
-        return f"{one.term} ({one.frequency} times; in {one.document_frequency:,})"
+        times = "once" if one.frequency == 1 else f"{one.frequency} times"
+        return f"{one.term} ({times}; in {one.document_frequency:,})"
     return f"passage {one.number + 1}" + (f" ({one.heading})" if one.heading else "")

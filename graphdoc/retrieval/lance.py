@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -84,7 +84,7 @@ class LanceEngine:
         if is_there and not _is_without_versions(connection):
             raise RetrievalError(f"{place} holds an index already; open it, or choose another place")
         mode = "overwrite" if is_there else "create"
-        table = _waited(place, connection.create_table(TABLE, schema=with_record, mode=mode))
+        table = _waited(place, lambda: connection.create_table(TABLE, schema=with_record, mode=mode))
         engine = cls(table, place, with_record)
         engine._prepare()
         return engine
@@ -105,8 +105,8 @@ class LanceEngine:
         connection = _connected(place)
         if TABLE not in _names(connection, place) or _is_without_versions(connection):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
-        table = _waited(place, connection.open_table(TABLE))
-        schema = _waited(place, table.schema())
+        table = _waited(place, lambda: connection.open_table(TABLE))
+        schema = _waited(place, lambda: table.schema())
         try:
             record = json.loads((schema.metadata or {})[RECORD])
             is_own = isinstance(record, dict) and "format_version" in record
@@ -133,16 +133,16 @@ class LanceEngine:
 
     def refresh(self) -> None:
         """See what other processes have written."""
-        self._do(self._table.checkout_latest())
-        if self._state is None or self._state.version != int(self._do(self._table.version())):
+        self._do(lambda: self._table.checkout_latest())
+        if self._state is None or self._state.version != int(self._do(lambda: self._table.version())):
             self._changed()
 
     def _changed(self) -> None:
-        self._schema, self._state = self._do(self._table.schema()), None
+        self._schema, self._state = self._do(lambda: self._table.schema()), None
 
     def add_columns(self, columns: Mapping[str, Any]) -> None:
         """Add columns of metadata, by name and Arrow type; rows that are there have nothing in them."""
-        self._do(self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
+        self._do(lambda: self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
         self._changed()
 
     def write(self, rows: Any, ids: Sequence[str]) -> None:
@@ -150,7 +150,7 @@ class LanceEngine:
         self._prepare()
         there = self.select(["key"], ids=ids).column("key").to_pylist()
         if not there:
-            self._do(self._table.add(rows, on_bad_vectors="null"))
+            self._do(lambda: self._table.add(rows, on_bad_vectors="null"))
             return self._changed()
         # A merge that deletes reads the whole table: rows that are no longer needed are marked by it instead.
         left = sorted(set(there) - set(rows.column("key").to_pylist()))
@@ -159,16 +159,16 @@ class LanceEngine:
             rows = pa.concat_tables([rows, pa.Table.from_pylist(nothing, rows.schema)])
         merge = self._table.merge_insert("key").when_matched_update_all().when_not_matched_insert_all()
         # A row of one level has no vectors of the others.
-        self._do(merge.execute(rows, on_bad_vectors="null"))
+        self._do(lambda: merge.execute(rows, on_bad_vectors="null"))
         if left:
-            self._do(self._table.delete(f"level = '{_GONE}'"))
+            self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
         self._changed()
 
     def delete(self, ids: Sequence[str]) -> int:
         """Remove documents, and give the number of those that were there."""
-        count = int(self._do(self._table.count_rows(f"{_is_one_of(ids)} AND level = '{DOCUMENT}'")))
+        count = int(self._do(lambda: self._table.count_rows(f"{_is_one_of(ids)} AND level = '{DOCUMENT}'")))
         if count:
-            self._do(self._table.delete(_is_one_of(ids)))
+            self._do(lambda: self._table.delete(_is_one_of(ids)))
             self._changed()
         return count
 
@@ -177,66 +177,74 @@ class LanceEngine:
     ) -> Any:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
         condition = " AND ".join(f"({part})" for part in (_is_one_of(ids) if ids else None, where) if part)
-        query = self._table.query().select(list(columns))
-        if condition:
-            query = query.where(condition)
-        return self._do((query if most is None else query.limit(most)).to_arrow())
+
+        def found() -> Coroutine[Any, Any, Any]:
+            query = self._table.query().select(list(columns))
+            query = query.where(condition) if condition else query
+            return (query if most is None else query.limit(most)).to_arrow()  # type: ignore[no-any-return]
+
+        return self._do(found)
 
     def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         condition = f"level != '{_GONE}'" + (f" AND ({where})" if where else "")
-        query = self._table.query().select(list(columns)).where(condition)
-        found = self._do(query.to_batches())
-        while (batch := self._do(next_of(found))) is not None:
+        found = self._do(lambda: self._table.query().select(list(columns)).where(condition).to_batches())
+        while (batch := self._do(partial(next_of, found))) is not None:
             yield batch
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""
-        match = _library("lancedb.query").MatchQuery(words, column)
-        query = self._table.query().nearest_to_text(match).select(["id", "number", "_score"]).limit(most)
+
+        def query() -> Any:
+            match = _library("lancedb.query").MatchQuery(words, column)
+            return self._table.query().nearest_to_text(match).limit(most)
+
         return self._found(query, "_score", most, where)
 
     def by_vector(
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
-        query = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
         probes, read = tuned(self._schema, column)
-        query = thorough(query, most, probes, read) if probes else query.limit(most)
         if column == DOCUMENT_VECTOR:
             where = f"level = '{DOCUMENT}'" + (f" AND ({where})" if where else "")
-        return self._found(query.select(["id", "number", "_distance"]), "_distance", most, where)
+
+        def query() -> Any:
+            own = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
+            return thorough(own, most, probes, read) if probes else own.limit(most)
+
+        return self._found(query, "_distance", most, where)
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
-        found = self._do(self._table.tokenize(text, column=PASSAGE_TEXT))
+        found = self._do(lambda: self._table.tokenize(text, column=PASSAGE_TEXT))
         return [str(token.text) for token in found]
 
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
         self._prepare()
-        self._do(self._table.delete(f"level = '{_GONE}'"))
-        self._do(self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
-        present = {index.columns[0] for index in self._do(self._table.list_indices())}
+        self._do(lambda: self._table.delete(f"level = '{_GONE}'"))
+        self._do(lambda: self._table.optimize(cleanup_older_than=KEPT_VERSIONS))
+        present = {index.columns[0] for index in self._do(lambda: self._table.list_indices())}
         # A search without the structure reads the column of all rows, those of other levels too.
-        is_large = self._do(self._table.count_rows()) >= ROWS_FOR_VECTOR_INDEX
+        is_large = self._do(lambda: self._table.count_rows()) >= ROWS_FOR_VECTOR_INDEX
         for column, level in _LEVELS.items():
-            count = self._do(self._table.count_rows(f"{column} IS NOT NULL"))
+            count = self._do(partial(self._table.count_rows, f"{column} IS NOT NULL"))
             if column not in present and is_large and count >= _LEAST_FOR_VECTOR_INDEX:
                 # LanceDB would count the rows that have no vector here, and look for centres of its partitions there.
                 kind = partial(_library("lancedb.index").IvfRq, num_partitions=max(1, round(count / _PARTITION)))
                 self._index(column, kind(distance_type=self._metric, num_bits=_BITS))
                 present.add(column)
             if column in present:
-                found = self._do(tuning_of(self._table, column, level, self._metric))
+                found = self._do(partial(tuning_of, self._table, column, level, self._metric))
                 values = {"path": column, "metadata": {TUNED: json.dumps(found)}}
-                self._do(self._table.update_field_metadata(values))
+                self._do(partial(self._table.update_field_metadata, values))
         self._changed()
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
         if self._state is None:
-            self._state = self._do(self._counted())
+            self._state = self._do(lambda: self._counted())
         return self._state
 
     async def _counted(self) -> State:
@@ -249,7 +257,7 @@ class LanceEngine:
         """Make the search structures that every index has; one whose making was cut short may lack some."""
         if self._is_prepared:
             return
-        present = {index.columns[0] for index in self._do(self._table.list_indices())}
+        present = {index.columns[0] for index in self._do(lambda: self._table.list_indices())}
         for column, kind in _SCALAR.items():
             if column not in present:
                 self._index(column, getattr(_library("lancedb.index"), kind)())
@@ -259,18 +267,20 @@ class LanceEngine:
         self._is_prepared = True
 
     def _index(self, column: str, config: Any) -> None:
-        self._do(self._table.create_index(column, config=config, replace=True))
+        self._do(lambda: self._table.create_index(column, config=config, replace=True))
 
-    def _found(self, query: Any, score: str, most: int, where: str | None) -> Candidates:
-        if where:
-            query = query.where(where)
-        rows = self._do(query.to_arrow())[:most]
+    def _found(self, query: Callable[[], Any], score: str, most: int, where: str | None) -> Candidates:
+        def rows_of_query() -> Coroutine[Any, Any, Any]:
+            asked = query().select(["id", "number", score])
+            return (asked.where(where) if where else asked).to_arrow()  # type: ignore[no-any-return]
+
+        rows = self._do(rows_of_query)[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
         return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
 
-    def _do(self, work: Coroutine[Any, Any, Found]) -> Found:
+    def _do(self, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
         return _waited(self.place, work)
 
 
@@ -283,27 +293,27 @@ def _library(name: str) -> Any:
         raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
 
 
-def _waited(place: str, work: Coroutine[Any, Any, Found]) -> Found:
-    return said(place, lambda: wait_for(work))
+def _waited(place: str, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
+    """What asynchronous work of LanceDB gives; some of its errors come before there is anything to wait for."""
+    return said(place, lambda: wait_for(work()))
 
 
 def _connected(place: str) -> Any:
     options = STORE_OPTIONS if "://" in place and not place.startswith("memory:") else None
-    return _waited(place, _library("lancedb").connect_async(place, storage_options=options))
+    return _waited(place, lambda: _library("lancedb").connect_async(place, storage_options=options))
 
 
 def _names(connection: Any, place: str) -> list[str]:
-    return list(_waited(place, connection.list_tables()).tables)
+    return list(_waited(place, lambda: connection.list_tables()).tables)
 
 
 def _is_without_versions(connection: Any) -> bool:
     """Whether the making of the table was cut short before anything could be kept in it."""
     try:
         wait_for(connection.open_table(TABLE))
-    except ValueError as error:
-        return "was not found" in str(error)
-    except (RuntimeError, OSError):
-        return False
+    except Exception as error:
+        # Whatever else it is, opening says it.
+        return isinstance(error, ValueError) and "was not found" in str(error)
     return False
 
 

@@ -38,7 +38,10 @@ _WAYS_OUT: tuple[tuple[tuple[str, ...], str], ...] = (
     ),
     (("no object store provider",), "give a folder, or an address such as s3://bucket/index"),
     (
-        ("not found", "failed to fill whole buffer", "invalid range", "too small", "invalid magic", "corrupt"),
+        (
+            *("not found", "failed to fill whole buffer", "invalid range", "too small", "invalid magic", "corrupt"),
+            "panicked",
+        ),
         "the index is damaged; take it from a copy, or remove it and index the documents again",
     ),
 )

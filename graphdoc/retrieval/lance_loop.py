@@ -41,5 +41,6 @@ def _loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-# The thread of the loop is not there in a process that was forked.
-os.register_at_fork(after_in_child=_loop.cache_clear)
+# The thread of the loop is not there in a process that was forked, which not every system can do.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_loop.cache_clear)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
@@ -237,3 +238,19 @@ def test_places_that_cannot_be(tmp_path: Path, encoder: DocumentEncoder) -> None
         assert not DocumentIndex.exists(place)
     with pytest.raises(RetrievalError, match="s3://bucket/index"):
         DocumentIndex.create("foo://x/y", encoder)
+
+
+@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
+def test_what_the_store_refuses_at_once_is_one_line_too(read_index: DocumentIndex) -> None:
+    half = "title = '\ud800'"
+    engine = read_index._engine
+    vector = np.ones(engine.schema.field("passage_vector").type.list_size, np.float32)
+    for work in (
+        lambda: list(engine.batches(["id"], half)),
+        lambda: engine.select(["id"], half),
+        lambda: engine.by_words("tides", "text", 3, half),
+        lambda: engine.by_vector(vector, "passage_vector", 3, half),
+    ):
+        with pytest.raises(SettingsError, match="surrogate") as error:
+            work()
+        one_line_of(error)
