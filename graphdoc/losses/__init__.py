@@ -6,6 +6,7 @@ from .contract import Loss, LossOutput
 from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import ONE_PROCESS, AllProcesses, Gather
 from .info_nce import InfoNCE
+from .masked_tokens import MaskedTokens
 from .pair_cosine import PairCosine
 from .sub_documents import SubDocumentContrast
 from .supervised_contrastive import SupervisedContrastive
@@ -18,6 +19,7 @@ __all__ = [
     "InfoNCE",
     "Loss",
     "LossOutput",
+    "MaskedTokens",
     "PairCosine",
     "SubDocumentContrast",
     "SupervisedContrastive",

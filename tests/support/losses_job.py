@@ -19,6 +19,7 @@ from graphdoc.losses import (
     Gather,
     InfoNCE,
     Loss,
+    MaskedTokens,
     PairCosine,
     SubDocumentContrast,
     SupervisedContrastive,
@@ -128,6 +129,12 @@ CASES: dict[str, Case] = {
             ("one", SubDocumentContrast("cosine", 0.2, "one", mask_groups=False)),
             ("similar", SubDocumentContrast("cosine", 0.2, mask_similar=0.5)),
         )
+    },
+    **{
+        f"masked tokens, {first} and {second}": _dealt(
+            MaskedTokens(0.3), first, 2 * _rows(first + second, 6), torch.arange(first + second) % 6
+        )
+        for first, second in ((2, 5), (0, 3))
     },
     **{
         f"classes, {name}, {first} and {second}": _classified(loss, first, second)
