@@ -26,6 +26,8 @@ from .structural_embeddings import StructuralEmbeddings
 
 # Standard deviation of a new head's weights, as in BERT and RoBERTa.
 HEAD_SPREAD = 0.02
+# What the names of weights begin with that training alone uses.
+TRAINING_PARTS = "training_parts."
 
 
 class DocumentModel(PreTrainedModel):
@@ -33,6 +35,10 @@ class DocumentModel(PreTrainedModel):
 
     Args:
         config: what the model is made of.
+
+    Attributes:
+        training_parts: what a run trains along with the model and leaves behind, such as a language-model head, by
+            name: part of the run's checkpoints, but not of the model that comes of it.
     """
 
     config_class = DocumentConfig
@@ -71,6 +77,8 @@ class DocumentModel(PreTrainedModel):
             if config.labels
             else None
         )
+        # Behind the passage encoder, whose names then are those of weights that both share.
+        self.training_parts = nn.ModuleDict()
         self.post_init()  # type: ignore[no-untyped-call]
 
     def _init_weights(self, module: nn.Module) -> None:

@@ -19,6 +19,7 @@ from ..checkpoints.contents import WEIGHTS_FILE
 from ..checkpoints.save import save_checkpoint
 from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
+from ..modeling.document_model import TRAINING_PARTS
 from ..runtime.plain_text import one_line
 from ..runtime.processes import Processes
 from .moving_average import FILE as AVERAGE_FILE
@@ -30,6 +31,7 @@ from .tuning import merged_weights, trained_updates, trained_weights
 STATE_FILE = "trainer_state.json"
 TRAINING_FOLDER = "training"
 TRAINED_FILE = "trained.safetensors"
+PARTS_FILE = "parts.safetensors"
 DATA_FILE = "data.json"
 PREFIX = "checkpoint-"
 
@@ -39,8 +41,8 @@ class RunCheckpoints:
 
     A checkpoint ``checkpoint-N`` is a folder that :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads, as
     the run would leave it if it ended there. Its folder ``training`` holds the weights as they are in training, where
-    those differ, and the optimiser's state. It is written under another name and then renamed, so that there is
-    always a whole one.
+    those differ, those of parts that training alone uses, and the optimiser's state. It is written under another name
+    and then renamed, so that there is always a whole one.
 
     Args:
         folder: the run's folder.
@@ -186,6 +188,9 @@ class RunCheckpoints:
         own: Mapping[str, Tensor] = trained_weights(self._model)
         try:
             saved = load_file(path)
+            if any(name.startswith(TRAINING_PARTS) for name in own):
+                path = training / PARTS_FILE
+                saved |= load_file(path)
             with torch.no_grad():
                 for name, weight in own.items():
                     weight.copy_(saved[name])
@@ -227,11 +232,14 @@ class RunCheckpoints:
 
     def _save_training(self, folder: Path, optimizer: Any, schedule: Any) -> None:
         folder.mkdir()
-        own = trained_weights(self._model)
+        trained = {name: weight.detach().contiguous() for name, weight in trained_weights(self._model).items()}
+        parts = {name: trained.pop(name) for name in list(trained) if name.startswith(TRAINING_PARTS)}
+        if parts:
+            save_file(parts, folder / PARTS_FILE)
         if self.moving_average is not None:
             self.moving_average.save(folder)
-        if self.moving_average is not None or len(own) < len(list(self._model.parameters())):
-            save_file({name: weight.detach().contiguous() for name, weight in own.items()}, folder / TRAINED_FILE)
+        if self.moving_average is not None or len(trained) + len(parts) < len(list(self._model.parameters())):
+            save_file(trained, folder / TRAINED_FILE)
         save_optimizer(folder, optimizer, schedule)
         if (place := self._data_state()) is not None:
             (folder / DATA_FILE).write_text(json.dumps(place), encoding="utf-8")

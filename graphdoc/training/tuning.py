@@ -10,6 +10,7 @@ from torch import Tensor
 from ..checkpoints.updates import ENCODER, low_rank, without_low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
+from ..modeling.document_model import TRAINING_PARTS
 from ..settings.model import LoraSettings, Tune
 
 ADAPTER = "default"
@@ -86,10 +87,12 @@ def fixed_weights(model: DocumentModel) -> dict[str, Tensor]:
 def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
     """All weights of a model with its low-rank updates added in, named as in a model without them.
 
+    Those of parts that training alone uses are left out.
+
     Returns:
         Weights by name; those without an update are the model's own tensors.
     """
-    weights = without_low_rank(model)
+    weights = {name: tensor for name, tensor in without_low_rank(model).items() if not name.startswith(TRAINING_PARTS)}
     for name, module in model.named_modules():
         update = getattr(module, "get_delta_weight", None)
         if update is not None:
@@ -105,7 +108,8 @@ def trained_updates(model: DocumentModel) -> dict[str, Tensor]:
     Returns:
         Weights above the passage encoder, and low-rank updates inside it (see :mod:`graphdoc.checkpoints.updates`).
     """
-    updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(ENCODER)}
+    elsewhere = (ENCODER, TRAINING_PARTS)
+    updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(elsewhere)}
     for name, module in model.named_modules():
         layer: Any = module
         if hasattr(layer, "get_delta_weight"):
