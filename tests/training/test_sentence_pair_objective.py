@@ -1,0 +1,142 @@
+"""The objective of sentence pairs: equations 1 to 3 of SDR, and gradients that are exact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_cached_step import assert_equal_gradients, gradients
+
+from graphdoc.graphs.packing import Packing
+from graphdoc.losses import ONE_PROCESS, MaskedTokens, PairCosine
+from graphdoc.modeling import DocumentConfig, DocumentModel
+from graphdoc.modeling.language_model_head import NewHead
+from graphdoc.recipes.sentence_pair_batch import sentence_pair_batch
+from graphdoc.sampling.token_masks import MaskedSentence
+from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.sentence_pairs import SentencePairContrast
+from graphdoc.training.step import CachedStep
+
+MASK = 3
+LABELS = [1, 0, 0, 1, 0, 1, 1]
+
+
+@pytest.fixture
+def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
+    """A tiny model with dropout, ready to train, and a head."""
+    dropout = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
+    config = tiny_encoder_config("roberta", initializer_range=0.1, **dropout)
+    model = DocumentModel(DocumentConfig(encoder_config=config, pooling="mean", projection_size=16, readout="mean"))
+    model.training_parts["language_model"] = NewHead(model.passage_encoder.transformer)
+    return model.train()
+
+
+def masked_by_hand(ids: np.ndarray[Any, Any], number: int) -> MaskedSentence:
+    """Every fourth token is masked, but for one sentence."""
+    places = np.arange(1 + number % 3, len(ids) - 1, 4) if number != 2 else np.empty(0, np.int64)
+    changed = ids.copy()
+    changed[places] = MASK
+    return MaskedSentence(changed, places, ids[places].astype(np.int64))
+
+
+@pytest.fixture
+def batch_of(training_examples: Any) -> Callable[..., TrainingBatch]:
+    """Makes a batch of sentence pairs: ``batch_of(masked=True, clean=False)``."""
+    found = [replace(one, token_ids=one.token_ids[:1]) for one in training_examples(14)]
+    pairs = list(zip(found[:7], found[7:], strict=True))
+    masks = [
+        [masked_by_hand(one.token_ids[0], 2 * number + side) for side, one in enumerate(pair)]
+        for number, pair in enumerate(pairs)
+    ]
+
+    def make(*, masked: bool = True, clean: bool = False) -> TrainingBatch:
+        return sentence_pair_batch(pairs, LABELS, masks if masked else None, clean=clean)
+
+    return make
+
+
+def objective_of(model: DocumentModel, **changes: Any) -> SentencePairContrast:
+    values = {"similarity": PairCosine(-0.2), "contrast_weight": 0.7, "tokens": MaskedTokens(0.4)}
+    return SentencePairContrast(**{**values, "head": model.training_parts["language_model"], **changes})
+
+
+def by_hand(model: DocumentModel, batch: TrainingBatch, packing: Packing) -> tuple[torch.Tensor, torch.Tensor]:
+    """Both terms of equation 3 by plain autograd, sentence by sentence, with all activations held at once."""
+    vectors: dict[int, torch.Tensor] = {}
+    losses = []
+    asked = zip(batch.targets["masked_places"].tolist(), batch.targets["masked_tokens"].tolist(), strict=True)
+    wanted = {(row, place): token for (row, place), token in asked}
+    for mini_batch in model.mini_batches(batch.graphs, packing):
+        hidden = model.passage_encoder.tokens(mini_batch.input_ids, mini_batch.attention_mask)
+        logits = model.training_parts["language_model"](hidden.flatten(0, 1)).view(*hidden.shape[:2], -1)
+        for number, row in enumerate(mini_batch.passage_order.tolist()):
+            length = int(mini_batch.attention_mask[number].sum())
+            vectors[row] = torch.tanh(model.projection(hidden[number, :length].mean(dim=0)))
+            losses += [
+                -logits[number, place].log_softmax(dim=0)[wanted[row, place]]
+                for place in range(length)
+                if (row, place) in wanted
+            ]
+    assert len(losses) == len(wanted) > 20
+    pairs = len(LABELS)
+    cosines = [torch.cosine_similarity(vectors[row], vectors[row + pairs], dim=0) for row in range(pairs)]
+    labelled = zip(cosines, LABELS, strict=True)
+    terms = [1 - cosine if label else (cosine + 0.2).clamp(min=0) for cosine, label in labelled]
+    return torch.stack(terms).mean(), torch.stack(losses).mean()
+
+
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize(("budget", "keep"), [(41, 0), (97, 300), (100_000, 0)])
+def test_gradients_are_those_of_plain_autograd_under_dropout(
+    model: DocumentModel, batch_of: Callable[..., TrainingBatch], clean: bool, budget: int, keep: int
+) -> None:
+    batch, packing = batch_of(clean=clean), Packing(budget)
+    assert len(batch.graphs.token_ids) == (28 if clean else 14)
+    torch.manual_seed(5)
+    contrast, tokens = by_hand(model, batch, packing)
+    (0.7 * contrast + 0.4 * tokens).backward()
+    contrast, tokens = contrast.detach(), tokens.detach()
+    expected = gradients(model)
+    assert float(expected["training_parts.language_model.dense.weight"].norm()) > 1e-3
+    assert float(expected["projection.weight"].norm()) > 1e-3
+
+    torch.manual_seed(5)
+    output = CachedStep(model, objective_of(model), packing=packing, keep_activations=keep)(batch)
+
+    found = {name: gradient for name, gradient in gradients(model).items() if name in expected or gradient.any()}
+    assert_equal_gradients(found, expected)
+    assert output.loss.item() == pytest.approx(float(0.7 * contrast + 0.4 * tokens), rel=1e-5)
+    assert output.metrics["contrast_loss"].item() == pytest.approx(float(contrast), rel=1e-5)
+    assert output.metrics["masked_loss"].item() == pytest.approx(float(tokens), rel=1e-5)
+
+
+def test_pairs_as_they_are_do_not_depend_on_masks(
+    model: DocumentModel, batch_of: Callable[..., TrainingBatch]
+) -> None:
+    model.eval()
+    step = CachedStep(model, objective_of(model), packing=Packing(97))
+    both, masked = step.measure(batch_of(clean=True)), step.measure(batch_of())
+    alone = CachedStep(model, objective_of(model, head=None)).measure(batch_of(masked=False, clean=True))
+    assert both.metrics["contrast_loss"].item() == pytest.approx(alone.metrics["contrast_loss"].item(), rel=1e-5)
+    assert alone.loss.item() == pytest.approx(0.7 * alone.metrics["contrast_loss"].item(), rel=1e-6)
+    assert "masked_loss" not in alone.metrics
+    assert masked.metrics["contrast_loss"].item() != pytest.approx(alone.metrics["contrast_loss"].item(), rel=1e-3)
+    assert both.metrics["masked_loss"].item() == pytest.approx(masked.metrics["masked_loss"].item(), rel=1e-5)
+
+
+def test_logits_are_computed_at_masked_places_alone(
+    model: DocumentModel, batch_of: Callable[..., TrainingBatch]
+) -> None:
+    batch, rows = batch_of(), []
+    model.training_parts["language_model"].register_forward_hook(lambda _, given, __: rows.append(len(given[0])))
+    CachedStep(model.eval(), objective_of(model), packing=Packing(97)).measure(batch)
+    assert sum(rows) == len(batch.targets["masked_tokens"]) > 20
+    assert len(rows) > 2
+
+
+def test_the_term_can_be_asked_alone(model: DocumentModel, batch_of: Callable[..., TrainingBatch]) -> None:
+    assert objective_of(model, head=None).mini_batch_term(batch_of(masked=False, clean=True), ONE_PROCESS) is None
