@@ -189,6 +189,21 @@ def test_run(data: Data, work: Path, unit: str, changes: Sequence[str]) -> Run:
 
 def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequence[str]) -> RetrievalSettings:
     """The settings of a run."""
+    return load_settings(
+        RetrievalSettings,
+        ROOT / "configs" / "finetune" / "own_queries.yaml",
+        [
+            "queries.made_from=[]",
+            *queries_of(data, folder, fold),
+            f"loss.unit={unit}",
+            f"output={folder}",
+            *changes,
+        ],
+    )
+
+
+def queries_of(data: Data, folder: Path, fold: int) -> list[str]:
+    """The settings of the documents, queries and folds of a run."""
     own = [] if data.own_grade is None else [f"queries.own_grade={data.own_grade}"]
     if data.validation:
         # The test queries are the first fold, and no other is tested.
@@ -205,25 +220,18 @@ def settings_of(data: Data, folder: Path, unit: str, fold: int, changes: Sequenc
         ]
     else:
         divided = [f"folds.number={FOLDS}", f"folds.fold={fold}"]
-    return load_settings(
-        RetrievalSettings,
-        ROOT / "configs" / "finetune" / "own_queries.yaml",
-        [
-            f"corpus.source={DATA / data.corpus}",
-            f"corpus.max_passages={data.passages}",
-            f"model.settings.max_passages={data.passages}",
-            "queries.made_from=[]",
-            f"queries.source={DATA / data.queries}",
-            f"queries.only=[{', '.join(data.only)}]",
-            f"queries.text_column={data.text_column}",
-            *own,
-            *divided,
-            f"validation.best={'map' if data.measure == 'MAP' else 'ndcg@10'}",
-            f"loss.unit={unit}",
-            f"output={folder}",
-            *changes,
-        ],
-    )
+    return [
+        f"corpus.source={DATA / data.corpus}",
+        f"corpus.max_passages={data.passages}",
+        f"model.settings.max_passages={data.passages}",
+        f"queries.source={DATA / data.queries}",
+        "queries.split=null",
+        f"queries.only=[{', '.join(data.only)}]",
+        f"queries.text_column={data.text_column}",
+        *own,
+        *divided,
+        f"validation.best={'map' if data.measure == 'MAP' else 'ndcg@10'}",
+    ]
 
 
 def weighted(words: dict[str, float], vectors: dict[str, float], weight: float) -> dict[str, float]:
