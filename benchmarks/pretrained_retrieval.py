@@ -1,8 +1,8 @@
 """Does contrastive pretraining help to find documents? Tables 3 to 5 of the Graph-RoBERTa paper, small.
 
-The graph stands on a frozen MiniLM. It is trained on judgements by the recipes of the paper from an untrained start, and
-from one that was pretrained between a passage and the rest of its article without labels. Indexes and runs are kept in
-``--work``: an interrupted benchmark goes on, and what is trained is not trained again.
+The graph stands on a frozen MiniLM. It is trained on judgements by the recipes of the paper from an untrained start,
+and from one that was pretrained between a passage and the rest of its article without labels. Indexes and runs are
+kept in ``--work``: an interrupted benchmark goes on, and what is trained is not trained again.
 """
 
 from __future__ import annotations
@@ -78,10 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "# Does contrastive pretraining help to find documents?",
         f"`python benchmarks/pretrained_retrieval.py --sets {' '.join(options.sets)} {changes}`".replace(" `", "`"),
         describe_machine(),
-        "The recipes of the paper's tables 3 to 5 on a frozen MiniLM: a layer of 384, two layers of graph attention and "
-        "the document node, from an untrained start and from one that `graph_roberta_retrieval.yaml` pretrained on the "
-        f"texts of the encyclopedia without labels. Changed for a laptop: `{' '.join(LAPTOP)}`. Words are joined by a "
-        "weighted sum, with weights by cross-validation. p: paired permutation test against the row of that name.",
+        "The recipes of the paper's tables 3 to 5 on a frozen MiniLM: a layer of 384, two layers of graph attention "
+        "and the document node, from an untrained start and from one that `graph_roberta_retrieval.yaml` pretrained "
+        f"on the texts of the encyclopedia without labels. Changed for a laptop: `{' '.join(LAPTOP)}`. Words are "
+        "joined by a weighted sum, with weights by cross-validation. p: paired permutation test against the row of "
+        "that name.",
     ]
     for name in options.sets:
         parts.append(section(name, TABLES[name], options.work, start, options.set))
@@ -122,8 +123,9 @@ def section(name: str, table: Table, work: Path, start: Path, changes: Sequence[
     for graph in table.graphs:
         for begin, its_name in STARTS.items():
             way = f"{begin}-{graph}"
-            settings = [*(SHAPE if begin == "untrained" else (f"model.start={start}",)), f"model.settings.graph_kind={graph}"]
-            runs[way] = leave_out(test_run(table, work / name / way, [*settings, *changes]), own)
+            shape = SHAPE if begin == "untrained" else (f"model.start={start}",)
+            settings = [*shape, f"model.settings.graph_kind={graph}", *changes]
+            runs[way] = leave_out(test_run(table, work / name / way, settings), own)
             rows[way] = f"{graph} graph {its_name}"
         for words, its_name in WORDS.items():
             joined = f"{way}-{words}"

@@ -41,12 +41,14 @@ def test_documents_are_long_and_structured(documents: dict[str, Document]) -> No
         assert document.title, name
 
 
+@pytest.mark.slow
 def test_same_subjects_score_above_all_others(relations: dict[str, Any], scores: dict[frozenset[str], float]) -> None:
     same = {frozenset(pair) for pair in relations["same_subject"]}
     others = [score for pair, score in scores.items() if pair not in same]
     assert min(scores[pair] for pair in same) > max(others) + 0.15
 
 
+@pytest.mark.slow
 def test_boilerplate_does_not_make_documents_alike(
     relations: dict[str, Any], scores: dict[frozenset[str], float]
 ) -> None:

@@ -78,6 +78,7 @@ def test_there_are_studies_of_both_sizes() -> None:
     assert small == full | {"wikispeedia_pairs", "scisumm_pairs"}
 
 
+@pytest.mark.slow
 def test_a_study_is_run_once_and_written(
     benchmark: Callable[[str], ModuleType],
     data: Path,

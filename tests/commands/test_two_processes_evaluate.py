@@ -46,6 +46,7 @@ def without_noise(value: Any) -> Any:
     return round(value, 4) if isinstance(value, float) else value
 
 
+@pytest.mark.slow
 @pytest.mark.distributed
 def test_two_processes_are_one(graphdoc: Callable[..., Any], classifiers: Callable[..., str], tmp_path: Path) -> None:
     model = classifiers(max_passages=3)

@@ -11,6 +11,8 @@ from two_processes import launch
 JOB = Path(__file__).parents[1] / "support" / "corpus_job.py"
 
 
+# Runs of two processes prepare corpora too (tests/recipes/test_two_processes_pretraining.py).
+@pytest.mark.slow
 @pytest.mark.distributed
 def test_two_processes_share_the_work(backbone_folder: Callable[[str], Path], tmp_path: Path) -> None:
     source = write_rows(tmp_path / "corpus.jsonl", rows_of(40))

@@ -100,7 +100,7 @@ def test_a_store_that_refuses(impatient: None, monkeypatch: pytest.MonkeyPatch) 
     server.server_close()
 
 
-@pytest.mark.parametrize("listens", [True, False])
+@pytest.mark.parametrize("listens", [pytest.param(True, marks=pytest.mark.slow), False])
 def test_a_store_that_does_not_answer(impatient: None, monkeypatch: pytest.MonkeyPatch, listens: bool) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))

@@ -252,6 +252,7 @@ def test_a_document_full_of_attacks_runs_nothing(browser: Any, tmp_path: Path) -
     report.close()
 
 
+@pytest.mark.slow
 def test_four_heads_of_ninety_thousand_cells_answer(browser: Any, tmp_path: Path) -> None:
     payload = make_payload(passages=(300, 300), sections=(30, 30), words=30, attention_heads=4)
     report = Report(browser, write_text(tmp_path / "large.html", render_report(payload)))
