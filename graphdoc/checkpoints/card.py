@@ -39,11 +39,11 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     if config.labels:
         task, classes = "text-classification", _classes(config)
         use = f"predictions = encoder.predict({_DOCUMENTS})"
-    passages = (
-        f"about {config.passage_words} words, at most {config.passage_tokens} tokens"
-        if config.unit == "passage"
-        else f"chunks that fill {config.passage_tokens} tokens"
-    )
+    passages = {
+        "passage": f"about {config.passage_words} words, at most {config.passage_tokens} tokens",
+        "chunk": f"chunks that fill {config.passage_tokens} tokens",
+        "sentence": f"sentences, at most {config.passage_tokens} tokens",
+    }[config.unit]
     details = ", ".join(f"{name} {value}" for name, value in config.readout_class.describe(config).items())
     readout = f"`{config.readout}`{details and f': {details}'}"
     structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""

@@ -55,7 +55,8 @@ class SegmentationConfig:
         max_passages: passages of one document that are kept, the first in reading order; ``None`` keeps all.
         language: two-letter code of the language for finding sentences.
         unit: ``passage`` cuts at sentence ends into pieces of about ``passage_words``; ``chunk`` fills ``max_tokens``
-            wherever sentences end, and ``passage_words`` has no meaning.
+            wherever sentences end; ``sentence`` cuts at every sentence end. For the last two ``passage_words`` has no
+            meaning.
 
     Raises:
         SettingsError: a value is out of range.
@@ -69,7 +70,7 @@ class SegmentationConfig:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
-            raise SettingsError(f"unit is {described(self.unit)}; set it to {' or '.join(UNITS)}")
+            raise SettingsError(f"unit is {described(self.unit)}; set it to {', '.join(UNITS[:-1])} or {UNITS[-1]}")
         self._require_whole("passage_words", 1, "100 is usual")
         self._require_whole("max_tokens", 8, "256 is usual")
         if self.max_passages is not None:
@@ -112,7 +113,8 @@ class Segmenter:
 
         Passages end where a sentence ends, stay inside a section and differ little in length within it. One over the
         token limit is cut at sentence ends; a single sentence over the limit at white space, or between tokens where
-        there is none. With chunks as the unit the passages are those of :meth:`chunks`.
+        there is none. With chunks as the unit the passages are those of :meth:`chunks`, with sentences those of
+        :meth:`sentences`.
         """
         return next(self.segment_many([document]))
 
@@ -131,6 +133,8 @@ class Segmenter:
             plan = _plan(document)
             if self.config.unit == "chunk":
                 self._add_chunks(plan, self.config.max_tokens)
+            elif self.config.unit == "sentence":
+                self._add_sentences(plan)
             else:
                 self._add_passages(plan)
             waiting.append(plan)
@@ -143,9 +147,7 @@ class Segmenter:
     def sentences(self, document: Document) -> SegmentedDocument:
         """Cut a document into its sentences, all of them; one over the token limit becomes several pieces."""
         plan = _plan(document)
-        for section in range(len(document.sections)):
-            for span in self._sentences(plan, section):
-                plan.drafts.append(Draft(plan, section, *span, (span,)))
+        self._add_sentences(plan)
         return next(self._complete([plan], self.config.max_tokens, None))
 
     def chunks(self, document: Document, max_tokens: int = 512) -> SegmentedDocument:
@@ -194,6 +196,11 @@ class Segmenter:
             plan.cut_sentences.update({(section, part_start): start for part_start, _ in parts[1:]})
             pieces.extend(parts)
         return pieces
+
+    def _add_sentences(self, plan: Plan) -> None:
+        for section in range(len(plan.document.sections)):
+            for span in self._sentences(plan, section):
+                plan.drafts.append(Draft(plan, section, *span, (span,)))
 
     def _add_passages(self, plan: Plan) -> None:
         for section, text in enumerate(one.text for one in plan.document.sections):

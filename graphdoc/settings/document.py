@@ -20,7 +20,8 @@ Pooling = Literal["cls", "mean"]
 SectionAggregation = Literal["lstm", "mean"]
 Similarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
-Unit = Literal["passage", "chunk"]
+Unit = Literal["passage", "chunk", "sentence"]
+Paragraph = Literal["section", "blank_line", "passage"]
 
 
 def _known(names: Iterable[str]) -> AfterValidator:
@@ -78,8 +79,11 @@ class DocumentFields:
         section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
             aggregation gives.
         similarity: ``cosine`` or ``dot``, how two vectors are compared.
-        unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries, or
-            ``chunk``, which fills ``passage_tokens`` (CoLDE). Either is called a passage where it is a node.
+        unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries,
+            ``chunk``, which fills ``passage_tokens`` (CoLDE), or ``sentence`` (SDR). Each is called a passage where it
+            is a node.
+        paragraph: the sentences that belong together where documents are taken sentence by sentence (SDR): those of a
+            ``section``, of what stands between two lines that are blank (``blank_line``), or of a ``passage``.
         passage_words: words a passage has, about.
         passage_tokens: most tokens of a passage, special tokens included.
         max_passages: passages encoded of one document at inference; None for all.
@@ -110,6 +114,7 @@ class DocumentFields:
     section_projection_size: Size | None = 256
     similarity: Similarity = "cosine"
     unit: Unit = "passage"
+    paragraph: Paragraph = "section"
     passage_words: Count = 100
     passage_tokens: Count = 256
     max_passages: Count | None = 100
