@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import GraphdocError
-from .registry import RECIPES
+from .registry import training_commands
 from .runtime.plain_text import one_line
 from .version import __version__
 
@@ -98,7 +98,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             allow_abbrev=False,
         )
 
-    trainings = [TrainingCommand(words) for words in RECIPES if " " not in words]
+    trainings = [TrainingCommand(words) for words in training_commands() if " " not in words]
     modules: tuple[Any, ...] = (
         compare,
         encode,
@@ -117,7 +117,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         command = found[(module.NAME,)] = add(commands, module)
         module.add_arguments(command)
         command.set_defaults(call=module.run)
-    firsts = dict.fromkeys(words.partition(" ")[0] for words in RECIPES if " " in words)
+    firsts = dict.fromkeys(words.partition(" ")[0] for words in training_commands() if " " in words)
     groups: tuple[Any, ...] = (*map(TrainingGroup, firsts), evaluate)
     for group in groups:
         tasks = add(commands, group).add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")

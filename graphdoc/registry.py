@@ -41,10 +41,14 @@ class RecipeTargets(NamedTuple):
     train: str
 
 
-# By the words of its command: one word, or that of a group, such as "finetune", and one more.
+# By the words of its command: one word, or that of a group, such as "finetune", and one more. Where one word is a
+# command, words that begin with it are further recipes of that command, of which the key ``recipe`` says which.
 RECIPES: dict[str, RecipeTargets] = {
     "pretrain": RecipeTargets(
         "graphdoc.settings.sub_documents:PretrainingSettings", "graphdoc.recipes.sub_documents:pretrain"
+    ),
+    "pretrain sentence_pairs": RecipeTargets(
+        "graphdoc.settings.sentence_pairs:SentencePairSettings", "graphdoc.recipes.sentence_pairs:pretrain"
     ),
     "finetune classify": RecipeTargets(
         "graphdoc.settings.classify:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
@@ -56,6 +60,23 @@ RECIPES: dict[str, RecipeTargets] = {
         "graphdoc.settings.retrieve:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
     ),
 }
+
+
+def recipes_of(command: str) -> dict[str, RecipeTargets]:
+    """The recipes of a command by their words, the one that it takes without the key ``recipe`` first.
+
+    Args:
+        command: the words of the command.
+
+    >>> list(recipes_of("pretrain")), list(recipes_of("finetune compare"))
+    (['pretrain', 'pretrain sentence_pairs'], ['finetune compare'])
+    """
+    return {words: recipe for words, recipe in RECIPES.items() if words == command or words.startswith(f"{command} ")}
+
+
+def training_commands() -> list[str]:
+    """The words of the commands that train."""
+    return [words for words in RECIPES if words.partition(" ")[0] not in RECIPES or " " not in words]
 
 
 def load(target: str) -> Any:

@@ -45,4 +45,4 @@ def pretrain(settings: PretrainingSettings, **options: Any) -> Path:
 
 
 if __name__ == "__main__":
-    sys.exit(main(["pretrain", *sys.argv[1:]], train=pretrain))
+    sys.exit(main(["pretrain", *sys.argv[1:], "recipe=sub_documents"], train=pretrain))

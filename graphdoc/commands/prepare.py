@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ..errors import SettingsError
-from ..registry import RECIPES, load
+from ..registry import RECIPES, load, recipes_of, training_commands
 from ..runtime.plain_text import one_line
-from ..settings.loading import load_settings
+from ..settings.loading import load_chosen
 from ..settings.run import RunSettings
 from .tables import console, plain
 
@@ -43,10 +43,11 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError(
             "corpus.streaming=true: the run itself reads documents that are streamed; leave it out to prepare them"
         )
-    from ..corpus.prepare import prepare_corpus
+    from ..corpus.prepare import prepare_run_corpus
     from ..training.starting_model import load_segmenter
 
-    corpus = prepare_corpus(settings.corpus, load_segmenter(settings.model))
+    segmenter, config = load_segmenter(settings.model)
+    corpus = prepare_run_corpus(settings, segmenter, config.paragraph)
     console().print(plain(f"{settings.corpus.name}: {corpus.report.summary()}"))
     console().print(plain(f"ready in {corpus.folder}"))
     return 0
@@ -58,12 +59,13 @@ def _settings(options: argparse.Namespace) -> RunSettings:
     Raises:
         SettingsError: they are not valid, or could be for several recipes that prepare a corpus differently.
     """
-    names = [options.recipe] if options.recipe else list(RECIPES)
+    names = [options.recipe] if options.recipe else training_commands()
     fitting: dict[str, RunSettings] = {}
     errors: list[SettingsError] = []
     for name in names:
         try:
-            fitting[name] = load_settings(load(RECIPES[name].settings), options.config, options.settings)
+            kinds: list[type[RunSettings]] = [load(recipe.settings) for recipe in recipes_of(name).values()]
+            fitting[name] = load_chosen(kinds, options.config, options.settings)
         except SettingsError as error:
             errors.append(error)
     if not fitting:

@@ -10,9 +10,9 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-from ..registry import RECIPES, load
+from ..registry import load, recipes_of, training_commands
 from ..runtime.plain_text import one_line
-from ..settings.loading import load_settings
+from ..settings.loading import load_chosen
 from ..settings.run import RunSettings
 from .tables import Column, Table, console, names, plain
 
@@ -32,7 +32,7 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class TrainingCommand:
-    """The command of a recipe.
+    """The command of a recipe, or of several, of which the key ``recipe`` says which.
 
     Args:
         words: the words of the command, as in the registry of recipes.
@@ -45,11 +45,10 @@ class TrainingCommand:
     """
 
     def __init__(self, words: str) -> None:
-        self._recipe = RECIPES[words]
-        self._kind: type[RunSettings] = load(self._recipe.settings)
+        self._trainings = {load(recipe.settings): recipe.train for recipe in recipes_of(words).values()}
+        first: type[RunSettings] = next(iter(self._trainings))
         self.NAME = words.rpartition(" ")[2]
-        self.HELP, self.EPILOG = self._kind.purpose, self._kind.examples
-        self.DESCRIPTION = inspect.getdoc(self._kind)
+        self.HELP, self.EPILOG, self.DESCRIPTION = first.purpose, first.examples, inspect.getdoc(first)
 
     add_arguments = staticmethod(add_training_arguments)
 
@@ -60,11 +59,11 @@ class TrainingCommand:
             options: the arguments of the command.
             own: trains by the settings in the place of the recipe.
         """
-        settings = load_settings(self._kind, options.config, options.settings)
+        settings = load_chosen(list(self._trainings), options.config, options.settings)
         if options.print:
             print(settings.explained())
             return 0
-        return train(own or load(self._recipe.train), settings, options)
+        return train(own or load(self._trainings[type(settings)]), settings, options)
 
 
 class TrainingGroup:
@@ -83,7 +82,7 @@ class TrainingGroup:
 
     def __init__(self, name: str) -> None:
         self.NAME = name
-        self.TASKS = tuple(TrainingCommand(words) for words in RECIPES if words.partition(" ")[0] == name)
+        self.TASKS = tuple(TrainingCommand(words) for words in training_commands() if words.partition(" ")[0] == name)
         self.HELP = f"train a model for a task: {', '.join(task.NAME for task in self.TASKS)}"
         self.DESCRIPTION = "Train a model for a task."
         self.EPILOG = f"graphdoc {name} TASK --help   says more about the task, with examples\n"

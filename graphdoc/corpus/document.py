@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,7 @@ class TokenisedDocument:
         coverage: how much of it the passages hold, and what was left out.
         label: class or group, if known.
         split: the part of the corpus that its field ``split`` names, if any.
+        paragraphs: ``(sentences,)``, paragraph of every sentence; None for a document that is not cut into sentences.
     """
 
     id: str
@@ -68,13 +70,22 @@ class TokenisedDocument:
     coverage: Coverage
     label: Label = None
     split: str | None = None
+    paragraphs: npt.NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, segmented: SegmentedDocument, group: int) -> TokenisedDocument:
-        """Pack a segmented document."""
+    def of(
+        cls, segmented: SegmentedDocument, group: int, paragraphs: npt.NDArray[np.integer[Any]] | None = None
+    ) -> TokenisedDocument:
+        """Pack a segmented document, and the paragraph of each of its sentences."""
         document = segmented.document
         return cls(
-            document.id, group, PassageArrays.of(segmented), segmented.coverage, document.label, split_of(document)
+            document.id,
+            group,
+            PassageArrays.of(segmented),
+            segmented.coverage,
+            document.label,
+            split_of(document),
+            None if paragraphs is None else np.asarray(paragraphs, np.int32),
         )
 
     def unpacked(self) -> TrainingDocument:

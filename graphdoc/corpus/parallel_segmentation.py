@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
+from typing import NamedTuple
 
 from ..documents.document import Document
 from ..runtime.workers import work_ahead
+from ..segmentation.paragraphs import paragraph_numbers
 from ..segmentation.segmenter import Segmenter
+from ..settings.document import Paragraph
 from .document import SPLIT, TokenisedDocument, split_of
 
 Block = list[tuple[int, Document]]
@@ -19,7 +22,10 @@ BLOCK_CHARACTERS = 2**20
 
 
 def tokenise_in_order(
-    documents: Iterable[tuple[int, Document]], segmenter: Segmenter, processes: int
+    documents: Iterable[tuple[int, Document]],
+    segmenter: Segmenter,
+    processes: int,
+    paragraph: Paragraph | None = None,
 ) -> Iterator[TokenisedDocument]:
     """Cut and tokenise documents; what comes out does not depend on the number of processes.
 
@@ -27,6 +33,8 @@ def tokenise_in_order(
         documents: hash of the text, and document; read as they are needed, a few blocks ahead.
         segmenter: cuts and tokenises.
         processes: how many processes do so; with 1, or for a corpus of a single block, it is done here.
+
+        paragraph: what a paragraph is, for documents that are cut into sentences; None for others.
 
     Yields:
         Every document, in the order in which they came.
@@ -37,7 +45,8 @@ def tokenise_in_order(
     blocks = _blocks(documents)
     opening = list(islice(blocks, 2))
     workers = processes if processes > 1 and len(opening) > 1 else 0
-    for tokenised in work_ahead(_tokenise, segmenter, chain(opening, blocks), workers, setting="preparing_processes"):
+    cutter = _Cutter(segmenter, paragraph)
+    for tokenised in work_ahead(_tokenise, cutter, chain(opening, blocks), workers, setting="preparing_processes"):
         yield from tokenised
 
 
@@ -56,6 +65,17 @@ def _blocks(documents: Iterable[tuple[int, Document]]) -> Iterator[Block]:
         yield block
 
 
-def _tokenise(segmenter: Segmenter, block: Block) -> list[TokenisedDocument]:
-    segmented = segmenter.segment_many(document for _, document in block)
-    return [TokenisedDocument.of(one, group) for one, (group, _) in zip(segmented, block, strict=True)]
+class _Cutter(NamedTuple):
+    """What the processes cut with."""
+
+    segmenter: Segmenter
+    paragraph: Paragraph | None
+
+
+def _tokenise(cutter: _Cutter, block: Block) -> list[TokenisedDocument]:
+    segmenter, paragraph = cutter
+    found = []
+    for one, (group, _) in zip(segmenter.segment_many(document for _, document in block), block, strict=True):
+        numbers = None if paragraph is None else paragraph_numbers(one, paragraph, segmenter)
+        found.append(TokenisedDocument.of(one, group, numbers))
+    return found

@@ -27,6 +27,8 @@ from ..runtime.files import write_text
 from ..runtime.processes import Processes
 from ..segmentation.segmenter import Segmenter
 from ..settings.corpus import CorpusSettings
+from ..settings.document import Paragraph
+from ..settings.run import RunSettings
 from ..version import __version__
 from .document import TrainingDocument
 from .parallel_segmentation import tokenise_in_order
@@ -38,7 +40,7 @@ __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]
 
 MANIFEST_FILE = "manifest.json"
 FORMAT = "graphdoc corpus"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 # What an interrupted preparation left is removed when nothing was written there for so long: on a file system that
 # machines share, there is no telling whether another one is still at work.
 ABANDONED_AFTER_SECONDS = 24 * 60 * 60
@@ -97,6 +99,23 @@ class TrainingCorpus(Dataset[TrainingDocument]):
             raise IndexError(f"document {number} of {len(self)}")
         return self._reader[number % len(self)]
 
+    def passage(self, number: int, place: int) -> TrainingDocument:
+        """Read one passage of a document, as a document of one.
+
+        Args:
+            number: number of the document.
+            place: place of the passage in reading order.
+        """
+        return self._reader.passage(number, place)
+
+    @property
+    def paragraphs(self) -> npt.NDArray[np.int32]:
+        """Paragraph of every sentence in its document, ``(sentences,)``, document after document.
+
+        Empty for a corpus that was not cut into sentences.
+        """
+        return self._reader.paragraphs()
+
     @property
     def ids(self) -> list[str]:
         """Id of every document, ``(documents,)``."""
@@ -131,6 +150,7 @@ def prepare_corpus(
     segmenter: Segmenter,
     processes: Processes | None = None,
     *,
+    paragraph: Paragraph | None = None,
     show_progress: bool | None = None,
 ) -> TrainingCorpus:
     """Cut and tokenise a corpus, or open what an earlier run has made of the same documents and settings.
@@ -142,6 +162,7 @@ def prepare_corpus(
         settings: where documents come from and how they are made ready.
         segmenter: tokenizer and sizes of passages; ``max_passages`` is taken from the settings.
         processes: the processes of the job, of which the first one prepares while the others wait; None for one.
+        paragraph: what a paragraph is, for documents that are cut into sentences, whose paragraphs are then stored.
         show_progress: show a bar; None shows it on a terminal when the work is long.
 
     Returns:
@@ -160,10 +181,10 @@ def prepare_corpus(
     def prepare() -> None:
         nonlocal fingerprint
         source = CorpusSource(settings)
-        fingerprint = _fingerprint(settings, segmenter, source)
+        fingerprint = _fingerprint(settings, segmenter, source, paragraph)
         folder = settings.corpora_folder / fingerprint
         if not (folder / MANIFEST_FILE).exists():
-            _write(folder, fingerprint, settings, segmenter, source, show_progress)
+            _write(folder, fingerprint, settings, segmenter, source, paragraph, show_progress)
 
     if processes is None:
         prepare()
@@ -173,12 +194,42 @@ def prepare_corpus(
     return TrainingCorpus(settings.corpora_folder / fingerprint)
 
 
+def prepare_run_corpus(
+    settings: RunSettings,
+    segmenter: Segmenter,
+    paragraph: Paragraph,
+    processes: Processes | None = None,
+    *,
+    show_progress: bool | None = None,
+) -> TrainingCorpus:
+    """Make the corpus of a run ready, cut as its recipe or its model says (see :func:`prepare_corpus`).
+
+    Args:
+        settings: the settings of the run.
+        segmenter: the segmenter of its model.
+        paragraph: what a paragraph is to its model.
+        processes: the processes of the run; None for one.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+    """
+    if settings.unit is not None:
+        segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit=settings.unit))
+    return prepare_corpus(
+        settings.corpus,
+        segmenter,
+        processes,
+        paragraph=paragraph if settings.unit == "sentence" else None,
+        show_progress=show_progress,
+    )
+
+
 def training_segmenter(segmenter: Segmenter, settings: CorpusSettings) -> Segmenter:
     """The segmenter with the limit of passages that holds in training."""
     return Segmenter(segmenter.tokenizer, replace(segmenter.config, max_passages=settings.max_passages))
 
 
-def _fingerprint(settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource) -> str:
+def _fingerprint(
+    settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource, paragraph: Paragraph | None
+) -> str:
     names = (
         *("label_from", "encoding", "on_error"),
         *("max_passages", "least_passages", "leave_out_splits", "leave_out_sections", "deduplicate"),
@@ -190,6 +241,7 @@ def _fingerprint(settings: CorpusSettings, segmenter: Segmenter, source: CorpusS
         "versions": [__version__, version("sentencex")],
         # Corpora that were made before there was such a setting stay known.
         **({"leave_out_first_sentence": True} if settings.leave_out_first_sentence else {}),
+        **({} if paragraph is None else {"paragraph": paragraph}),
         "settings": {name: getattr(settings, name) for name in names},
         "columns": asdict(settings.columns),
         "segmentation": asdict(segmenter.config),
@@ -206,6 +258,7 @@ def _write(
     settings: CorpusSettings,
     segmenter: Segmenter,
     source: CorpusSource,
+    paragraph: Paragraph | None,
     show_progress: bool | None,
 ) -> None:
     """Prepare a corpus in a temporary folder and move it to its place."""
@@ -223,7 +276,7 @@ def _write(
         report = CorpusReport()
         largest_token = max(segmenter.tokenizer.get_vocab().values())
         with _progress_bar(show_progress) as bar, CorpusWriter(temporary, largest_token) as writer:
-            for document in tokenise_in_order(source.documents(report), segmenter, settings.processes):
+            for document in tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph):
                 bar.update(1)
                 if len(document.passages) < settings.least_passages:
                     report.too_short += 1

@@ -57,6 +57,7 @@ class CorpusWriter:
                 pa.field("label", pa.string()),
                 pa.field("split", pa.string()),
                 *self._passage_fields,
+                pa.field("paragraphs", pa.list_(pa.int32())),
             ]
         )
         self._content = hashlib.blake2b(digest_size=16)
@@ -85,6 +86,8 @@ class CorpusWriter:
         passages = document.passages
         for part in (passages.sections, passages.lengths, passages.token_ids):
             self._content.update(part.tobytes())
+        if document.paragraphs is not None:
+            self._content.update(document.paragraphs.tobytes())
         self._waiting.append(document)
         self._waiting_tokens += len(passages.token_ids)
         if len(self._waiting) >= BATCH_DOCUMENTS or self._waiting_tokens >= BATCH_TOKENS:
@@ -106,6 +109,7 @@ class CorpusWriter:
             pa.array([None if one.label is None else json.dumps(one.label) for one in documents], type=pa.string()),
             pa.array([document.split for document in documents], type=pa.string()),
             *passage_columns([document.passages for document in documents], self._passage_fields),
+            pa.array([document.paragraphs for document in documents], type=pa.list_(pa.int32())),
         ]
         try:
             if self._writer is None:
@@ -170,6 +174,16 @@ class CorpusReader:
         batch = self._batches[position]
         return batch.document(number - (int(self._ends[position]) - len(batch)))
 
+    def passage(self, number: int, place: int) -> TrainingDocument:
+        """Read one passage of a document, as a document of one."""
+        position = int(np.searchsorted(self._ends, number, side="right"))
+        batch = self._batches[position]
+        return batch.passage(number - (int(self._ends[position]) - len(batch)), place)
+
+    def paragraphs(self) -> npt.NDArray[np.int32]:
+        """Paragraph of every sentence in its document, document after document; none where there are no sentences."""
+        return np.concatenate([batch.paragraphs for batch in self._batches])
+
     def passage_counts(self) -> npt.NDArray[np.int64]:
         """Passages of every document, ``(documents,)``."""
         return np.concatenate([batch.passages.counts for batch in self._batches])
@@ -196,7 +210,7 @@ class CorpusReader:
 class _Batch:
     """Some documents of a shard as columns that lie in the file."""
 
-    __slots__ = ("groups", "ids", "labels", "passages", "splits")
+    __slots__ = ("groups", "ids", "labels", "paragraphs", "passages", "splits")
 
     def __init__(self, batch: Any) -> None:
         self.ids = batch.column("id")
@@ -204,12 +218,17 @@ class _Batch:
         self.splits = batch.column("split")
         self.groups: npt.NDArray[np.int64] = batch.column("group").to_numpy()
         self.passages = PassageColumns(batch)
+        self.paragraphs: npt.NDArray[np.int32] = batch.column("paragraphs").values.to_numpy()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def document(self, row: int) -> TrainingDocument:
         return TrainingDocument.of(self.ids[row].as_py(), int(self.groups[row]), self.passages[row])
+
+    def passage(self, row: int, place: int) -> TrainingDocument:
+        passage = self.passages.passage(row, place)
+        return TrainingDocument.of(self.ids[row].as_py(), int(self.groups[row]), passage)
 
 
 def _cannot_be_written(folder: Path, error: OSError) -> OutputError:

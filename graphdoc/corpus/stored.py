@@ -7,7 +7,7 @@ from ..graphs.packing import Packing
 from ..runtime.processes import Processes
 from ..settings.run import RunSettings
 from .passage_vectors import PassageVectors, prepare_passage_vectors
-from .prepare import TrainingCorpus, prepare_corpus
+from .prepare import TrainingCorpus, prepare_run_corpus
 
 
 def open_corpus(
@@ -25,7 +25,9 @@ def open_corpus(
         The corpus, and its passage vectors where the passage encoder is frozen.
     """
     training = settings.training
-    corpus = prepare_corpus(settings.corpus, encoder.segmenter, processes, show_progress=show_progress)
+    corpus = prepare_run_corpus(
+        settings, encoder.segmenter, encoder.model.config.paragraph, processes, show_progress=show_progress
+    )
     if settings.model.tune != "frozen":
         return corpus, None
     precision = None if training.precision == "float32" else training.precision

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..documents.readers import read_documents
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError
 from ..evaluation import ClusteringEvaluator, read_pair_file
-from ..inference.precision import Precision
+from ..graphs.packing import Packing
+from ..inference.precision import Precision, computed_in
+from ..losses import ONE_PROCESS
 from ..settings.sub_documents import EvaluationSettings
 from ..training.batch import TrainingBatch
+from ..training.objectives import Objective
 from ..training.step import CachedStep
+from .base import Start, transformer_precision
+
+
+def measuring_step(start: Start[Any], objective: Objective) -> CachedStep:
+    """The step of a run as it is measured: by this process alone, since the others wait for it."""
+    training, model = start.settings.training, start.encoder.model
+    precision = transformer_precision(training)
+    return CachedStep(
+        model,
+        objective,
+        precision=lambda: computed_in(precision, model.passage_encoder, "the model"),
+        packing=Packing.on(model.device, training.token_budget, training.padding),
+        gather=ONE_PROCESS,
+    )
 
 
 class HeldOutEvaluation:
     """Loss and accuracy on documents that are not trained on, always in the same batches and sub-documents.
 
     Args:
-        step: measures a batch; its loss sees the rows of this process alone, since the others wait for it.
+        step: measures a batch (see :func:`measuring_step`).
         batches: the documents.
     """
 

@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Unpack
 
-from ..graphs.packing import Packing
-from ..inference.precision import computed_in
-from ..losses import ONE_PROCESS, SubDocumentContrast
+from ..losses import SubDocumentContrast
 from ..settings.sub_documents import PretrainingSettings
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
 from ..training.starting_model import begin_training
-from ..training.step import CachedStep
 from ..training.task import Task
 from .base import Recipe, RunOptions, Start, prepared_once, train, transformer_precision
-from .held_out import HeldOutEvaluation, cluster_evaluation, score_of
+from .held_out import HeldOutEvaluation, cluster_evaluation, measuring_step, score_of
 from .sub_document_data import PretrainingData, open_data
 
 
@@ -70,17 +67,7 @@ def evaluation_of(
         return None
     precision = transformer_precision(settings.training)
     ready = prepared_once(start, lambda: cluster_evaluation(evaluation, precision))
-    held_out = None
-    if data.held_out:
-        model = encoder.model
-        step = CachedStep(
-            model,
-            objective,
-            precision=lambda: computed_in(precision, model.passage_encoder, "the model"),
-            packing=Packing.on(model.device, settings.training.token_budget, settings.training.padding),
-            gather=ONE_PROCESS,
-        )
-        held_out = HeldOutEvaluation(step, data.held_out)
+    held_out = HeldOutEvaluation(measuring_step(start, objective), data.held_out) if data.held_out else None
 
     def measure() -> Mapping[str, float]:
         clustering = ready()

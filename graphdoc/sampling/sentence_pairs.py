@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from .draws import Rows, random_generator
 from .epoch_batches import EpochBatches
@@ -61,7 +62,13 @@ class SentencePairs:
     """
 
     def __init__(
-        self, counts: Rows, paragraphs: Rows, groups: Rows, seed: int = 0, *, rows: Rows | None = None
+        self,
+        counts: Rows,
+        paragraphs: npt.NDArray[np.integer[Any]],
+        groups: Rows,
+        seed: int = 0,
+        *,
+        rows: Rows | None = None,
     ) -> None:
         counts = np.asarray(counts, np.int64)
         chosen = np.arange(len(counts)) if rows is None else np.asarray(rows, np.int64)

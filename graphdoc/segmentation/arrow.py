@@ -103,7 +103,14 @@ class PassageColumns:
 
     def __getitem__(self, row: int) -> PassageArrays:
         """The passages of one document; a copy, since a file that is mapped cannot be written to."""
-        first, last = int(self._passages[row]), int(self._passages[row + 1])
+        return self._between(int(self._passages[row]), int(self._passages[row + 1]))
+
+    def passage(self, row: int, place: int) -> PassageArrays:
+        """One passage of a document, by its place in reading order; a copy too."""
+        first = int(self._passages[row]) + place
+        return self._between(first, first + 1)
+
+    def _between(self, first: int, last: int) -> PassageArrays:
         start, end = int(self._tokens[first]), int(self._tokens[last])
         return PassageArrays(
             self._sections[first:last].copy(),

@@ -12,12 +12,14 @@ from pydantic import ValidationError
 from ..errors import SettingsError
 from ..runtime.plain_text import one_line
 from .base import Settings
-from .mistakes import first_mistake
+from .mistakes import Mistake, Refused, first_mistake
 from .yaml_files import parse_yaml, read_yaml
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
 COMMAND_LINE = "the command line"
+# The key that chooses between several recipes of a command.
+RECIPE = "recipe"
 
 
 def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrides: Sequence[str] = ()) -> SettingsT:
@@ -40,16 +42,44 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
     >>> settings.training.epochs
     3.0
     """
+    return load_chosen([kind], path, overrides)
+
+
+def load_chosen(
+    kinds: Sequence[type[SettingsT]], path: str | Path | None = None, overrides: Sequence[str] = ()
+) -> SettingsT:
+    """Read the settings of a run, of the kind that their key ``recipe`` chooses.
+
+    Args:
+        kinds: the kinds; the first one where the key is not given.
+        path: YAML file; None starts from the defaults.
+        overrides: see :func:`load_settings`.
+
+    Returns:
+        The settings.
+
+    Raises:
+        SettingsError: as for :func:`load_settings`; or there is no such recipe, or a key is one of another recipe.
+    """
     values = read_yaml(path) if path is not None else {}
     replaced = []
     for override in overrides:
         key, value = _key_and_value(override)
         _assign(values, key, value)
         replaced.append(key)
+    by_name = {kind.model_fields[RECIPE].default: kind for kind in kinds} if len(kinds) > 1 else {}
+    chosen = values.get(RECIPE, next(iter(by_name), None))
     try:
+        if by_name and chosen not in list(by_name):
+            raise Refused(RECIPE, chosen, f"is unknown; there are {' and '.join(by_name)}")
+        kind = by_name.get(chosen, kinds[0])
         return kind.model_validate(values)
-    except ValidationError as error:
-        mistake = first_mistake(kind, values, error)
+    except (ValidationError, Refused) as error:
+        if isinstance(error, Refused):
+            mistake = Mistake((RECIPE,), str(error).removeprefix(RECIPE))
+        else:
+            others = {name: other for name, other in by_name.items() if other is not kind}
+            mistake = first_mistake(kind, values, error, others)
         is_override = any(mistake.concerns(key) for key in replaced)
         source = COMMAND_LINE if is_override else one_line(str(path), 300) if path is not None else "the settings"
         raise SettingsError(f"{source}: {mistake}") from None

@@ -58,13 +58,19 @@ class Mistake:
         return length > 0 and tuple(key[:length]) == self.key[:length]
 
 
-def first_mistake(kind: type[BaseModel], values: Mapping[str, Any], error: ValidationError) -> Mistake:
+def first_mistake(
+    kind: type[BaseModel],
+    values: Mapping[str, Any],
+    error: ValidationError,
+    others: Mapping[str, type[BaseModel]] | None = None,
+) -> Mistake:
     """The first thing that is wrong, of which the user hears: unknown keys come before values.
 
     Args:
         kind: the settings that could not be made.
         values: what they were to be made of.
         error: what pydantic found.
+        others: settings of other recipes by their names, of which an unknown key may be one.
     """
     found = error.errors(include_url=False)
     first: Any = next((one for one in found if one["type"] in _UNKNOWN), found[0])
@@ -72,7 +78,12 @@ def first_mistake(kind: type[BaseModel], values: Mapping[str, Any], error: Valid
     # Of several types that would do, the one that the value has says best what is wrong with it.
     first = next((one for one in found if one["type"] == "value_error" and _place(kind, one["loc"]) == place), first)
     if first["type"] in _UNKNOWN:
-        return _unknown(kind, place, first["loc"][len(place.key)])
+        name = first["loc"][len(place.key)]
+        for recipe, other in (others or {}).items():
+            if (key := (*place.key, str(name))) in keys_of(other):
+                fix = f"leave it out, or set recipe={recipe}"
+                return Mistake(key, f" is a setting of recipe={recipe}, and this is another; {fix}")
+        return _unknown(kind, place, name)
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, Refused):
         here = "".join(f"{name}." for name in place.key)

@@ -10,7 +10,7 @@ from pydantic import model_validator
 
 from .base import FileName, Settings
 from .corpus import CorpusSettings, LabelledCorpusSettings
-from .document import Similarity
+from .document import Similarity, Unit
 from .model import ModelSettings
 from .output_folder import output_folder, place_among_documents
 from .training import TrainingSettings
@@ -23,6 +23,8 @@ class RunSettings(Settings):
     purpose: ClassVar[str]
     examples: ClassVar[str]
     next_command: ClassVar[str]
+    # What documents are cut into for training where the recipe decides it, and not the model.
+    unit: ClassVar[Unit | None] = None
 
     output: FileName
     """folder of the run; the trained model is its folder model"""

@@ -76,7 +76,7 @@ def load_start(
 
 
 def _load(settings: ModelSettings, device: torch.device, values: dict[str, Any]) -> DocumentEncoder:
-    if _is_checkpoint(settings.start):
+    if is_checkpoint(settings.start):
         if settings.begin != "random":
             raise SettingsError(
                 f"model.begin={settings.begin} is for layers that start untrained, and {settings.start} has trained "
@@ -89,8 +89,8 @@ def _load(settings: ModelSettings, device: torch.device, values: dict[str, Any])
     return encoder
 
 
-def load_segmenter(settings: ModelSettings) -> Segmenter:
-    """The segmenter of the model that a run starts from, without its weights.
+def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
+    """The segmenter and the configuration of the model that a run starts from, without its weights.
 
     Args:
         settings: what is trained and where it starts.
@@ -98,14 +98,14 @@ def load_segmenter(settings: ModelSettings) -> Segmenter:
     Raises:
         ModelError: there is no such model.
     """
-    if _is_checkpoint(settings.start):
+    if is_checkpoint(settings.start):
         config, tokenizer = load_without_weights(settings.start, **settings.settings)
     else:
         config = backbone_config(settings.start, **settings.settings)
         tokenizer = load_tokenizer(
             backbone_folder(settings.start, weights=False), config, f"backbone {settings.start}"
         )
-    return segmenter_of(config, tokenizer, settings.start)
+    return segmenter_of(config, tokenizer, settings.start), config
 
 
 def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
@@ -134,7 +134,7 @@ def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
     encoder.model.config.trained = True
 
 
-def _is_checkpoint(name: str) -> bool:
+def is_checkpoint(name: str) -> bool:
     """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
     folder = SHIPPED / name if (SHIPPED / name / CONFIG_FILE).is_file() else Path(name)
     return bool(read_json(folder / CONFIG_FILE).get("model_type") == DocumentConfig.model_type)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,10 +31,12 @@ class StepOutput:
     Args:
         loss: the loss of this process (see :class:`~graphdoc.losses.LossOutput`), without gradient.
         metrics: numbers to log.
+        rows: ``(rows, ...)``, what the loss looked at, where it was only measured.
     """
 
     loss: Tensor
     metrics: Mapping[str, Tensor]
+    rows: Tensor | None = None
 
 
 class CachedStep:
@@ -128,7 +130,7 @@ class CachedStep:
             batch: this process's share of the batch.
 
         Returns:
-            The loss and its metrics.
+            The loss, its metrics, and the rows that it looked at.
         """
         moved = batch.to(self.model.device)
         term = self._term(moved)
@@ -144,7 +146,7 @@ class CachedStep:
             terms = [output for _, output in parts]
         rows = torch.cat([self._encode_slice(part) for part in self._slices(vectors, moved.graphs)])
         output = self.objective.loss(rows, moved, self.gather)
-        return _sum(StepOutput(output.loss, output.metrics), terms)
+        return replace(_sum(StepOutput(output.loss, output.metrics), terms), rows=rows)
 
     def _term(self, batch: TrainingBatch) -> MiniBatchTerm | None:
         term = self.objective.mini_batch_term(batch, self.gather)

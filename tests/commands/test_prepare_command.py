@@ -61,7 +61,7 @@ def test_checkpoints_give_the_segmenter_that_their_encoder_has(
     folder = encoder.save_pretrained(tmp_path / "checkpoint")
     (folder / "model.safetensors").unlink()
     settings = load_settings(PretrainingSettings, config, [f"model.start={folder}", "model.settings={language: de}"])
-    segmenter = load_segmenter(settings.model)
+    segmenter, _ = load_segmenter(settings.model)
     assert segmenter.config.passage_words == 30
     assert segmenter.config.language == "de"
     assert segmenter.tokenizer.get_vocab() == encoder.tokenizer.get_vocab()

@@ -109,7 +109,7 @@ class TestContent:
     def test_shards_open_as_a_data_set(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
         corpus = prepare_corpus(settings(), segmenter)
         rows = datasets.Dataset.from_file(str(corpus.folder / "shard-00000.arrow"))
-        assert rows.column_names == ["id", "group", "label", "split", "sections", "token_ids"]
+        assert rows.column_names == ["id", "group", "label", "split", "sections", "token_ids", "paragraphs"]
         assert rows[3]["token_ids"] == [ids.tolist() for ids in corpus[3].token_ids]
 
     def test_labels_and_splits_are_kept_beside_the_tokens(self, segmenter: Segmenter, tmp_path: Path) -> None:

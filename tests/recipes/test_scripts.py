@@ -57,6 +57,17 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     ("script", "command", "options"),
     [
         ("pretrain/sub_documents.py", ["pretrain"], ["evaluation.held_out=0.2"]),
+        (
+            "pretrain/sentence_pairs.py",
+            ["pretrain"],
+            [
+                "recipe=sentence_pairs",
+                "model.settings.graph_layers=0",
+                "model.settings.readout=mean",
+                "loss.mlm_weight=0",
+                "loss.contrast_on=clean",
+            ],
+        ),
         ("finetune/classify.py", ["finetune", "classify"], []),
         ("finetune/compare.py", ["finetune", "compare"], ["sections.number=1", "groups.per_batch=2"]),
         (

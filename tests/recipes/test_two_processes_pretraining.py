@@ -84,7 +84,7 @@ def test_gradients_of_two_processes_are_those_of_one_on_the_union(
             assert float(whole.norm()) > 1e-4, name
 
 
-def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
+def test_runs_of_two_processes(config: Path, tmp_path: Path, language_model_folder: Path) -> None:
     """One start of two processes for all commands, each of which has to end in both."""
     (tmp_path / "empty.jsonl").touch()
     write_rows(tmp_path / "short.jsonl", [{"id": str(number), "text": "Too short."} for number in range(5)])
@@ -99,6 +99,21 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
     def command(name: str, *options: str) -> list[str]:
         output = f"output={tmp_path / name}"
         return ["pretrain", "--config", str(config), "--device", "cpu", output, *options]
+
+    source = write_rows(tmp_path / "pairs.jsonl", rows_of(10))
+
+    def pairs(name: str) -> list[str]:
+        """Sentence pairs with masked tokens; seven do not divide by two."""
+        start = [f"model.start={language_model_folder}", f"corpus.source={source}", f"output={tmp_path / name}"]
+        changes = [
+            "training.batch_size=7",
+            "training.max_steps=3",
+            "training.log_steps=1",
+            "evaluation.at_start=false",
+        ]
+        quick = Path(__file__).parents[2] / "configs" / "pretrain" / "sdr_quick.yaml"
+        cache = f"corpus.cache={tmp_path / 'cache'}"
+        return ["pretrain", "--config", str(quick), "--device", "cpu", *start, *changes, cache]
 
     evaluated = (f"evaluation.train={tmp_path / 'labelled.jsonl'}", f"evaluation.test={tmp_path / 'labelled.jsonl'}")
     assert main(command("begun", "training.save_steps=1", "training.keep_checkpoints=9")) == 0
@@ -116,6 +131,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
         "no labels": command("x", f"evaluation.data={tmp_path / 'nowhere.jsonl'}"),
         "no such number": command("wrong", "evaluation.held_out=0.2", "evaluation.best=beauty"),
         "taken": command("two"),
+        "pairs": pairs("pairs"),
         "no numbers": command("nan", "training.learning_rate=1e30", "training.clip=0", "training.max_steps=9"),
         "not writable": command("config.yaml/run"),
     }
@@ -151,6 +167,11 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
     assert record["processes"] == 2
     for seen in (first, second):
         assert [size for size in seen["two"]["reduced"] if size >= 1000] == [record["trained_weights"]] * 3
+
+    assert main(pairs("pairs-of-one")) == 0
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("pairs-of-one", "pairs"))
+    assert_close(one, two)
+    assert losses(tmp_path / "pairs") == pytest.approx(losses(tmp_path / "pairs-of-one"), rel=1e-5)
 
     # A run of one process goes on in two.
     assert "resume" not in first["resumed"]["err"]

@@ -8,7 +8,9 @@ import pytest
 
 from graphdoc.errors import SettingsError
 from graphdoc.settings.classify import ClassificationSettings
-from graphdoc.settings.loading import load_settings
+from graphdoc.settings.loading import load_chosen, load_settings
+from graphdoc.settings.run import RunSettings
+from graphdoc.settings.sentence_pairs import SentencePairSettings
 from graphdoc.settings.sub_documents import ContrastSettings, PretrainingSettings
 from graphdoc.settings.training import TrainingSettings
 
@@ -373,10 +375,11 @@ def test_a_wrong_setting_on_the_command_line_is_named(
 def test_recipes_are_valid_and_survive_being_written(path: Path, tmp_path: Path) -> None:
     import yaml
 
-    settings = load_settings(PretrainingSettings, path)
+    kinds: list[type[RunSettings]] = [PretrainingSettings, SentencePairSettings]
+    settings = load_chosen(kinds, path)
     written = tmp_path / "written.yaml"
     written.write_text(yaml.safe_dump(settings.as_values()), encoding="utf-8")
-    assert load_settings(PretrainingSettings, written) == settings
+    assert load_chosen(kinds, written) == settings
     # The settings of the model are checked against its configuration, which the files cannot see.
     from graphdoc.modeling import DocumentConfig
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 from corpus_examples import SettingsFactory, rows_of, write_rows
-from transformers import AutoTokenizer
+from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.settings.corpus import CorpusSettings
@@ -52,6 +53,19 @@ def segmenter(backbone_folder: Callable[[str], Path]) -> Segmenter:
     """Cuts documents into passages of about 20 words."""
     tokenizer = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
     return Segmenter(tokenizer, SegmentationConfig(passage_words=20, max_tokens=78, max_passages=100))
+
+
+@pytest.fixture(scope="session")
+def language_model_folder(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny random language model, whose tokenizer has a mask token, as the hub would give it."""
+    folder = tmp_path_factory.mktemp("language models") / "tiny-language-model"
+    tokenizer = AutoTokenizer.from_pretrained(backbone_folder("roberta"))
+    tokenizer.mask_token = tokenizer.convert_ids_to_tokens(len(tokenizer) - 1)
+    tokenizer.save_pretrained(folder)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        AutoModelForMaskedLM.from_pretrained(backbone_folder("roberta")).save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture

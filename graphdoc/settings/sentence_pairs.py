@@ -1,0 +1,158 @@
+"""The settings of training on sentence pairs."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from .base import Count, FileName, Settings, Share
+from .corpus import CorpusSettings, Passages
+from .document import Unit
+from .run import RunSettings
+from .training import LearningRate, Optimizer, TrainingSettings
+
+ContrastOn = Literal["masked", "clean"]
+Weight = Annotated[float, Field(ge=0, le=1e6)]
+
+# What is measured of pairs that are held out, and what of their masked tokens.
+PAIR_NUMBERS = (
+    "auc", "contrast_loss", "embedding_norm", "loss", "negative_similarity", "positive_similarity", "spread",
+)  # fmt: skip
+MASKED_NUMBERS = ("masked_accuracy", "masked_loss")
+
+
+class SentenceCorpusSettings(CorpusSettings):
+    """A corpus whose documents are cut into sentences."""
+
+    max_passages: Passages = 1000
+    """sentences of one document that are kept, the first in reading order; the rest is counted"""
+    least_passages: Passages = 2
+    """documents of fewer sentences are skipped and counted"""
+
+    @model_validator(mode="after")
+    def _check_storing(self) -> Self:
+        if self.streaming:
+            raise self.refused(
+                "streaming", "is for recipe=sub_documents, and pairs are drawn from the whole corpus; set it to false"
+            )
+        return self
+
+
+class PairTrainingSettings(TrainingSettings):
+    """How long and how a model is trained on pairs; what the paper does not say is as in its code."""
+
+    batch_size: Annotated[int, Field(ge=1, le=10**7)] = 8
+    """pairs of a batch, over all processes"""
+    epochs: Annotated[float, Field(gt=0, le=1e6)] = 50.0
+    """passes over the sentences, or over pairs_per_epoch of them"""
+    learning_rate: LearningRate = 2e-5
+    """highest learning rate"""
+    optimizer: Optimizer = "adamw"
+    """adamw is that of the paper's code"""
+
+
+class SentencePairLossSettings(Settings):
+    """The two terms of the loss (SDR, eq. 1-3)."""
+
+    margin: Annotated[float, Field(gt=0, le=2)] = 1.0
+    """m: sentences of different documents are pushed apart down to a cosine of 1 - m; 2 is the usual cosine loss"""
+    contrast_weight: Weight = 1.0
+    """factor of the loss of pairs"""
+    mlm_weight: Weight = 1.0
+    """factor of the loss of masked tokens; 0 trains without it"""
+    contrast_on: ContrastOn = "masked"
+    """which sentences are compared: those with masked tokens, in one pass (the paper), or clean ones, in a second"""
+
+    @model_validator(mode="after")
+    def _check_weights(self) -> Self:
+        if not self.contrast_weight and not self.mlm_weight:
+            raise self.refused("mlm_weight", "and {here}contrast_weight=0 leave nothing to learn; raise one of them")
+        fix = "with {here}contrast_weight=0; leave it out"
+        for name in ("margin", "contrast_on"):
+            self.require_effect(name, self.contrast_weight > 0, fix)
+        return self
+
+    @property
+    def masks(self) -> bool:
+        """Whether tokens are masked at all."""
+        return self.mlm_weight > 0 or self.contrast_on == "masked"
+
+
+class SentencePairEvaluationSettings(Settings):
+    """What a run is measured by while it goes on."""
+
+    held_out: Share = 0.1
+    """share of the documents that is not trained on but measured, always on the same pairs and masks"""
+    most_pairs: Annotated[int, Field(ge=2, le=10**6)] = 1000
+    """pairs of them that are measured, at most"""
+    at_start: bool = True
+    """also measure before the first step"""
+    best: str = "loss"
+    """number that decides which checkpoint is the best"""
+
+
+class SentencePairSettings(RunSettings):
+    """Everything about a run on sentence pairs (SDR, section 3.2); the defaults are the paper's.
+
+    Train sentence vectors without labels: two sentences of one paragraph are drawn together, two of different
+    documents are kept apart, and masked tokens are guessed meanwhile.
+    """
+
+    purpose: ClassVar[str] = "train sentence vectors without labels, by pairs of sentences (recipe: sentence_pairs)"
+    examples: ClassVar[str] = """examples:
+  graphdoc pretrain --config configs/pretrain/sdr_quick.yaml
+  graphdoc pretrain --config configs/pretrain/sdr_minilm.yaml corpus.source=papers/ output=runs/papers
+"""
+    next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --level sentence --model MODEL"
+    unit: ClassVar[Unit | None] = "sentence"
+
+    recipe: Literal["sentence_pairs"] = "sentence_pairs"
+    """how a model is trained: sub_documents, or sentence_pairs"""
+    output: FileName = "runs/sentence-pairs"
+    """folder of the run; the trained model is its folder model"""
+    corpus: SentenceCorpusSettings
+    """the documents"""
+    training: PairTrainingSettings = PairTrainingSettings()
+    """how long and how"""
+    pairs_per_epoch: Count | None = None
+    """pairs of an epoch, other ones in every epoch; null passes over all sentences that have a neighbour"""
+    loss: SentencePairLossSettings = SentencePairLossSettings()
+    """the terms of the loss"""
+    evaluation: SentencePairEvaluationSettings = SentencePairEvaluationSettings()
+    """what is measured meanwhile"""
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names of what is measured."""
+        if not self.evaluation.held_out:
+            return []
+        return sorted([*PAIR_NUMBERS, *(MASKED_NUMBERS if self.loss.mlm_weight else ())])
+
+    @model_validator(mode="after")
+    def _check_tuning(self) -> Self:
+        if self.model.tune == "frozen":
+            raise self.refused(
+                "model.tune", "leaves nothing to train: a sentence vector is that of the passage encoder, and tokens "
+                "are masked below it; set it to full or lora"
+            )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
+    def _check_evaluation(self) -> Self:
+        self.require_evaluation(self.evaluation.held_out > 0, "give evaluation.held_out")
+        fix = "with evaluation.held_out=0; leave it out"
+        for name in ("most_pairs", "at_start", "best"):
+            self.require_effect(f"evaluation.{name}", self.evaluation.held_out > 0, fix)
+        if self.numbers and self.evaluation.best not in self.numbers:
+            raise self.refused("evaluation.best", f"is not measured; there are {', '.join(self.numbers)}")
+        return self
+
+    @model_validator(mode="after")
+    def _check_pairs(self) -> Self:
+        if self.pairs_per_epoch is not None and self.pairs_per_epoch < self.training.batch_size:
+            raise self.refused(
+                "pairs_per_epoch", f"is less than training.batch_size={self.training.batch_size}, a single batch; "
+                "raise the one or lower the other"
+            )  # fmt: skip
+        return self

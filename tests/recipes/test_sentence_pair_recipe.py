@@ -1,0 +1,258 @@
+"""Runs on sentence pairs: what they leave, how they go on, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corpus_examples import write_rows
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
+
+from graphdoc import DocumentEncoder
+from graphdoc.cli import main
+from graphdoc.corpus.prepare import prepare_run_corpus
+from graphdoc.errors import GraphdocError
+from graphdoc.evaluation.pair_scores import pair_auc
+from graphdoc.recipes import sentence_pairs
+from graphdoc.recipes.base import Start
+from graphdoc.recipes.sentence_pair_data import SentencePairData
+from graphdoc.runtime.processes import Processes
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.sentence_pairs import SentencePairSettings
+from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.starting_model import load_segmenter, load_start
+
+QUICK = Path(__file__).parents[2] / "configs" / "pretrain" / "sdr_quick.yaml"
+PARTS = "training_parts."
+
+
+def text(*words: str) -> str:
+    return " ".join(f"The {word} is here." for word in words)
+
+
+def rows(count: int = 12) -> list[dict[str, Any]]:
+    """Documents of two sections of two and three sentences, and one of one; the last two are copies."""
+    found = [
+        {
+            "id": f"d{number}",
+            "sections": [text(f"rice{number}", "mould"), text("tide"), text("log", f"clock{number}", "order")],
+        }
+        for number in range(count)
+    ]
+    return [*found, {**found[-1], "id": "copy"}]
+
+
+@pytest.fixture
+def overrides(language_model_folder: Path, tmp_path: Path) -> list[str]:
+    """Settings of a quick run on twelve documents and a copy."""
+    return [
+        f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', rows())}", f"corpus.cache={tmp_path / 'cache'}",
+        "corpus.preparing_processes=1", "corpus.deduplicate=false", f"model.start={language_model_folder}",
+        "training.learning_rate=1.0e-2", "training.warmup=0", "training.epochs=1", "training.log_steps=1",
+        "pairs_per_epoch=24", "loss.mlm_weight=1", "loss.contrast_on=masked", "evaluation.best=loss",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def pretrain(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
+    """Runs the command: ``pretrain("name", "training.epochs=2")``."""
+
+    def run(name: str, *options: str) -> int:
+        arguments = ["pretrain", "--config", str(QUICK), "--device", "cpu", *overrides, f"output={tmp_path / name}"]
+        return main([*arguments, *options])
+
+    return run
+
+
+def start_of(overrides: list[str]) -> Start[SentencePairSettings]:
+    settings = load_settings(SentencePairSettings, QUICK, overrides)
+    device = torch.device("cpu")
+    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_run_leaves_a_model_and_what_was_measured(
+    pretrain: Callable[..., int], overrides: list[str], tmp_path: Path, language_model_folder: Path
+) -> None:
+    assert pretrain("run") == 0
+    run = tmp_path / "run"
+    results = read(run / "results.json")
+    names = {"loss", "auc", "masked_loss", "masked_accuracy", "positive_similarity", "negative_similarity"}
+    assert names <= results["before"].keys() == results["after"].keys()
+    assert results["after"]["masked_loss"] < results["before"]["masked_loss"]
+    record = read(run / "record.json")["corpus"]
+    # Copies lie on both sides or on one; sentences alone in a paragraph are left out.
+    assert (record["documents"], record["held_out"], record["train"]) == (13, 3, 10)
+    assert (record["sentences"], record["sentences_alone"]) == (50, 10)
+    assert record["held_out_pairs"] == 15
+
+    # The head is that of the language model, trained, in the checkpoints and not in the model.
+    parts = load_file(run / "checkpoint-3" / "training" / "parts.safetensors")
+    begun = AutoModelForMaskedLM.from_pretrained(language_model_folder).lm_head.dense.weight.detach()
+    moved = float((parts[f"{PARTS}language_model.language_model.lm_head.dense.weight"] - begun).abs().max())
+    assert 1e-3 < moved < 0.1
+    weights = load_file(run / "model" / "model.safetensors")
+    assert not any(name.startswith(PARTS) for name in weights)
+    encoder = DocumentEncoder.from_pretrained(run / "model", device="cpu")
+    assert encoder.model.config.unit == "passage"
+    assert encoder.encode(["The rice is here."]).shape == (1, 24)
+
+
+def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
+    start = start_of([*overrides, "loss.mlm_weight=0.3", "loss.contrast_weight=0.5"])
+    recipe = sentence_pairs.recipe(start)
+    assert recipe.evaluation is not None and isinstance(recipe.data, SentencePairData)
+    batch, model = recipe.data.held_out, start.encoder.model.eval()
+    assert batch is not None
+    with torch.no_grad():
+        found = recipe.evaluation.measure()
+        vectors, masked = [], {tuple(place): token for place, token in zip(
+            batch.targets["masked_places"].tolist(), batch.targets["masked_tokens"].tolist(), strict=True
+        )}  # fmt: skip
+        losses, right = [], []
+        for row, ids in enumerate(batch.graphs.token_ids):
+            tokens = model.passage_encoder.tokens(
+                torch.tensor([list(ids)]), torch.ones(1, len(ids), dtype=torch.int64)
+            )
+            vectors.append(tokens[0].mean(dim=0).numpy())
+            logits = model.training_parts["language_model"](tokens[0])
+            for place, logit in enumerate(logits):
+                if (token := masked.get((row, place))) is not None:
+                    losses.append(float(-logit.log_softmax(0)[token]))
+                    right.append(int(logit.argmax()) == token)
+    labels = batch.targets["label"].numpy()
+    pairs = len(labels)
+    unit = np.stack([vector / np.linalg.norm(vector) for vector in vectors])
+    cosines = (unit[:pairs] * unit[pairs:]).sum(axis=1)
+    contrast = np.where(labels == 1, 1 - cosines, np.maximum(0, cosines)).mean()
+
+    assert found["auc"] == pytest.approx(pair_auc(labels, cosines))
+    assert found["positive_similarity"] == pytest.approx(cosines[labels == 1].mean(), rel=1e-4)
+    assert found["negative_similarity"] == pytest.approx(cosines[labels == 0].mean(), rel=1e-4)
+    assert found["masked_loss"] == pytest.approx(np.mean(losses), rel=1e-4)
+    assert found["masked_accuracy"] == pytest.approx(np.mean(right))
+    assert found["loss"] == pytest.approx(0.5 * contrast + 0.3 * np.mean(losses), rel=1e-4)
+    assert len(losses) > 10 and 0 < labels.mean() < 1
+
+
+def test_a_run_goes_on_as_if_nothing_had_been(pretrain: Callable[..., int], tmp_path: Path) -> None:
+    options = ("training.save_steps=1", "training.keep_checkpoints=9", "model.tune=lora")
+    pytest.importorskip("peft")
+    assert pretrain("run", *options) == 0
+    expected = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    last = load_file(tmp_path / "run" / "checkpoint-3" / "training" / "parts.safetensors")
+    for name in ("checkpoint-3", "checkpoint-2", "model"):
+        (tmp_path / "run" / name).rename(tmp_path / f"before-{name}")
+
+    assert pretrain("run", *options, "--resume") == 0
+
+    for name, weight in load_file(tmp_path / "run" / "model" / "model.safetensors").items():
+        assert torch.equal(weight, expected[name]), name
+    for name, weight in load_file(tmp_path / "run" / "checkpoint-3" / "training" / "parts.safetensors").items():
+        assert torch.equal(weight, last[name]), name
+
+
+@pytest.mark.parametrize("tune", ["full", "lora"])
+def test_graph_and_readout_are_left_alone(overrides: list[str], tune: str) -> None:
+    if tune == "lora":
+        pytest.importorskip("peft")
+    start = start_of([*overrides, f"model.tune={tune}"])
+    sentence_pairs.begin_sentences(start.encoder, start.settings)
+    trained = {name for name, weight in start.encoder.model.named_parameters() if weight.requires_grad}
+    assert any(name.startswith("passage_encoder.") for name in trained)
+    assert any(name.startswith(PARTS) for name in trained)
+    assert not any(name.startswith(("graph.", "readout.")) for name in trained)
+
+
+def pairs_in(batch: TrainingBatch) -> list[tuple[int, ...]]:
+    """The label and the tokens of both sentences of every pair, masks and all."""
+    first, second = (batch.graphs.token_ids[batch.roles[role]] for role in ("first", "second"))
+    labels = batch.targets["label"].tolist()
+    return [(label, *map(int, one), *map(int, other)) for label, one, other in zip(labels, first, second, strict=True)]
+
+
+def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def batches(workers: int, *ranks: int) -> list[list[tuple[int, ...]]]:
+        """Sentences with their masks and labels, of all ranks together, step by step."""
+        shares = []
+        for rank in ranks:
+            start = start_of([*overrides, f"training.loading_processes={workers}"])
+            monkeypatch.setattr(start.processes, "rank", rank)
+            monkeypatch.setattr(start.processes, "count", len(ranks))
+            # Every one of them makes the corpus ready, or finds it.
+            monkeypatch.setattr(start.processes, "run_first", lambda prepare: prepare())
+            monkeypatch.setattr(start.processes, "gather", lambda value: [value])
+            data = SentencePairData(start)
+            assert data.steps == 3
+            shares.append(list(data.loader.batches()))
+            data.loader.close()
+        return [sorted(pair for batch in step for pair in pairs_in(batch)) for step in zip(*shares, strict=True)]
+
+    expected = batches(0, 0)
+    assert [len(step) for step in expected] == [8, 8, 8]
+    assert batches(2, 0) == expected
+    assert batches(0, 0, 1) == expected
+
+
+def test_paragraphs_are_those_of_the_model(overrides: list[str]) -> None:
+    settings = load_settings(SentencePairSettings, QUICK, overrides)
+    segmenter, config = load_segmenter(settings.model)
+    corpus = prepare_run_corpus(settings, segmenter, config.paragraph)
+    assert corpus.passage_counts.tolist() == [6] * 13
+    assert corpus.paragraphs.tolist() == [0, 0, 1, 2, 2, 2] * 13
+    for place in range(6):
+        np.testing.assert_array_equal(corpus.passage(4, place).token_ids[0], corpus[4].token_ids[place])
+        assert corpus.passage(4, place).sections.tolist() == [corpus[4].sections[place]]
+    assert corpus.passage(4, 0).group == corpus[4].group
+    assert prepare_run_corpus(settings, segmenter, config.paragraph).folder == corpus.folder
+    assert prepare_run_corpus(settings, segmenter, "passage").folder != corpus.folder
+
+
+@pytest.mark.parametrize(
+    ("documents", "options", "words"),
+    [
+        (rows(1)[:1], ["evaluation.held_out=0"], ["1 text", "give more documents"]),
+        ([*rows(1)], ["evaluation.held_out=0"], ["1 text", "give more documents"]),
+        (rows(2), ["evaluation.held_out=0.5"], ["evaluation.held_out", "1 text"]),
+        (
+            [{"id": str(number), "sections": [text("tide"), text("log")]} for number in range(9)],
+            ["evaluation.held_out=0"],
+            ["no paragraph of two sentences", "model.settings.paragraph"],
+        ),
+        (rows(), ["model.settings.graph_layers=2"], ["model.settings.graph_layers=2", "graph_layers=0"]),
+        (rows(), ["model.settings.readout=attention"], ["model.settings.readout=attention", "readout=mean"]),
+        (
+            rows(),
+            ["loss.contrast_weight=0", "model.settings.projection_size=8"],
+            ["model.settings.projection_size=8", "projection_size=null"],
+        ),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(
+    overrides: list[str], tmp_path: Path, documents: list[dict[str, Any]], options: list[str], words: list[str]
+) -> None:
+    source = write_rows(tmp_path / "bad.jsonl", documents)
+    common = [*overrides, f"corpus.source={source}", "evaluation.most_pairs=1000", "evaluation.best=loss"]
+    with pytest.raises(GraphdocError) as error:
+        sentence_pairs.recipe(start_of([*common, *options]))
+    assert all(word in str(error.value) for word in words), error.value
+    assert str(error.value).isprintable()
+
+
+def test_a_tokenizer_without_mask_token_is_refused(
+    overrides: list[str], backbone_folder: Callable[[str], Path]
+) -> None:
+    start = f"model.start={backbone_folder('roberta')}"
+    with pytest.raises(GraphdocError, match=r"model\.start=.*mask token.*loss\.mlm_weight=0"):
+        sentence_pairs.recipe(start_of([*overrides, start]))
+    recipe = sentence_pairs.recipe(start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"]))
+    assert recipe.task.objective.head is None  # type: ignore[attr-defined]
