@@ -6,10 +6,9 @@ import logging
 import threading
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import torch
-from torch import Tensor
 
 from .analysis.attention import AttentionTable
 from .analysis.comparisons import DrawnComparison, DrawnMutualComparison
@@ -29,7 +28,6 @@ from .runtime.arguments import require_path, require_whole
 from .runtime.devices import usable_device
 from .runtime.plain_text import described
 from .segmentation.spans import SegmentedDocument
-from .similarity.cosine import Floats
 from .similarity.encoded_document import EncodedDocument
 
 if TYPE_CHECKING:
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Parts = Literal["section", "passage"]
-Matrix = TypeVar("Matrix", Tensor, Floats)
 Many = Iterable[AnyDocument | SegmentedDocument]
 
 _DRAWING = threading.Lock()

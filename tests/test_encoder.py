@@ -250,7 +250,7 @@ class TestEncode:
     @pytest.mark.parametrize(
         ("options", "named"),
         [
-            ({"level": "sentence"}, ("level", "'sentence'", "passage")),
+            ({"level": "word"}, ("level", "'word'", "passage")),
             ({"level": 5}, ("level", "5 (int)")),
             ({"level": ["document"]}, ("level", "['document'] (list)")),
             ({"output": "list"}, ("output", "'list'", "torch")),

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, globs, corpora or -")
     parser.add_argument(
         "--level",
-        choices=("document", "section", "passage"),
+        choices=("document", "section", "passage", "sentence"),
         default="document",
         help="what gets a vector (default: document)",
     )

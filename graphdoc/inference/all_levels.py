@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from dataclasses import replace
 
 import numpy as np
 
-from ..graphs.batch import GraphBatch
 from ..graphs.section_layout import section_ids
 from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
@@ -17,6 +15,7 @@ from ..similarity.encoded_document import EncodedDocument
 from .levels import as_numpy
 from .pipeline import EncodingPipeline
 from .precision import Precision, inference
+from .sentences import sentence_vectors
 
 
 def encode_all_levels(
@@ -83,17 +82,11 @@ def with_sentences(
         encoded: the document.
         dtype: compute the transformer in this precision.
     """
-    segmented, model = encoded.segmented, pipeline.model
+    segmented = encoded.segmented
     whole = pipeline.segmenter.sentences(segmented.document)
     ends = {passage.section: passage.end for passage in segmented.passages}
     kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
     spans = tuple(whole.passages[row] for row in kept)
     chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
-    # Where the model reads the place of a passage, a sentence has that of its passage.
-    starts = [(passage.section, passage.start) for passage in segmented.passages]
-    places = [bisect_right(starts, (span.section, span.start)) - 1 for span in spans]
-    batch = GraphBatch.from_documents([chosen], None).split_into(None, np.array(places, np.int64))
-    with inference(model):
-        with pipeline.computing_in(dtype):
-            vectors = model.encode_passages(batch)
-        return replace(encoded, sentences=spans, sentence_vectors=as_numpy(model.initial_passages(vectors)))
+    vectors = sentence_vectors(pipeline, [chosen], [segmented.passages], dtype)
+    return replace(encoded, sentences=spans, sentence_vectors=as_numpy(vectors))

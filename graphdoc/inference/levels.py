@@ -17,7 +17,7 @@ from ..modeling import DocumentOutput
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import Vectors, section_vectors
 
-Level = Literal["document", "section", "passage"]
+Level = Literal["document", "section", "passage", "sentence"]
 LEVELS: tuple[str, ...] = get_args(Level)
 
 
@@ -58,7 +58,7 @@ def vectors_of(level: Level, window: Window) -> list[Tensor]:
     """Vectors of every document of a window, brought to the CPU together.
 
     Args:
-        level: ``document``, ``section`` or ``passage``.
+        level: ``document``, ``section`` or ``passage``; for sentences see :mod:`graphdoc.inference.sentences`.
         window: the window; for ``section`` its documents are split into sections where the model reads them so.
 
     Returns:

@@ -24,12 +24,14 @@ from ..runtime.devices import place
 from ..runtime.memory import give_back_memory
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
+from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from .fastest import Choice, with_precision
 from .inputs import AnyDocument, as_document, documents_of, require_text
 from .levels import LEVELS, Level, Window, vectors_of
 from .precision import LOAD_PRECISIONS, LoadPrecision, Precision, computed_in, inference
 from .segmenting import Workers, segment_in_order, windows_of
+from .sentences import SENTENCE_PADDING, sentence_segmenter, sentence_vectors
 
 # Threads that share an encoder measure once.
 _SETTLING = threading.Lock()
@@ -99,8 +101,8 @@ class EncodingPipeline:
         return int(self.model.config.hidden_size)
 
     def vector_size(self, level: Level = "document") -> int:
-        """Length of a vector of a level; that of passages may differ."""
-        return int(self.model.config.node_size) if level == "passage" else self.hidden_size
+        """Length of a vector of a level; that of passages and sentences may differ."""
+        return int(self.model.config.node_size) if level in ("passage", "sentence") else self.hidden_size
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports."""
@@ -181,6 +183,23 @@ class EncodingPipeline:
             DocumentError: a document has no text, or something is no document.
             SettingsError: an option is out of range.
         """
+        cut = self._cut(documents, self.segmenter, token_budget, padding, show_progress, workers, totals, bar)
+        for window, packing, shown in cut:
+            yield self.run(window, split=split, dtype=dtype, packing=packing, bar=shown)
+            give_back_memory()
+
+    def _cut(
+        self,
+        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+        segmenter: Segmenter,
+        token_budget: int | None = None,
+        padding: float | None = None,
+        show_progress: bool | None = None,
+        workers: int | None = None,
+        totals: Coverage | None = None,
+        bar: tqdm[Any] | None = None,
+    ) -> Iterator[tuple[list[SegmentedDocument], Packing, tqdm[Any]]]:
+        """Documents cut and counted (see :meth:`windows`), with what their windows are encoded by."""
         require_whole("token_budget", token_budget)
         packing = Packing.on(self.device, token_budget, padding)
         cut_by = Workers.on(self.device, workers)
@@ -190,13 +209,12 @@ class EncodingPipeline:
         with (
             progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown,
             # Workers end with an error, not when its traceback is forgotten.
-            closing(segment_in_order(given, self.segmenter, cut_by)) as segmented_documents,
+            closing(segment_in_order(given, segmenter, cut_by)) as segmented_documents,
         ):
             for window in windows_of(segmented_documents):
                 for segmented in window:
                     counted += segmented.coverage
-                yield self.run(window, split=split, dtype=dtype, packing=packing, bar=shown)
-                give_back_memory()
+                yield window, packing, shown
         if totals is None:
             counted.warn()
 
@@ -211,21 +229,42 @@ class EncodingPipeline:
 
         Args:
             documents: one document or many, also such as :meth:`segment` gave.
-            level: ``document``, ``section`` or ``passage``.
+            level: ``document``, ``section``, ``passage`` or ``sentence``.
             **options: see :meth:`windows`.
 
         Yields:
-            Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)`` or
-            ``(passages, hidden)``, in the order given.
+            Every document with its vectors on the CPU, ``(1, hidden)``, ``(sections, hidden)``,
+            ``(passages, node size)`` or ``(sentences, node size)``, in the order given.
 
         Raises:
             DocumentError: a document has no text, or something is no document.
             SettingsError: the level or another choice is unknown.
         """
         require_one_of("level", level, LEVELS)
+        if level == "sentence":
+            yield from self._stream_sentences(documents, **options)
+            return
         split = level == "section" and self.model.readout.has_sections
         for window in self.windows(documents, split=split, **options):
             yield from zip(window.documents, vectors_of(level, window), strict=True)
+
+    def _stream_sentences(
+        self,
+        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
+        *,
+        dtype: Precision | None = None,
+        padding: float | None = None,
+        **options: Any,
+    ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
+        """Documents cut into sentences, with the vectors of these; such as are cut into passages are cut anew."""
+        whole = (one.document if isinstance(one, SegmentedDocument) else one for one in documents_of(documents))
+        segmenter = sentence_segmenter(self.segmenter)
+        padding = SENTENCE_PADDING if padding is None else padding
+        for window, packing, shown in self._cut(whole, segmenter, padding=padding, **options):
+            vectors = sentence_vectors(self, window, None, dtype, packing).cpu()
+            shown.update(len(window))
+            yield from zip(window, torch.split(vectors, [len(one.passages) for one in window]), strict=True)
+            give_back_memory()
 
     def with_passage_vectors(
         self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Unpack[StreamOptions]

@@ -25,7 +25,7 @@ from .queries import encode_queries
 
 logger = logging.getLogger(__name__)
 
-Parts = Literal["section", "passage"]
+Parts = Literal["section", "passage", "sentence"]
 Matrix = TypeVar("Matrix", Tensor, Floats)
 Many = Iterable[AnyDocument | SegmentedDocument]
 
@@ -107,15 +107,17 @@ class VectorPipeline(EncodingPipeline):
         Args:
             documents: one document or many; a string is a document without structure, a mapping a row. A pandas table
                 gives its rows.
-            level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``.
+            level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
+                ``sentence`` for all sentences, each by itself and without the graph.
             normalize: bring vectors to unit length.
             output: ``numpy`` or ``torch``.
             **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see
                 :meth:`windows`.
 
         Returns:
-            ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)`` or
-            ``(passages, hidden)`` per document. For a single document, without the first axis.
+            ``(documents, hidden)`` in fp32; for the other levels a list with ``(sections, hidden)``,
+            ``(passages, node size)`` or ``(sentences, node size)`` per document. For a single document, without the
+            first axis.
 
         Raises:
             DocumentError: a document has no text, or something is no document.

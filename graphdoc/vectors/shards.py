@@ -33,6 +33,8 @@ FORMAT = "graphdoc vectors"
 FORMAT_VERSION = 1
 METADATA_KEY = b"graphdoc"
 ROWS_PER_GROUP = 4096
+# Levels whose parts are numbered in their document.
+_NUMBERED = ("passage", "sentence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ def shard_schema(level: Level, hidden_size: int) -> Any:
     columns = [("id", pa.string())]
     if level != "document":
         columns.append(("section", pa.int32()))
-    if level == "passage":
-        columns.append(("passage", pa.int32()))
+    if level in _NUMBERED:
+        columns.append((level, pa.int32()))
     if level != "document":
         columns += [("heading", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
     columns.append(("vector", pa.list_(pa.float32(), hidden_size)))
@@ -219,8 +221,8 @@ class ShardWriter:
 
 
 def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:
-    """Where the rows of a document lie: section, heading and span, and at passage level the passage."""
-    if level == "passage":
+    """Where the rows of a document lie: section, heading and span, and the number of a passage or sentence."""
+    if level in _NUMBERED:
         groups = [[passage] for passage in segmented.passages]
     else:
         sections = sorted({passage.section for passage in segmented.passages})
@@ -228,8 +230,8 @@ def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:
     rows = []
     for number, group in enumerate(groups):
         row: dict[str, Any] = {"section": group[0].section}
-        if level == "passage":
-            row["passage"] = number
+        if level in _NUMBERED:
+            row[level] = number
         row["heading"] = segmented.document.sections[group[0].section].heading
         row["start"] = group[0].start
         row["end"] = group[-1].end
