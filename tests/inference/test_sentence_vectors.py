@@ -65,3 +65,17 @@ def test_a_folder_holds_the_place_of_every_sentence(mini: DocumentEncoder, tmp_p
 def test_a_document_without_text_is_refused(mini: DocumentEncoder) -> None:
     with pytest.raises(DocumentError, match="'empty'"):
         mini.encode([Document("empty", (Section(" "),))], level="sentence")
+
+
+def test_a_sentence_has_the_place_of_its_passage(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    encoder = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0)
+    tables = encoder.model.structural_embeddings
+    assert tables is not None
+    torch.nn.init.normal_(tables.chunks)
+    assert len(encoder.segment(DOCUMENTS[0]).passages) == 2
+    in_second = encoder.encode(DOCUMENTS[0], level="sentence")[2]
+    alone = Document("c", (Section("Koji grows."),))
+    assert np.abs(encoder.encode(alone, level="sentence")[0] - in_second).max() > 1e-3
+    with torch.no_grad():
+        tables.chunks[0] = tables.chunks[1]
+    np.testing.assert_allclose(encoder.encode(alone, level="sentence")[0], in_second, atol=1e-5)
