@@ -44,7 +44,7 @@ class DrawnComparison(Comparison):
 
         Args:
             path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
-            level: ``section``, ``passage`` or ``sentence``.
+            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
 
         Raises:
             OutputError: the file cannot be written.

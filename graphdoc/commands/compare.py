@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from rich.console import Console
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
     from ..similarity import Comparison, EncodedDocument
-    from ..similarity.comparison import Level
 
 MOST_DOCUMENTS = 5  # of a figure
 NAME = "compare"
@@ -55,18 +54,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID")
     parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
     parser.add_argument("more", metavar="C", nargs="*", default=[], help="more documents, each compared with each")
-    parser.add_argument("--sentences", action="store_true", help="also compare sentence by sentence")
+    parser.add_argument(
+        "--sentences", action="store_true", help="also compare sentence by sentence, and paragraphs by their sentences"
+    )
     parser.add_argument(
         "--top",
         type=positive,
         default=5,
         metavar="N",
-        help="pairs of passages, and of sentences, to print (default: 5)",
+        help="pairs of passages, and of paragraphs and sentences, to print (default: 5)",
     )
     output = OUTPUTS.add_to(parser)
     output.add_argument(
         "--level",
-        choices=("section", "passage", "sentence"),
+        choices=("section", "passage", "paragraph", "sentence"),
         help="level of --csv (default: passage) and of --plot (default: section)",
     )
     add_model_arguments(parser)
@@ -97,7 +98,7 @@ def run(options: argparse.Namespace) -> None:
 def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> Console | None:
     from ..analysis.comparisons import DrawnMutualComparison
 
-    sentences = options.sentences or options.level == "sentence"
+    sentences = options.sentences or options.level in ("paragraph", "sentence")
     comparison = encoder.compare(*documents, sentences=sentences)
     both = (comparison.a, comparison.b)
     target = OUTPUTS.write(
@@ -118,8 +119,10 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
         what = "parts of one document with each other"
     target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
     _print_sections(target, comparison)
-    for level in ("passage", "sentence") if comparison.sentences is not None else ("passage",):
-        _print_matches(target, comparison, level, options.top)
+    _print_matches(target, comparison, "passage", options.top)
+    if comparison.sentences is not None:
+        _print_matches(target, comparison, "paragraph", options.top)
+        _print_matches(target, comparison, "sentence", options.top)
     target.print()
     for side in "A" if comparison.within else "AB":
         target.print(coverage_line(side, sides[side].segmented.coverage))
@@ -174,7 +177,9 @@ def _print_sections(target: Console, comparison: Comparison) -> None:
     more_rows(target, scores.shape[0], "section")
 
 
-def _print_matches(target: Console, comparison: Comparison, level: Level, top: int) -> None:
+def _print_matches(
+    target: Console, comparison: Comparison, level: Literal["passage", "paragraph", "sentence"], top: int
+) -> None:
     matches = comparison.matches(level, top)
     if matches:
         target.print(f"\n[bold]strongest {level}s[/bold]")
@@ -182,7 +187,7 @@ def _print_matches(target: Console, comparison: Comparison, level: Level, top: i
         target.print(f"{match.score:.3f}")
         for side, encoded, row in (("A", comparison.a, match.a), ("B", comparison.b, match.b)):
             segmented = encoded.segmented
-            span = segmented.passages[row] if level == "passage" else (encoded.sentences or ())[row]
+            span = encoded.spans(level)[row]
             line = f"  {side}  {segmented.document.section_name(span.section)}: {segmented.text(span)}"
             print_passage(target, line)
 

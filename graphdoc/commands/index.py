@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
     from ..retrieval.update import UpdateReport
 
+_PARAGRAPHS = {"section": "section", "blank_line": "part between blank lines", "passage": "passage"}
+
 NAME = "index"
 HELP = "index documents to search them, and bring an index up to date"
 DESCRIPTION = """Index documents, so that graphdoc search finds them by words and by vectors.
@@ -32,6 +34,7 @@ INDEX is a folder, or a place in an object store such as s3://bucket/index."""
 EPILOG = """examples:
   graphdoc index papers/ --output papers.index
   graphdoc index papers/ --output papers.index               again: only what is new or changed is encoded
+  graphdoc index papers/ --output papers.index --sentences   made so that documents are ranked by sentences too
   graphdoc index --output papers.index --delete smith2019    remove a document
   graphdoc index --output papers.index --describe
   graphdoc search papers.index "graph attention"
@@ -43,6 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("sources", metavar="SOURCE", nargs="*", default=[], help="files, folders, globs, corpora or -")
     group = parser.add_argument_group("index")
     group.add_argument("--output", metavar="INDEX", required=True, help="the index, which is made if there is none")
+    group.add_argument(
+        "--sentences",
+        action="store_true",
+        help="keep the vectors of all sentences, by which search --document ranks with --by sentences",
+    )
+    group.add_argument(
+        "--paragraph",
+        choices=("section", "blank_line", "passage"),
+        help="with --sentences: which of them belong together (default: as the model says, for most section)",
+    )
     group.add_argument(
         "--delete", metavar="ID", action="append", default=[], help="remove a document; may be repeated"
     )
@@ -68,11 +81,15 @@ def run(options: argparse.Namespace) -> None:
         )
     if options.ray is not None and not options.sources:
         raise SettingsError(f"--ray {options.ray} encodes documents; name some")
+    if options.paragraph is not None and not options.sentences:
+        raise SettingsError(f"--paragraph {options.paragraph} says which sentences belong together; give --sentences")
     prepare_for_ray(options)
     place = place_of(options.output).folder
     folder = None if place is None else str(place)
     check_apart(options.sources, [options.json] if options.json else [], folder=folder)
     index = open_index(options) if not options.sources or _exists(options.output) else None
+    if index is not None and options.sentences:
+        _require_sentences(index, options.paragraph)
     done: dict[str, Any] = {}
     report = update_index(options, index, options.sources, options.output, options.ray) if options.sources else None
     if report is not None:
@@ -100,6 +117,8 @@ def run(options: argparse.Namespace) -> None:
     lines = [f"{index.place}: {counted(about['documents'], 'document')}, {counted(about['passages'], 'passage')}"]
     if options.describe:
         model = about["model"]
+        if index.paragraph is not None:
+            lines.append(f"with sentences; those of a {_PARAGRAPHS[index.paragraph]} belong together")
         lines += [
             f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
             f"{counted(about['rows'], 'row')}, {about['waiting']:,} waiting for maintenance",
@@ -108,6 +127,20 @@ def run(options: argparse.Namespace) -> None:
     if index.is_maintenance_due:
         lines.append("maintenance is due: run it with --maintain")
     print_lines(target, lines)
+
+
+def _require_sentences(index: DocumentIndex, paragraph: str | None) -> None:
+    """Refuse an index that keeps no sentences, or has other paragraphs."""
+    if index.paragraph is None:
+        raise SettingsError(
+            f"{index.place} was made without sentences, and --sentences cannot be added to it; index the documents "
+            "into another place"
+        )
+    if paragraph not in (None, index.paragraph):
+        raise SettingsError(
+            f"--paragraph {paragraph}: in {index.place} it is {index.paragraph}; leave it out, or index the documents "
+            "into another place"
+        )
 
 
 def _exists(place: str) -> bool:
@@ -147,7 +180,8 @@ def update_index(
     if index is None:
         # Only now that there is something to put into it.
         options.model = options.model or "mini"
-        index = DocumentIndex.create(place, load_encoder(options))
+        sentences = getattr(options, "paragraph", None) or getattr(options, "sentences", False)
+        index = DocumentIndex.create(place, load_encoder(options), sentences=sentences)
     report = index.update(chain(first, documents), on_error=options.on_error, ray=ray)
     reading.skipped.extend(report.skipped)
     return index, report, reading
@@ -157,7 +191,7 @@ def _as_dict(report: UpdateReport) -> dict[str, Any]:
     return {
         **{
             name: getattr(report, name)
-            for name in ("added", "replaced", "unchanged", "encoded_passages", "known_passages")
+            for name in ("added", "replaced", "unchanged", "encoded_passages", "known_passages", "encoded_sentences")
         },
         "coverage": report.coverage.to_dict(),
         "skipped": [{"source": one.source, "reason": one.reason} for one in report.skipped],
@@ -170,6 +204,7 @@ def update_lines(report: UpdateReport) -> list[str]:
         f"added {counted(report.added, 'document')}, replaced {report.replaced:,}, left {report.unchanged:,} as they "
         f"were; encoded {counted(report.encoded_passages, 'passage')}"
         + (f", knew {report.known_passages:,} already" if report.known_passages else "")
+        + (f"; encoded {counted(report.encoded_sentences, 'sentence')}" if report.encoded_sentences else "")
     ]
     coverage = report.coverage
     if coverage.documents_not_whole:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
@@ -21,8 +21,13 @@ from .tables import Table, names, plain
 
 if TYPE_CHECKING:
     from ..documents.document import Document
+    from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
+    from ..retrieval.sentence_folder import SentenceFolder
+
+_BY_PASSAGES = ("hybrid", "words", "vectors")
+_BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
 
 NAME = "search"
 HELP = "search an index, a folder or a corpus by words or with a document"
@@ -31,12 +36,18 @@ DESCRIPTION = """Find documents that answer a query, or that resemble a document
 Words (BM25) and vectors each find passages; a document is ranked by its three best, and both rankings are joined. What
 each ranking gave a document, and its best passages, stand beside it; --html writes a page that also says why.
 
-INDEX is what graphdoc index has written. A file, folder or corpus in its place is indexed for this one search."""
+With --document and --by sentences, flat, paragraphs or document, documents are ranked by their sentences, and each hit
+shows which of its sentences are like which of the document: what pairs add makes up the score. All documents are
+ranked, those that a first search finds (--pool), or those of a run (--candidates).
+
+INDEX is what graphdoc index has written. A file, folder or corpus in its place is indexed for this one search. To rank
+by sentences it can also be a folder that graphdoc encode --level sentence has written."""
 EPILOG = """examples:
   graphdoc search papers.index "attention over passages"
   graphdoc search papers/ "attention over passages" --html hits.html
   graphdoc search papers.index --document draft.md --top 20
   graphdoc search papers.index "tides" --where "year >= 2010 AND label = 'sea'" --by words
+  graphdoc search papers.index --document draft.md --by sentences --pool 100
   graphdoc search papers.index "tides" --json - | jq '.hits[].id'
 """
 
@@ -59,31 +70,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--top", type=positive, default=10, metavar="K", help="documents to find (default: 10)")
     group.add_argument("--where", metavar="FILTER", help='only documents for which this holds, such as "year >= 2010"')
     group.add_argument(
-        "--by", choices=("hybrid", "words", "vectors"), default="hybrid", help="what to search by (default: hybrid)"
+        "--by",
+        choices=(*_BY_PASSAGES, *_BY_SENTENCES),
+        default="hybrid",
+        help="what to search by, sentences to document with --document alone (default: hybrid)",
     )
     group.add_argument(
-        "--passages", type=int, default=1, metavar="N", help="passages shown of each document (default: 1; 3 in files)"
+        "--passages",
+        type=int,
+        default=1,
+        metavar="N",
+        help="passages, or pairs of sentences, shown of each document (default: 1; in files 3, or all pairs)",
     )
     group.add_argument(
         "--words-unit",
         choices=("passage", "document", "both"),
-        default="passage",
         help="what words are searched in: the best three passages count, the whole document, or both added up "
-        "(default: passage)",
+        "(default: passage; by sentences document)",
     )
     group.add_argument(
         "--fusion",
         choices=("reciprocal_rank", "weighted"),
-        default="reciprocal_rank",
         help="how rankings are joined (default: reciprocal_rank)",
     )
     group.add_argument(
         "--weight",
         type=float,
-        default=0.5,
         metavar="W",
         help="weight of words with --fusion weighted, 0 to 1 (default: 0.5)",
     )
+    add_sentence_arguments(parser)
     group.add_argument("--explain", action="store_true", help="say why each document was found")
     OUTPUTS.add_to(parser)
     add_model_arguments(parser)
@@ -91,23 +107,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_reading_arguments(parser)
 
 
+def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of a search by sentences."""
+    group = parser.add_argument_group("ranking by sentences")
+    group.add_argument(
+        "--words", type=float, metavar="W", help="weight of word search in the score, 0 to 1 (default: 0, without it)"
+    )
+    group.add_argument("--pool", type=positive, metavar="N", help="rank the N documents that a hybrid search finds")
+    group.add_argument("--candidates", metavar="RUN", help="rank the documents of a run in the format of TREC")
+    group.add_argument(
+        "--normalisation",
+        choices=("none", "zscore"),
+        help="compare the scores of a paragraph with those it has in the whole index (default: none)",
+    )
+    group.add_argument(
+        "--direction",
+        choices=("source", "both"),
+        help="look for the document in the others, or also for them in it (default: source)",
+    )
+
+
 def run(options: argparse.Namespace) -> None:
     """Search, print and write."""
     if (options.query is None) == (options.document is None):
         raise SettingsError("give either a query or --document FILE")
-    OUTPUTS.prepare(options, [options.index, options.document])
+    if options.by in _BY_SENTENCES and options.document is None:
+        raise SettingsError(f"--by {options.by} ranks by a document; give one with --document FILE")
+    OUTPUTS.prepare(options, [options.index, options.document, options.candidates])
     query = options.query if options.document is None else read_one(options.document, options)
-    with searched_index(options) as index:
-        results = index.search(
-            query,
-            options.top,
-            by=options.by,
-            where=options.where,
-            passages=max(options.passages, 3) if OUTPUTS.paths(options) else options.passages,
-            words_unit=options.words_unit,
-            fusion=options.fusion,
-            weight=options.weight,
-        )
+    chosen = _chosen(options, query)
+    with _searched(options) as index:
+        results = index.search(query, options.top, **chosen)
         target = OUTPUTS.write(
             options,
             html=lambda path: _write_page(index, results, query, path),
@@ -119,6 +149,59 @@ def run(options: argparse.Namespace) -> None:
             return
         _print(target, results, options)
     OUTPUTS.report(options, target)
+
+
+def _chosen(options: argparse.Namespace, query: str | Document) -> dict[str, Any]:
+    """How to search: what the arguments name; a search refuses what does not go with its way."""
+    names = ("where", "words_unit", "fusion", "weight", "words", "pool", "normalisation", "direction")
+    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    chosen: dict[str, Any] = {"by": options.by, **given}
+    if options.by not in _BY_SENTENCES:
+        chosen["passages"] = max(options.passages, 3) if OUTPUTS.paths(options) else options.passages
+    elif options.passages < 0:
+        raise SettingsError(f"passages={options.passages} must be a whole number of at least 0")
+    if options.candidates is not None:
+        chosen["candidates"] = _candidates(options.candidates, query, options.document)
+    return chosen
+
+
+def _candidates(path: str, query: str | Document, source: str | None) -> list[str]:
+    """Ids of the documents that a run has for the document that is asked with, or for its only query."""
+    from ..evaluation.trec import ranked, read_run
+
+    run = read_run(path)
+    id = query if isinstance(query, str) else query.id
+    for name in (id, source):
+        if name in run:
+            return ranked(run[name])
+    if len(run) > 1:
+        raise SettingsError(
+            f"--candidates {path} has {len(run):,} queries and none is {id!r}; give the document the id of one, such "
+            f"as {next(iter(run))!r}, or a run of one query"
+        )
+    return ranked(next(iter(run.values())))
+
+
+@contextmanager
+def _searched(options: argparse.Namespace) -> Iterator[DocumentIndex | SentenceFolder]:
+    """What the arguments name to search: an index, documents, or a folder of sentence vectors."""
+    from ..retrieval.places import place_of
+    from ..retrieval.sentence_folder import SentenceFolder
+
+    if place_of(options.index).folder is None or not SentenceFolder.is_one(options.index):
+        with searched_index(options) as index:
+            yield index
+        return
+    if options.by not in _BY_SENTENCES:
+        raise SettingsError(
+            f"{options.index} is a folder of vectors, which --document FILE --by sentences searches; to search by "
+            f"{options.by}, give an index or the documents"
+        )
+    from ..vectors.store import Manifest
+
+    Manifest.read(options.index)
+    options.model = options.model or "mini"
+    yield SentenceFolder(options.index, load_encoder(options))
 
 
 @contextmanager
@@ -139,25 +222,33 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
         documents = list(encodable(documents, encoder, report))
     if encoder is None or not documents:
         raise no_documents([options.index], report)
-    index = DocumentIndex.create("memory://", encoder)
+    index = DocumentIndex.create("memory://", encoder, sentences=_needs_sentences(options))
     index.update(documents, maintain=True)
     index.place = options.index
     yield index
 
 
-def _write_page(index: DocumentIndex, results: SearchResults, query: str | Document, path: str) -> None:
+def _needs_sentences(options: argparse.Namespace) -> bool:
+    """Whether the sentences of all documents are needed; those of a few are encoded when it is known which."""
+    if getattr(options, "by", None) not in _BY_SENTENCES:
+        return False
+    return options.normalisation == "zscore" or (options.pool is None and options.candidates is None)
+
+
+def _write_page(
+    index: DocumentIndex | SentenceFolder, results: SearchResults, query: str | Document, path: str
+) -> None:
+    from ..retrieval.index import DocumentIndex
     from ..retrieval.page import write_page_with_comparisons
 
-    if isinstance(query, str):
+    if isinstance(query, str) or not isinstance(index, DocumentIndex):
         results.to_html(path)
     else:
         write_page_with_comparisons(index, results, query, path)
 
 
 def _write_table(results: SearchResults, path: str) -> None:
-    from ..retrieval.results import COLUMNS
-
-    write_csv(path, COLUMNS, ([row[name] for name in COLUMNS] for row in results.rows()))
+    write_csv(path, results.columns, ([row[name] for name in results.columns] for row in results.rows()))
 
 
 def _write_run(results: SearchResults, name: str, path: str) -> None:
@@ -167,25 +258,43 @@ def _write_run(results: SearchResults, name: str, path: str) -> None:
 
 
 def _print(target: Console, results: SearchResults, options: argparse.Namespace) -> None:
-    rows = Table(["", names("document", 60), "score", "words (rank)", "vectors (rank)"])
+    columns = ["words", "vectors"]
+    if results.by in _BY_SENTENCES:
+        columns = [*(columns[:1] if results.fusion else ()), results.by]
+    rows = Table(["", names("document", 60), "score", *(f"{name} (rank)" for name in columns)])
     for hit in results:
-        ranks = (
-            f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-"
-            for name in ("words", "vectors")
-        )
+        ranks = (f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-" for name in columns)
         rows.add(hit.rank, f"{hit.title} [{hit.id}]" if hit.title else hit.id, hit.score, *ranks)
     if rows.rows:
         rows.print(target)
     for hit in results:
-        if hit.passages and options.passages:
+        if options.passages and (hit.passages or hit.alignment):
             target.print(plain(f"\n{hit.rank}  {hit.title or hit.id}"), style="bold")
         for passage in hit.passages[: options.passages]:
             heading = f"{passage.heading}: " if passage.heading else ""
             print_passage(target, f"   {heading}{passage.text}")
+        if hit.alignment is not None:
+            _print_pairs(target, hit.alignment, options.passages)
         if options.explain:
             print_lines(target, [f"   {line}" for line in str(hit.explain()).splitlines()[1:]])
     print_lines(target, [f"note: {warning}" for warning in results.warnings])
     target.print()
     about = results.index
-    sizes = f"{counted(about['documents'], 'document')}, {counted(about['passages'], 'passage')}"
-    print_lines(target, [f"{sizes}, model {about['model']['name']}"])
+    sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage") if about[f"{name}s"] is not None]
+    print_lines(target, [f"{', '.join(sizes)}, model {about['model']['name']}"])
+
+
+def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
+    """The pairs that add most to a score, one below the other: of the document that was asked with, and of the hit."""
+    for pair, one in alignment.best(most):
+        score = pair.score if one is None else one.cosine
+        lines = []
+        for side in ("source", "candidate"):
+            heading = alignment.heading(side, getattr(pair, side))
+            text = None if one is None else alignment.text(side, getattr(one, side))
+            number = "" if one is None else f"sentence {getattr(one, side) + 1}"
+            shown = number if text is None else text
+            lines.append(": ".join(filter(None, (heading, shown))) or f"paragraph {getattr(pair, side) + 1}")
+        print_lines(target, [f"   adds {(one or pair).contribution:.4f}, cosine {score:.2f}"])
+        for line in lines:
+            print_passage(target, f"     {line}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Sequence
 from functools import lru_cache, partial
@@ -25,6 +24,7 @@ from ..modeling.weights_hash import weights_hash
 from ..runtime.checksums import is_unchanged, mark_checked, mark_path
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
 from .prepare import ABANDONED_AFTER_SECONDS, TrainingCorpus
 
 Vectors = npt.NDArray[np.float32]
@@ -137,7 +137,9 @@ def prepare_passage_vectors(
     missing = [number for number in own if not _is_whole(folder / _part_name(number), sizes[number], hidden_size)]
     done = sum(sizes[number] for number in own) - sum(sizes[number] for number in missing)
     with (
-        _progress_bar(show_progress if rank == 0 else False, sum(sizes[number] for number in own), done) as bar,
+        progress_bar(
+            show_progress if rank == 0 else False, sum(sizes[number] for number in own), unit="passages", done=done
+        ) as bar,
         computed_in(precision, model.passage_encoder, "the model"),
         inference(model),
     ):
@@ -223,15 +225,3 @@ def _remove_abandoned(folder: Path) -> None:
                 path.unlink()
         except OSError:
             continue
-
-
-def _progress_bar(show: bool | None, total: int, done: int) -> tqdm[Any]:
-    hidden = not (sys.stderr.isatty() if show is None else show)
-    return tqdm(
-        total=total,
-        initial=done,
-        desc="Encoding",
-        unit=" passages",
-        disable=hidden or done == total,
-        delay=0.5 if show is None else 0,
-    )

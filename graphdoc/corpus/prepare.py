@@ -6,7 +6,6 @@ import hashlib
 import json
 import shutil
 import socket
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -18,13 +17,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
-from tqdm.auto import tqdm
 
 from ..documents.document import Label
 from ..errors import DocumentError, OutputError
 from ..runtime.checksums import is_unchanged
 from ..runtime.files import write_text
 from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
 from ..segmentation.segmenter import Segmenter
 from ..settings.corpus import CorpusSettings
 from ..settings.document import Paragraph
@@ -275,7 +274,7 @@ def _write(
     try:
         report = CorpusReport()
         largest_token = max(segmenter.tokenizer.get_vocab().values())
-        with _progress_bar(show_progress) as bar, CorpusWriter(temporary, largest_token) as writer:
+        with progress_bar(show_progress, doing="Preparing") as bar, CorpusWriter(temporary, largest_token) as writer:
             for document in tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph):
                 bar.update(1)
                 if len(document.passages) < settings.least_passages:
@@ -340,8 +339,3 @@ def _read_manifest(folder: Path) -> Mapping[str, Any]:
     ):
         raise OutputError(f"{path} was not written by this version of graphdoc; remove {folder} and run again")
     return manifest
-
-
-def _progress_bar(show: bool | None) -> tqdm[Any]:
-    hidden = not (sys.stderr.isatty() if show is None else show)
-    return tqdm(desc="Preparing", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)

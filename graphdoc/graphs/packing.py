@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SettingsError
+from ..runtime.arguments import require_whole
 
 # Small blocks stay in a processor's cache, and little is lost by starting one; accelerators want large ones, filled
 # before padding may close them, since there a start costs more than some padding.
@@ -69,8 +70,7 @@ class Packing:
     filled: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.token_budget < 1:
-            raise SettingsError(f"token_budget={self.token_budget} must be at least 1")
+        require_whole("token_budget", self.token_budget, may_be_none=False)
         for name in ("padding", "filled"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) <= 1:

@@ -9,9 +9,11 @@ import numpy as np
 from ..graphs.section_layout import section_ids
 from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
+from ..segmentation.paragraphs import paragraph_numbers
 from ..segmentation.spans import SegmentedDocument
+from ..settings.document import Paragraph
 from ..similarity.chunk_attention import ChunkwiseAttention
-from ..similarity.encoded_document import EncodedDocument
+from ..similarity.encoded_document import EncodedDocument, Vectors
 from .levels import as_numpy
 from .pipeline import EncodingPipeline
 from .precision import Precision, inference
@@ -73,7 +75,12 @@ def chunkwise_attention(read: DocumentOutput, whole: DocumentOutput) -> Chunkwis
 
 
 def with_sentences(
-    pipeline: EncodingPipeline, encoded: EncodedDocument, dtype: Precision | None = None
+    pipeline: EncodingPipeline,
+    encoded: EncodedDocument,
+    dtype: Precision | None = None,
+    *,
+    known: Vectors | None = None,
+    paragraph: Paragraph | None = None,
 ) -> EncodedDocument:
     """Add the sentences of the encoded passages and their vectors; a sentence is seen by itself, without the graph.
 
@@ -81,6 +88,8 @@ def with_sentences(
         pipeline: the model.
         encoded: the document.
         dtype: compute the transformer in this precision.
+        known: ``(sentences, node size)``, vectors of all sentences of the document, where they are kept; None encodes.
+        paragraph: which sentences belong together; None for what the model's settings say.
     """
     segmented = encoded.segmented
     whole = pipeline.segmenter.sentences(segmented.document)
@@ -88,5 +97,9 @@ def with_sentences(
     kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
     spans = tuple(whole.passages[row] for row in kept)
     chosen = SegmentedDocument(whole.document, spans, tuple(whole.token_ids[row] for row in kept), whole.coverage)
-    vectors = sentence_vectors(pipeline, [chosen], [segmented.passages], dtype)
-    return replace(encoded, sentences=spans, sentence_vectors=as_numpy(vectors))
+    if known is not None and len(known) == len(whole.passages):
+        vectors = known[kept]
+    else:
+        vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented.passages], dtype))
+    paragraphs = paragraph_numbers(chosen, paragraph or pipeline.model.config.paragraph, pipeline.segmenter)
+    return replace(encoded, sentences=spans, sentence_vectors=vectors, paragraph_rows=paragraphs)

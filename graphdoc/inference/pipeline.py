@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence, Sized
-from contextlib import AbstractContextManager, closing, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, cast
 
@@ -19,18 +18,17 @@ from ..errors import ModelError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..modeling import DocumentConfig, DocumentModel
-from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.arguments import require_one_of
 from ..runtime.devices import place
 from ..runtime.memory import give_back_memory
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
-from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
+from .cutting import cut_windows
 from .fastest import Choice, with_precision
 from .inputs import AnyDocument, as_document, documents_of, require_text
 from .levels import LEVELS, Level, Window, vectors_of
-from .precision import LOAD_PRECISIONS, LoadPrecision, Precision, computed_in, inference
-from .segmenting import Workers, segment_in_order, windows_of
+from .precision import LOAD_PRECISIONS, LoadPrecision, Precision, computed_in, inference, require_finite
 from .sentences import SENTENCE_PADDING, sentence_segmenter, sentence_vectors
 
 # Threads that share an encoder measure once.
@@ -183,40 +181,11 @@ class EncodingPipeline:
             DocumentError: a document has no text, or something is no document.
             SettingsError: an option is out of range.
         """
-        cut = self._cut(documents, self.segmenter, token_budget, padding, show_progress, workers, totals, bar)
-        for window, packing, shown in cut:
+        packing = Packing.on(self.device, token_budget, padding)
+        cut = cut_windows(documents, self.segmenter, self.device, show_progress, workers, totals, bar)
+        for window, shown in cut:
             yield self.run(window, split=split, dtype=dtype, packing=packing, bar=shown)
             give_back_memory()
-
-    def _cut(
-        self,
-        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
-        segmenter: Segmenter,
-        token_budget: int | None = None,
-        padding: float | None = None,
-        show_progress: bool | None = None,
-        workers: int | None = None,
-        totals: Coverage | None = None,
-        bar: tqdm[Any] | None = None,
-    ) -> Iterator[tuple[list[SegmentedDocument], Packing, tqdm[Any]]]:
-        """Documents cut and counted (see :meth:`windows`), with what their windows are encoded by."""
-        require_whole("token_budget", token_budget)
-        packing = Packing.on(self.device, token_budget, padding)
-        cut_by = Workers.on(self.device, workers)
-        given = documents_of(documents)
-        total = len(given) if isinstance(given, Sized) else None
-        counted = Coverage() if totals is None else totals
-        with (
-            progress_bar(show_progress, total) if bar is None else nullcontext(bar) as shown,
-            # Workers end with an error, not when its traceback is forgotten.
-            closing(segment_in_order(given, segmenter, cut_by)) as segmented_documents,
-        ):
-            for window in windows_of(segmented_documents):
-                for segmented in window:
-                    counted += segmented.coverage
-                yield window, packing, shown
-        if totals is None:
-            counted.warn()
 
     def stream(
         self,
@@ -253,14 +222,15 @@ class EncodingPipeline:
         documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
         *,
         dtype: Precision | None = None,
+        token_budget: int | None = None,
         padding: float | None = None,
         **options: Any,
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Documents cut into sentences, with the vectors of these; such as are cut into passages are cut anew."""
         whole = (one.document if isinstance(one, SegmentedDocument) else one for one in documents_of(documents))
         segmenter = sentence_segmenter(self.segmenter)
-        padding = SENTENCE_PADDING if padding is None else padding
-        for window, packing, shown in self._cut(whole, segmenter, padding=padding, **options):
+        packing = Packing.on(self.device, token_budget, SENTENCE_PADDING if padding is None else padding)
+        for window, shown in cut_windows(whole, segmenter, self.device, **options):
             vectors = sentence_vectors(self, window, None, dtype, packing).cpu()
             shown.update(len(window))
             yield from zip(window, torch.split(vectors, [len(one.passages) for one in window]), strict=True)
@@ -353,12 +323,7 @@ class EncodingPipeline:
             with self.computing_in(dtype):
                 vectors = self.model.encode_passages(batch, packing, advance)
             output = self.model.encode_graphs(vectors, batch, attention)
-        results = [part for part in (output.documents, output.passages, output.logits) if part is not None]
-        if not torch.stack([torch.isfinite(part).all() for part in results]).all():
-            raise ModelError(
-                "the model gives vectors that are no numbers: its weights hold such (fetch or train it again), or "
-                "float16 is too narrow (use bfloat16 or float32)"
-            )
+        require_finite(output.documents, output.passages, output.logits)
         return Window(documents, batch, vectors, output)
 
     def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
@@ -381,9 +346,3 @@ class EncodingPipeline:
             reason = "this one has structural embeddings, with which they depend on how documents are split"
         if reason is not None:
             raise ModelError(f"these passages were encoded for another model ({reason}); segment them anew")
-
-
-def progress_bar(show: bool | None, total: int | None) -> tqdm[Any]:
-    """A bar that counts documents; None shows it on a terminal when the work is long."""
-    hidden = not (sys.stderr.isatty() if show is None else show)
-    return tqdm(total=total, desc="Encoding", unit=" documents", disable=hidden, delay=0.5 if show is None else 0)

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal, get_args
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..errors import ModelError
 
@@ -85,3 +85,20 @@ def inference(model: nn.Module) -> Iterator[None]:
     finally:
         for module in training:
             module.training = True
+
+
+def require_finite(*parts: Tensor | None) -> None:
+    """Refuse what a model gives if a number in it is infinite or none.
+
+    Args:
+        *parts: tensors; None is passed over.
+
+    Raises:
+        ModelError: there is such a number.
+    """
+    finite = [torch.isfinite(part).all() for part in parts if part is not None]
+    if not torch.stack(finite).all():
+        raise ModelError(
+            "the model gives vectors that are no numbers: its weights hold such (fetch or train it again), or "
+            "float16 is too narrow (use bfloat16 or float32)"
+        )

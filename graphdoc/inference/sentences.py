@@ -14,7 +14,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
-from .precision import Precision, inference
+from .precision import Precision, inference, require_finite
 
 if TYPE_CHECKING:
     from .pipeline import EncodingPipeline
@@ -48,6 +48,9 @@ def sentence_vectors(
 
     Returns:
         ``(sentences, node size)``, document after document.
+
+    Raises:
+        ModelError: a number in them is infinite or none.
     """
     model, batch = pipeline.model, GraphBatch.from_documents(sentences, None)
     if model.structural_embeddings is not None:
@@ -59,7 +62,9 @@ def sentence_vectors(
     with inference(model):
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch.to(pipeline.device), packing)
-        return model.initial_passages(vectors)
+        initial = model.initial_passages(vectors)
+    require_finite(initial)
+    return initial
 
 
 def _places(sentences: SegmentedDocument, passages: Sequence[Span]) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Unpack
 
 from ..errors import SettingsError
 from ..losses import PairCosine, SupervisedContrastive
 from ..modeling import DocumentModel
-from ..settings.compare import ComparisonSettings
+from ..settings.compare import LOSS_KINDS, ComparisonLossSettings, ComparisonSettings, LossKind
 from ..training.objectives import Objective, PairSimilarity, SectionContrast
 from ..training.starting_model import begin_training
 from ..training.task import Task
@@ -44,7 +44,7 @@ def recipe(start: Start[ComparisonSettings]) -> Recipe:
 
 def data_of(start: Start[ComparisonSettings]) -> GroupedData | PairedData:
     """The documents, in groups or in pairs as the loss takes them."""
-    return GroupedData(start) if start.settings.loss.kind == "contrastive" else PairedData(start)
+    return PairedData(start) if start.settings.loss.takes_pairs else GroupedData(start)
 
 
 def require_sections(settings: ComparisonSettings, model: DocumentModel) -> None:
@@ -66,18 +66,23 @@ def require_sections(settings: ComparisonSettings, model: DocumentModel) -> None
         )
 
 
+# By the kind of loss; which settings it has and what it is computed of is in settings.compare.LOSS_KINDS.
+OBJECTIVES: dict[LossKind, Callable[[ComparisonLossSettings], Objective]] = {
+    "contrastive": lambda loss: SectionContrast(SupervisedContrastive(loss.temperature)),
+    "cosine": lambda loss: PairSimilarity(PairCosine(loss.margin)),
+}
+
+
 def objective_of(settings: ComparisonSettings) -> Objective:
     """What the model is trained for."""
-    if settings.loss.kind == "cosine":
-        return PairSimilarity(PairCosine(settings.loss.margin))
-    return SectionContrast(SupervisedContrastive(settings.loss.temperature))
+    return OBJECTIVES[settings.loss.kind](settings.loss)
 
 
 def _announcement(
     settings: ComparisonSettings, data: GroupedData | PairedData, validation: PairValidation | None
 ) -> Sequence[str]:
     """What is going to happen, in lines."""
-    unit = "documents" if settings.loss.kind == "contrastive" else "pairs"
+    unit = "pairs" if settings.loss.takes_pairs else "documents"
     measured = "no pairs to measure (validation.pairs): the last model is the result"
     return [
         measured if validation is None else validation.describe(data.ids),
@@ -89,8 +94,8 @@ def _split_and_loss(settings: ComparisonSettings) -> str:
     """How documents are compared in training, in a few words."""
     loss, sections = settings.loss, settings.sections
     split = f"split into up to {sections.number} sections" if sections.number > 1 else "whole"
-    by = f"temperature {loss.temperature:g}" if loss.kind == "contrastive" else f"margin {loss.margin:g}"
-    return f"{split}; {loss.kind} loss, {by}"
+    own = "".join(f", {name} {getattr(loss, name):g}" for name in LOSS_KINDS[loss.kind].own)
+    return f"{split}; {loss.kind} loss{own}"
 
 
 def _how(settings: ComparisonSettings) -> str:

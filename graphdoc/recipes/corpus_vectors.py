@@ -14,9 +14,9 @@ from ..corpus.prepare import TrainingCorpus
 from ..encoder import DocumentEncoder
 from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.packing import Packing
-from ..inference.pipeline import progress_bar
 from ..inference.segmenting import WINDOW_PASSAGES
 from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
 from ..settings.training import TrainingSettings
 from .base import transformer_precision
 from .parts_batch import batch_of_parts, vectors_at

@@ -21,7 +21,6 @@ from ..corpus.report import CorpusReport
 from ..corpus.source import CorpusSource
 from ..errors import EvaluationError, OutputError, SettingsError
 from ..evaluation import Judgements
-from ..inference.pipeline import progress_bar
 from ..inference.segmenting import Workers, segment_in_order
 from ..modeling.weights_hash import weights_hash
 from ..retrieval.mined_documents import MinedDocuments
@@ -29,6 +28,7 @@ from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
 from ..retrieval.word_process import WordProcess
 from ..runtime.plain_text import printable
+from ..runtime.progress import progress_bar
 from ..runtime.wording import counted
 from ..segmentation.spans import SegmentedDocument
 from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
@@ -251,8 +251,7 @@ class MinedNegatives:
         segmented = segment_in_order(documents, start.encoder.segmenter, Workers.on(start.encoder.device))
         try:
             with WordProcess(place, start.encoder.model.config.language) as search:
-                with progress_bar(start.show_progress, len(self._data.corpus)) as bar:
-                    bar.set_description_str("Indexing words", refresh=False)
+                with progress_bar(start.show_progress, len(self._data.corpus), "Indexing words") as bar:
                     search.index(_counted(segmented, bar.update))
                 yield lambda query, positives: search.scores(queries[query], positives, self._settings.depth)
         finally:

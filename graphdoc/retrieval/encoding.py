@@ -9,16 +9,19 @@ import numpy as np
 
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
-from ..inference.all_levels import encode_all_levels
+from ..inference.all_levels import encode_all_levels, with_sentences
 from ..inference.levels import as_numpy
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import inference
 from ..runtime.memory import give_back_memory
 from ..runtime.threads import survive_forks
 from ..segmentation.spans import SegmentedDocument
+from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from .engine import Engine
+from .record import paragraph_of
 from .rows import tokens_hash
+from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
 
 Known = Mapping[str, Vectors]
 
@@ -31,11 +34,39 @@ class Encoded:
         document: the document with its vectors.
         pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they depend on the whole document.
         new_passages: passages that went through the transformer.
+        sentences: its sentences, where they are kept.
     """
 
     document: EncodedDocument
     pooled: Vectors | None
     new_passages: int
+    sentences: Sentences | None = None
+
+
+def encode_for_index(
+    encoder: EncodingPipeline,
+    documents: Sequence[SegmentedDocument],
+    known: Known,
+    paragraph: Paragraph | None = None,
+) -> Iterator[Encoded]:
+    """Encode documents together for an index (see :func:`encode_with_known`).
+
+    Args:
+        encoder: the model.
+        documents: the documents, each with a passage at least.
+        known: pooled vectors by the hash of a passage's tokens.
+        paragraph: which sentences belong together, where the index keeps sentences; None where it does not.
+
+    Yields:
+        Every document, in the order given.
+    """
+    found = encode_with_known(encoder, documents, known)
+    if paragraph is None:
+        yield from found
+        return
+    sentences = encode_sentences(encoder, [one.document for one in documents], paragraph)
+    for encoded, own in zip(found, sentences, strict=True):
+        yield replace(encoded, sentences=own)
 
 
 def encode_with_known(
@@ -96,6 +127,16 @@ def _pooled(
         found = as_numpy(encoder.model.encode_passages(batch, packing, progress))
     give_back_memory()
     return found
+
+
+def with_kept_sentences(engine: Engine, encoder: EncodingPipeline, document: EncodedDocument) -> EncodedDocument:
+    """Add the sentences of a document of an index, with the vectors that it keeps of them, if it does."""
+    paragraph = paragraph_of(engine.record)
+    known = None
+    if paragraph is not None:
+        rows = engine.select(["id", *COLUMNS], "level = 'document'", ids=[document.segmented.document.id])
+        known = stored_sentences(rows)[1].astype(np.float32)
+    return with_sentences(encoder, document, known=known, paragraph=paragraph)
 
 
 def known_vectors(engine: Engine, ids: Sequence[str]) -> dict[str, Vectors]:

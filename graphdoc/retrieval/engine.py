@@ -82,8 +82,8 @@ class Engine(Protocol):
     ) -> Any:
         """Rows that meet a condition, of some documents where any are named (an Arrow table)."""
 
-    def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
-        """All rows that meet a condition, some at a time (Arrow record batches)."""
+    def batches(self, columns: Sequence[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
+        """All rows that meet a condition, some at a time, and ``most`` at most (Arrow record batches)."""
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
         """Rows by BM25 of a text column."""

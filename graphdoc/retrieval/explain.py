@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -42,6 +42,25 @@ class PassagePart:
 
 
 @dataclass(frozen=True, slots=True)
+class PairPart:
+    """What a pair of paragraphs adds to the score by sentences.
+
+    Args:
+        source: paragraph of the document that was asked with.
+        candidate: paragraph of the hit.
+        source_heading: heading of its section.
+        candidate_heading: heading of its section.
+        part: its part of the score.
+    """
+
+    source: int
+    candidate: int
+    source_heading: str
+    candidate_heading: str
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The score of a document, taken apart.
 
@@ -51,6 +70,7 @@ class Explanation:
         parts: rank, score and share of each ranking that found it.
         words: what terms add to the score of word search, largest first; they add up to it.
         vectors: what passages add to the score of vector search, largest first; they add up to it.
+        sentences: what pairs of paragraphs add to the score by sentences, largest first; they add up to it.
     """
 
     id: str
@@ -58,21 +78,25 @@ class Explanation:
     parts: Mapping[str, Part]
     words: tuple[TermPart, ...]
     vectors: tuple[PassagePart, ...]
+    sentences: tuple[PairPart, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Terms and passages as plain values."""
-        return {"words": [asdict(one) for one in self.words], "vectors": [asdict(one) for one in self.vectors]}
+        """Terms, passages and pairs of paragraphs as plain values."""
+        return {name: [asdict(one) for one in getattr(self, name)] for name in ("words", "vectors", "sentences")}
 
     def __str__(self) -> str:
         lines = [f"{self.id}: {self.score:.4f}"]
         for name, part in self.parts.items():
             lines.append(f"  {name}: rank {part.rank}, score {part.score:.3f}, share {part.share:.4f}")
-            own: tuple[TermPart | PassagePart, ...] = self.words if name == "words" else self.vectors
+            own: Sequence[TermPart | PassagePart | PairPart] = getattr(self, name, self.sentences)
             lines += [f"    {_named(one)}: {one.part:+.3f}" for one in own]
         return "\n".join(lines)
 
 
-def _named(one: TermPart | PassagePart) -> str:
+def _named(one: TermPart | PassagePart | PairPart) -> str:
+    if isinstance(one, PairPart):
+        sides = ((one.source, one.source_heading), (one.candidate, one.candidate_heading))
+        return " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
     if isinstance(one, TermPart):
         times = "once" if one.frequency == 1 else f"{one.frequency} times"
         return f"{one.term} ({times}; in {one.document_frequency:,})"

@@ -6,33 +6,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args, overload
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError
 from ..inference.inputs import AnyDocument, documents_of
 from ..registry import ENGINES, load
-from ..runtime.arguments import require_one_of, require_path, require_whole
+from ..runtime.arguments import require_one_of, require_path
 from ..runtime.locks import FolderLock
 from ..runtime.ray_cluster import RayCluster
+from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
-from .encoding import encode_with_known, known_vectors
+from .encoding import encode_with_known, known_vectors, with_kept_sentences
 from .engine import Engine, State
 from .filters import require_filter
 from .grouping import Scores, as_run
 from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
 from .ray_update import PassageEncoder
-from .record import load_encoder, record_of, require_same_model, require_version
+from .record import load_encoder, paragraph_of, record_of, require_same_model, require_version
 from .results import SearchResults
 from .rows import document_of, schema_of
 from .search import Search, SearchOptions, SearchSettings
+from .sentence_settings import SentenceOptions
 from .update import OnError, Update, UpdateReport, sizes_of
+from .ways import Searched, about, is_due, search_index
 from .word_settings import WordSettings
 
-# Rows that came after the last maintenance, as a share of all, from which on an update ends with maintenance.
-_DUE = 0.05
 _DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
 
 
@@ -54,7 +55,12 @@ class DocumentIndex:
 
     @classmethod
     def create(
-        cls, place: str | Path, encoder: DocumentEncoder, *, words: WordSettings | None = None
+        cls,
+        place: str | Path,
+        encoder: DocumentEncoder,
+        *,
+        words: WordSettings | None = None,
+        sentences: bool | Paragraph = False,
     ) -> DocumentIndex:
         """Make an empty index.
 
@@ -63,6 +69,9 @@ class DocumentIndex:
                 it: ``qdrant:folder``, or ``qdrant://host:6333/collection`` for a server.
             encoder: encodes documents and queries.
             words: how texts become terms; None for what suits the language of the encoder.
+            sentences: whether every document is kept with the vectors of its sentences as well, so that documents can
+                be ranked by them; ``section``, ``blank_line`` or ``passage`` says which sentences belong together,
+                where it is not to be as the encoder's settings say.
 
         Raises:
             RetrievalError: the place holds something already, or cannot be written.
@@ -71,9 +80,14 @@ class DocumentIndex:
         require_path("place", place)
         where = place_of(place)
         store = _store_of(where)
-        record = record_of(encoder, where.engine, words or WordSettings.of(encoder.model.config.language))
+        if not isinstance(sentences, bool):
+            require_one_of("sentences", sentences, get_args(Paragraph))
+        paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
+        own_words = words or WordSettings.of(encoder.model.config.language)
+        record = record_of(encoder, where.engine, own_words, paragraph)
         require_folder(where, store.SUFFIX, must_be_empty=True)
-        return cls(store.create(where.address, schema_of(sizes_of(encoder)), record), where, encoder)
+        schema = schema_of(sizes_of(encoder), sentences=paragraph is not None)
+        return cls(store.create(where.address, schema, record), where, encoder)
 
     @classmethod
     def open(cls, place: str | Path, encoder: DocumentEncoder | None = None) -> DocumentIndex:
@@ -138,13 +152,12 @@ class DocumentIndex:
 
     def describe(self) -> dict[str, Any]:
         """Place, size and model as plain values."""
-        state = self.state()
-        return {
-            "place": self.place,
-            "documents": state.documents,
-            "passages": state.passages,
-            "model": dict(self._engine.record["model"]),
-        }
+        return about(self._engine, self.state(), self.place) | {"sentences": self._engine.record.get("sentences")}
+
+    @property
+    def paragraph(self) -> Paragraph | None:
+        """Which of its sentences belong together; None where it keeps no sentences."""
+        return paragraph_of(self._engine.record)
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -234,7 +247,7 @@ class DocumentIndex:
     def is_maintenance_due(self) -> bool:
         """Whether more than a twentieth of the rows came after the last maintenance."""
         state = self.state()
-        return state.waiting > _DUE * state.rows
+        return is_due(state)
 
     def rows(self, columns: Iterable[str] | None = None, where: str | None = None) -> Iterator[Any]:
         """The rows of the index, some at a time (Arrow record batches).
@@ -263,17 +276,25 @@ class DocumentIndex:
             )
         return document_of(rows[0])
 
-    def encoded(self, id: str) -> EncodedDocument:
-        """A document with all its vectors, of which those of passages are read, to be compared with others.
+    def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:
+        """A document with all its vectors, of which those that the index has are read, to be compared with others.
+
+        Args:
+            id: its id.
+            sentences: whether those of sentences are wanted too.
 
         Raises:
             RetrievalError: the index does not have it.
         """
         segmented = self.encoder.segment_with_text(self.document(id))
         (found,) = encode_with_known(self.encoder, [segmented], known_vectors(self._engine, [id]))
-        return found.document
+        return with_kept_sentences(self._engine, self.encoder, found.document) if sentences else found.document
 
-    def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
+    @overload
+    def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults: ...
+    @overload
+    def search(self, query: Document, k: int = 10, **settings: Unpack[SentenceOptions]) -> SearchResults: ...
+    def search(self, query: str | Document, k: int = 10, **settings: Any) -> SearchResults:
         """Find documents.
 
         Args:
@@ -281,45 +302,21 @@ class DocumentIndex:
             k: how many.
             **settings: fields of :class:`~graphdoc.retrieval.search.SearchSettings`: ``by`` (``hybrid``, ``words`` or
                 ``vectors``), ``where`` (a filter such as ``year >= 2010``), ``passages`` (how many are shown of each
-                document), ``fusion`` and others.
+                document), ``fusion`` and others. With a document, fields of
+                :class:`~graphdoc.retrieval.sentence_settings.SentenceSettings` rank by sentences: ``by``
+                (``sentences``, ``flat``, ``paragraphs`` or ``document``), ``words``, ``pool``, ``candidates`` and
+                others.
 
         Returns:
-            The documents, best first, with the parts of their scores and their best passages.
+            The documents, best first, with the parts of their scores, and their best passages or alignments.
 
         Raises:
             SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
-            RetrievalError: the index cannot be read.
+            RetrievalError: the index cannot be read, or does not hold what is searched by.
         """
-        chosen = SearchSettings(k=k, **settings)
-        require_whole("k", k, may_be_none=False)
         self._engine.refresh()
-        state = self._engine.state()
-        asked = query_of(query, self._engine, lambda: self.encoder, self._statistics)
-        hits = Search(self._engine, asked, chosen).run() if state.documents else ()
-        warnings = [*asked.warnings]
-        if state.waiting > _DUE * state.rows:
-            warnings.append(
-                f"maintenance is due: {state.waiting:,} of {state.rows:,} rows came after the last one (maintain)"
-            )
-        if not state.documents:
-            warnings.append("the index is empty")
-        elif not hits:
-            warnings.append("nothing was found" + (f" where {chosen.where}" if chosen.where else ""))
-        return SearchResults(
-            hits,
-            {"text": asked.shown, "document": asked.id, "title": asked.title},
-            chosen.by,
-            chosen.fusion if chosen.by == "hybrid" else None,
-            chosen.where,
-            k,
-            {
-                "place": self.place,
-                "documents": state.documents,
-                "passages": state.passages,
-                "model": dict(self._engine.record["model"]),
-            },
-            tuple(warnings),
-        )
+        searched = Searched(self._engine, lambda: self.encoder, self._statistics, self.place)
+        return search_index(searched, query, k, settings)
 
     def scores(
         self, query: str | Document, k: int = 10, *, vector: Vector | None = None, **settings: Unpack[SearchOptions]
@@ -340,7 +337,7 @@ class DocumentIndex:
 
     def _maintain_if_due(self, wanted: bool | None) -> None:
         state = self._engine.state()
-        if wanted or (wanted is None and state.waiting > _DUE * state.rows):
+        if wanted or (wanted is None and is_due(state)):
             self._engine.maintain()
 
     def _writing(self, work: str) -> AbstractContextManager[Any]:

@@ -185,10 +185,12 @@ class LanceEngine:
 
         return self._do(found)
 
-    def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         condition = f"level != '{_GONE}'" + (f" AND ({where})" if where else "")
-        found = self._do(lambda: self._table.query().select(list(columns)).where(condition).to_batches())
+        found = self._do(
+            lambda: self._table.query().select(list(columns)).where(condition).to_batches(max_batch_length=most)
+        )
         while (batch := self._do(partial(next_of, found))) is not None:
             yield batch
 

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 
 from ..errors import RetrievalError, SettingsError
-from ..inference.pipeline import progress_bar
 from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.plain_text import described
+from ..runtime.progress import progress_bar
 from .fusion import fused_scores
 from .grouping import Scores
 from .mined_documents import MinedDocuments, Rows, Vectors
@@ -145,9 +145,7 @@ def mine(
         )
     excluded: Counter[str] = Counter(dict.fromkeys(REASONS, 0))
     lists: dict[str, tuple[str, ...]] = {}
-    with progress_bar(show_progress, len(mined)) as bar:
-        bar.set_description_str("Mining negatives", refresh=False)
-        bar.unit = " queries"
+    with progress_bar(show_progress, len(mined), "Mining negatives", "queries") as bar:
         for start in range(0, len(mined), _QUERIES):
             some = mined[start : start + _QUERIES]
             for query, (rows, counts) in zip(some, _mined(documents, some, settings, words, device), strict=True):

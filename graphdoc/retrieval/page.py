@@ -7,8 +7,10 @@ from urllib.parse import quote
 
 from ..analysis.search_page.page import write_search_page
 from ..documents.document import Document
+from ..inference.all_levels import with_sentences
 from .index import DocumentIndex
 from .results import SearchResults
+from .sentence_settings import BY_SENTENCES
 
 
 def write_page_with_comparisons(
@@ -16,8 +18,8 @@ def write_page_with_comparisons(
 ) -> Path:
     """Write the page of a search with a document; each hit leads to its comparison with that document.
 
-    The reports lie in a folder beside the page, ``hits-comparisons`` for ``hits.html``. Vectors of the hits are read
-    from the index.
+    Of a search by sentences the comparison has these too. The reports lie in a folder beside the page,
+    ``hits-comparisons`` for ``hits.html``. Vectors of the hits are read from the index.
 
     Args:
         index: the index.
@@ -34,9 +36,12 @@ def write_page_with_comparisons(
     page = Path(path)
     folder = page.with_name(f"{page.stem}-comparisons")
     content = results.to_dict(explain=True)
+    by_sentences = results.by in BY_SENTENCES
     encoded = index.encoder.encode_levels(query)
+    if by_sentences:
+        encoded = with_sentences(index.encoder, encoded, paragraph=index.paragraph)
     for hit in content["hits"]:
         report = folder / f"{hit['rank']:03d}.html"
-        index.encoder.compare(encoded, index.encoded(hit["id"])).to_html(report)
+        index.encoder.compare(encoded, index.encoded(hit["id"], sentences=by_sentences)).to_html(report)
         hit["comparison"] = f"{quote(folder.name)}/{report.name}"
     return write_search_page(content, page)

@@ -25,7 +25,7 @@ from ..registry import load
 from .engine import Candidates, State
 from .qdrant_filters import Condition, Filter, Filters, every
 from .qdrant_points import FOLDER, FolderPoints, Point, Points, WordQuery
-from .qdrant_rows import BORN, DIED, LEVELS, NEVER, TERMS, as_schema, as_text, kind_of, points_of, row_of
+from .qdrant_rows import BORN, DIED, LEVELS, NEVER, TERMS, as_schema, as_text, kind_of, points_of, requests_of, row_of
 from .rows import DOCUMENT, PASSAGE, table_of
 from .word_settings import WordSettings
 
@@ -132,8 +132,8 @@ class QdrantEngine:
         """Put the rows of some documents in the place of those that the documents had, as one change."""
         self._undo()
         change = self._version + 1
-        for start in range(0, len(rows), _BLOCK):
-            self._points.upsert(points_of(rows.slice(start, _BLOCK), self._schema, change, self._tokenize))
+        for block in requests_of(rows, _BLOCK):
+            self._points.upsert(points_of(block, self._schema, change, self._tokenize))
         old = self._take_away(ids)
         self._commit(self._waiting + len(rows) + old)
 
@@ -154,9 +154,9 @@ class QdrantEngine:
         rows = self._whole(lambda: [row for block in self._blocks(columns, condition, most) for row in block])
         return table_of(rows, self._columns(columns))
 
-    def batches(self, columns: Sequence[str], where: str | None = None) -> Iterator[Any]:
+    def batches(self, columns: Sequence[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
-        for block in self._blocks(columns, self._filter(where), None):
+        for block in self._blocks(columns, self._filter(where), None, min(most or _BLOCK, _BLOCK)):
             if self._is_cleaned():
                 raise RetrievalError(f"{self.place} was changed while its rows were read; read them again")
             yield from table_of(block, self._columns(columns)).to_batches()
@@ -288,7 +288,7 @@ class QdrantEngine:
         return [((content["id"], content["number"]), score) for content, score in found]
 
     def _blocks(
-        self, columns: Sequence[str], condition: Condition, most: int | None
+        self, columns: Sequence[str], condition: Condition, most: int | None, block: int = _BLOCK
     ) -> Iterator[list[dict[str, Any]]]:
         """Rows by column, some at a time."""
         schema = self._columns(columns)
@@ -298,7 +298,7 @@ class QdrantEngine:
             payload = [name for name in columns if name not in LEVELS]
             vectors = [name for name in columns if name in LEVELS]
             found, start = self._points.some(
-                self._seen(condition), payload or ["key"], vectors, int(min(left, _BLOCK)), start
+                self._seen(condition), payload or ["key"], vectors, int(min(left, block)), start
             )
             if found:
                 yield [row_of(point, schema) for point in found]

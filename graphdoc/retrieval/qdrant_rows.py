@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+import pyarrow.compute  # type: ignore[import-untyped, unused-ignore]
 
 from .qdrant_points import Point
 from .rows import DOCUMENT, PASSAGE
@@ -21,6 +22,10 @@ LEVELS = {"passage_vector": PASSAGE, "document_vector": DOCUMENT}
 TERMS = {"text": "_text_terms", "document_text": "_document_terms"}
 # Of every row: the change that brought it, and the one that took it away.
 BORN, DIED, NEVER = "_born", "_died", 2**53
+# A server takes 32 MiB in a request, and letters need a third more than bytes.
+_REQUEST_BYTES = 8 * 2**20
+# What JSON has no value for, or the library no filter: it takes true and false for numbers.
+_KEPT_AS: dict[type, Callable[[Any], Any]] = {bool: int, bytes: lambda value: base64.b64encode(value).decode()}
 
 
 def row_of(point: Point, schema: Any) -> dict[str, Any]:
@@ -36,6 +41,8 @@ def row_of(point: Point, schema: Any) -> dict[str, Any]:
         if value is not None and pa.types.is_fixed_size_list(field.type):
             kind = np.float16 if pa.types.is_float16(field.type.value_type) else np.float32
             value = np.frombuffer(base64.b64decode(value), kind) if isinstance(value, str) else np.array(value, kind)
+        if isinstance(value, str) and pa.types.is_large_binary(field.type):
+            value = base64.b64decode(value)
         row[field.name] = bool(value) if value is not None and pa.types.is_boolean(field.type) else value
     return row
 
@@ -55,10 +62,7 @@ def points_of(rows: Any, schema: Any, change: int, tokenize: Callable[[str], lis
     points = []
     for place, row in enumerate(others):
         payload = {
-            # The library takes true and false in a filter for numbers.
-            name: int(value) if isinstance(value, bool) else value
-            for name, value in row.items()
-            if _can_be_kept(value)
+            name: _KEPT_AS.get(type(value), _as_it_is)(value) for name, value in row.items() if _can_be_kept(value)
         }
         payload |= {TERMS[name]: " ".join(next(own)) for name, own in terms.items() if row[name] is not None}
         vectors = {}
@@ -72,6 +76,28 @@ def points_of(rows: Any, schema: Any, change: int, tokenize: Callable[[str], lis
         name = uuid.uuid5(uuid.NAMESPACE_URL, f"{change}\x1f{row['key']}")
         points.append(Point(str(name), payload, vectors))
     return points
+
+
+def requests_of(rows: Any, most: int) -> Iterator[Any]:
+    """Rows of one request after the other: so many at most, and few where documents have very many sentences.
+
+    Args:
+        rows: the rows (an Arrow table).
+        most: rows of a request.
+    """
+    sizes = np.zeros(len(rows), np.int64)
+    for one in rows.schema:
+        if pa.types.is_large_binary(one.type):
+            sizes += np.array(pa.compute.binary_length(rows[one.name]).fill_null(0))
+    start = 0
+    while start < len(rows):
+        within = int((np.cumsum(sizes[start : start + most]) <= _REQUEST_BYTES).sum())
+        yield rows.slice(start, max(1, within))
+        start += max(1, within)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _can_be_kept(value: Any) -> bool:

@@ -14,8 +14,8 @@ from ..errors import EvaluationError
 from ..evaluation.fusion_weight import FOLDS, BestWeight, best_weight
 from ..evaluation.ranking import DEFAULT_MEASURES
 from ..evaluation.trec import Qrels, Run, leave_out, ranked
-from ..inference.pipeline import progress_bar
 from ..runtime.arguments import require_whole
+from ..runtime.progress import progress_bar
 from .fusion import Fusion, fused_scores
 from .grouping import Scores
 from .index import DocumentIndex
@@ -164,9 +164,7 @@ def _search_all(
     # Together, so that what is cut is said once.
     vectors, seconds = _timed(lambda: index.encoder.encode_query(list(queries.values())))
     encoding = seconds / len(queries)
-    with progress_bar(show_progress, len(queries)) as bar:
-        bar.set_description_str("Searching", refresh=False)
-        bar.unit = " queries"
+    with progress_bar(show_progress, len(queries), "Searching", "queries") as bar:
         for (query, text), vector in zip(queries.items(), vectors, strict=True):
             for name, options in _SEARCHES.items():
                 settings: SearchOptions = {**options, "depth": depth}

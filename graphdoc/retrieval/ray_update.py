@@ -9,8 +9,9 @@ from ..documents.document import Document
 from ..errors import DocumentError
 from ..inference.inputs import require_text
 from ..inference.segmenting import Workers, segment_in_order
+from ..settings.document import Paragraph
 from ..vectors.ray_job import EncoderOnRay
-from .encoding import Encoded, Known, encode_with_known
+from .encoding import Encoded, Known, encode_for_index
 
 # About as much as a window of passages holds.
 _BATCH_CHARACTERS = 2_000_000
@@ -25,12 +26,14 @@ class EncodingTask:
         known: pooled vectors of their passages that the index has.
         versions: of the libraries of the process that writes.
         may_skip: whether a document without text is left out.
+        paragraph: which sentences belong together, where the index keeps sentences.
     """
 
     documents: tuple[Document, ...]
     known: Known
     versions: Mapping[str, str]
     may_skip: bool
+    paragraph: Paragraph | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +70,8 @@ class PassageEncoder(EncoderOnRay):
                 failed.append((segmented.document.id, str(error)))
                 continue
             window.append(segmented)
-        return EncodedBatch(tuple(encode_with_known(self.encoder, window, task.known)), tuple(failed))
+        encoded = encode_for_index(self.encoder, window, task.known, task.paragraph)
+        return EncodedBatch(tuple(encoded), tuple(failed))
 
 
 def batches_of(documents: Iterable[Document]) -> Iterator[tuple[Document, ...]]:

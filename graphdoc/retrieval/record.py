@@ -8,19 +8,23 @@ from typing import Any
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, RetrievalError
 from ..inference.fastest import Choice
+from ..settings.document import Paragraph
 from ..vectors.folder import origin_of
 from .word_settings import WordSettings
 
 FORMAT, FORMAT_VERSION = "graphdoc index", 1
 
 
-def record_of(encoder: DocumentEncoder, engine: str, words: WordSettings) -> dict[str, Any]:
+def record_of(
+    encoder: DocumentEncoder, engine: str, words: WordSettings, paragraph: Paragraph | None = None
+) -> dict[str, Any]:
     """What an index keeps of how it is made: the model with its settings and the hash of its weights, and the words.
 
     Args:
         encoder: encodes documents and queries.
         engine: the store.
         words: how texts become terms.
+        paragraph: which sentences belong together, where sentences are kept; None where they are not.
     """
     origin = origin_of(encoder, {})
     return {
@@ -30,8 +34,15 @@ def record_of(encoder: DocumentEncoder, engine: str, words: WordSettings) -> dic
         "source": encoder.source,
         "similarity": encoder.model.config.similarity,
         "words": words.to_dict(),
+        **({} if paragraph is None else {"sentences": {"paragraph": paragraph}}),
         **{name: origin[name] for name in ("model", "weights", "versions")},
     }
+
+
+def paragraph_of(record: Mapping[str, Any]) -> Paragraph | None:
+    """Which sentences belong together in an index; None where it keeps no sentences."""
+    own = record.get("sentences")
+    return None if own is None else own["paragraph"]
 
 
 def require_version(record: Mapping[str, Any], place: str) -> None:
@@ -67,8 +78,19 @@ def load_encoder(record: Mapping[str, Any], place: str) -> DocumentEncoder:
     return encoder
 
 
-def require_same_model(record: Mapping[str, Any], encoder: DocumentEncoder, place: str) -> None:
+def require_same_model(
+    record: Mapping[str, Any],
+    encoder: DocumentEncoder,
+    place: str,
+    fix: str = "open it with that model, or index the documents into another place",
+) -> None:
     """Refuse an encoder that gives other vectors than those in an index; of ``auto`` the index decides the precision.
+
+    Args:
+        record: the model, and the hash of its weights.
+        encoder: the encoder.
+        place: what was made with the model, for messages.
+        fix: what to do instead.
 
     Raises:
         ModelError: model, settings, weights or precision are others.
@@ -87,5 +109,5 @@ def require_same_model(record: Mapping[str, Any], encoder: DocumentEncoder, plac
     if differences:
         raise ModelError(
             f"{place} was made with the model {record['model']['name']!r}, which differs from {encoder.name!r}: "
-            f"{'; '.join(differences[:3])}; open it with that model, or index the documents into another place"
+            f"{'; '.join(differences[:3])}; {fix}"
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from ..analysis.search_page.page import write_search_page
 from ..runtime.files import write_text
+from .alignments import OF_PAIRS, HitAlignment
 from .explain import Explanation
 from .fusion import Part
 
@@ -62,6 +64,7 @@ class Hit:
         passages: its best passages.
         metadata: what else the index holds of it.
         explained: computes the explanation.
+        aligned: computes the alignment; None where the search was not by sentences.
     """
 
     rank: int
@@ -72,6 +75,19 @@ class Hit:
     passages: tuple[PassageHit, ...]
     metadata: Mapping[str, Any]
     explained: Callable[[], Explanation] = field(repr=False, compare=False)
+    aligned: Callable[[], HitAlignment] | None = field(default=None, repr=False, compare=False)
+
+    @cached_property
+    def alignment(self) -> HitAlignment | None:
+        """Which paragraphs and sentences of the hit are like which of the document that was asked with.
+
+        Contributions of its pairs add up to the score by sentences. It is computed when it is asked for first, and
+        None where the search was not by sentences.
+
+        Raises:
+            RetrievalError: the index cannot be read, or the document is no longer in it.
+        """
+        return None if self.aligned is None else self.aligned()
 
     def explain(self) -> Explanation:
         """What the score is made of: terms, passages and ranks; computed when asked for.
@@ -98,6 +114,7 @@ class Hit:
                 for name, part in self.parts.items()
             },
             "passages": [passage.to_dict() for passage in self.passages],
+            "alignment": None if self.alignment is None else self.alignment.to_dict(),
             "explanation": self.explain().to_dict() if explain else None,
             "comparison": None,
         }
@@ -110,7 +127,8 @@ class SearchResults:
     Args:
         hits: the documents.
         query: text, id and title of what was asked for.
-        by: what was searched by: ``hybrid``, ``words`` or ``vectors``.
+        by: what was searched by: ``hybrid``, ``words`` or ``vectors``, or by sentences ``sentences``, ``flat``,
+            ``paragraphs`` or ``document``.
         fusion: how rankings were joined; None where there was one.
         where: the filter, if any.
         k: how many were asked for.
@@ -145,29 +163,45 @@ class SearchResults:
         return f"SearchResults({len(self)} by {self.by}: {shown}{', ...' if len(self) > 3 else ''})"
 
     def to_frame(self) -> pd.DataFrame:
-        """One row per document and passage shown.
+        """One row per document and passage shown, or per document and pair of its alignment.
 
         Returns:
             ``rank``, ``id``, ``title``, ``score``, ``words_rank``, ``words_score``, ``vectors_rank``,
-            ``vectors_score``, and of the passage ``passage``, ``heading``, ``start``, ``end``, ``text``.
+            ``vectors_score``, and of the passage ``passage``, ``heading``, ``start``, ``end``, ``text``. Of a search
+            by sentences in place of vectors the rank and score by sentences, and in place of passages of every pair
+            ``direction``, ``contribution``, ``similarity``, and paragraph, heading, sentence and text of ``source``
+            and ``candidate``.
         """
         import pandas as pd
 
-        return pd.DataFrame(self.rows(), columns=COLUMNS)
+        return pd.DataFrame(self.rows(), columns=self.columns)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of :meth:`to_frame`."""
+        parts = [f"{name}_{value}" for name in self._rankings for value in ("rank", "score")]
+        return (*_OF_HITS, *parts, *(_OF_PASSAGES if self._is_of_passages else OF_PAIRS))
 
     def rows(self) -> list[dict[str, Any]]:
         """The rows of :meth:`to_frame` as dictionaries."""
         found = []
         for hit in self.hits:
-            whole: dict[str, Any] = {"rank": hit.rank, "id": hit.id, "title": hit.title, "score": hit.score}
-            for name in ("words", "vectors"):
+            whole: dict[str, Any] = {name: getattr(hit, name) for name in _OF_HITS}
+            for name in self._rankings:
                 part = hit.parts.get(name)
                 whole |= {f"{name}_rank": part and part.rank, f"{name}_score": part and part.score}
-            for passage in hit.passages or (None,):
-                own = {} if passage is None else {name: getattr(passage, name) for name in _OF_PASSAGES}
-                number = None if passage is None else passage.number
-                found.append({**dict.fromkeys(COLUMNS), **whole, "passage": number, **own})
+            aligned = hit.alignment
+            rows = list(map(_passage_row, hit.passages) if aligned is None else aligned.rows())
+            found += [{**dict.fromkeys(self.columns), **whole, **row} for row in rows or [{}]]
         return found
+
+    @property
+    def _is_of_passages(self) -> bool:
+        return self.by in _BY_PASSAGES
+
+    @property
+    def _rankings(self) -> tuple[str, str]:
+        return "words", "vectors" if self._is_of_passages else self.by
 
     def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file.
@@ -208,8 +242,10 @@ class SearchResults:
         return write_text(path, content + "\n")
 
 
-_OF_PASSAGES = ("heading", "start", "end", "text")
-COLUMNS = (
-    *("rank", "id", "title", "score", "words_rank", "words_score", "vectors_rank", "vectors_score", "passage"),
-    *_OF_PASSAGES,
-)
+def _passage_row(passage: PassageHit) -> dict[str, Any]:
+    return {"passage": passage.number, **{name: getattr(passage, name) for name in _OF_PASSAGES[1:]}}
+
+
+_BY_PASSAGES = ("hybrid", "words", "vectors")
+_OF_HITS = ("rank", "id", "title", "score")
+_OF_PASSAGES = ("passage", "heading", "start", "end", "text")

@@ -17,6 +17,7 @@ from ..documents.metadata import Metadata
 from ..documents.section import Section
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from .fields import Fields
+from .sentences import Sentences, sentence_columns
 
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 # Between the parts of a key and of a text; an id can hold no control character of this kind but by intent.
@@ -39,16 +40,19 @@ class Sizes:
     encoder: int
 
 
-def schema_of(sizes: Sizes) -> Any:
+def schema_of(sizes: Sizes, *, sentences: bool = False) -> Any:
     """Columns of the table, without those of metadata (an Arrow schema).
 
     ``key`` is document, level and number. ``text`` holds what word search sees of a passage: headings that begin at
     it, then from ``text_start`` on the passage itself. ``document_text`` holds a whole document. ``start`` and ``end``
     are characters in the text of the section. ``share`` is what a passage adds to the document vector, in half
-    precision. With ``encoder_vector`` a document that was changed is encoded without its other passages.
+    precision. With ``encoder_vector`` a document that was changed is encoded without its other passages. Sentences are
+    in the row of their document: ``sentence_vectors`` in half precision and of unit length, one after the other, and
+    in ``sentence_places`` four whole numbers of 32 bits for each: section, ``start``, ``end`` and paragraph.
 
     Args:
         sizes: lengths of vectors.
+        sentences: whether sentences are kept.
     """
 
     def vector(size: int) -> Any:
@@ -76,6 +80,7 @@ def schema_of(sizes: Sizes) -> Any:
             ("content_hash", pa.string()),
             ("coverage", pa.string()),
             ("structure", pa.string()),
+            *(sentence_columns() if sentences else ()),
         ]
     )
 
@@ -88,7 +93,8 @@ def key_of(id: str, level: str, number: int) -> str:
 def metadata_columns(schema: Any) -> list[str]:
     """Columns of metadata in the table of an index."""
     own = set(schema_of(Sizes(1, 1, 1)).names)
-    return [name for name in schema.names if name not in own]
+    # No field of metadata is kept as bytes.
+    return [one.name for one in schema if one.name not in own and not pa.types.is_large_binary(one.type)]
 
 
 def content_hash(document: Document) -> str:
@@ -103,7 +109,12 @@ def tokens_hash(token_ids: Sequence[int]) -> str:
 
 
 def rows_of(
-    encoded: EncodedDocument, pooled: Vectors | None, fields: Fields, *, unit_length: bool
+    encoded: EncodedDocument,
+    pooled: Vectors | None,
+    fields: Fields,
+    *,
+    unit_length: bool,
+    sentences: Sentences | None = None,
 ) -> list[dict[str, Any]]:
     """The rows of one document.
 
@@ -112,6 +123,7 @@ def rows_of(
         pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
         fields: columns of metadata.
         unit_length: bring vectors to unit length, where the model compares by cosine; shares are scaled with them.
+        sentences: its sentences, where the index keeps them.
 
     Returns:
         The values of every row by column.
@@ -143,6 +155,7 @@ def rows_of(
             content_hash=content_hash(document),
             coverage=json.dumps(segmented.coverage.to_dict()),
             structure=_structure(document, spans),
+            **({} if sentences is None else sentences.columns()),
         )
     ]
     for place, number in enumerate(encoded.section_numbers):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypedDict, get_args
 
@@ -12,25 +12,18 @@ import numpy as np
 from ..errors import RetrievalError, SettingsError
 from ..runtime.arguments import require_one_of, require_whole
 from .engine import Engine, quoted
-from .explain import Explanation, PassagePart, TermPart
-from .fields import plain_value
+from .explain import Explanation
 from .filters import require_filter
 from .fusion import FUSIONS, Fused, Fusion, as_they_are, fuse
-from .grouping import BEST_PASSAGES, Scored, as_run, group_passages, whole_documents, with_whole
+from .grouping import Scored, as_run, group_passages, whole_documents, with_whole
+from .hit_rows import metadata_of, rows_of_hits
 from .query import Query
 from .results import Hit, PassageHit
-from .rows import DOCUMENT, PASSAGE, key_of, metadata_columns
-from .terms import unique_words, words_of_many
+from .score_parts import RANKINGS, Unit, WordsUnit, shares_of, terms_of
+from .terms import words_of_many
 
 MOST_ROWS = 10_000_000
 By = Literal["hybrid", "words", "vectors"]
-Unit = Literal["passage", "document"]
-WordsUnit = Literal["passage", "document", "both"]
-# Each way to search, the column it searches by what is ranked.
-RANKINGS: dict[str, dict[str, str]] = {
-    "words": {"passage": "text", "document": "document_text"},
-    "vectors": {"passage": "passage_vector", "document": "document_vector"},
-}
 # With more rows the three best passages of a document are more often all found; by words they cost little time.
 _DEPTH = {"words": 1_000, "vectors": 200}
 
@@ -137,11 +130,19 @@ class Search:
 
     def rankings(self) -> dict[str, list[Scored]]:
         """The documents that each ranking finds, best first, before they are joined."""
-        return {name: self._ranking(name, self._units[name]) for name in self._settings.rankings}
+        return {name: self.ranking(name, self._units[name]) for name in self._settings.rankings}
 
-    def _ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> list[Scored]:
+    def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> list[Scored]:
+        """The documents that one ranking finds, best first.
+
+        Args:
+            name: ``words`` or ``vectors``.
+            unit: what it ranks.
+            where: a further filter.
+            depth: rows that it fetches; None for as many as the settings say.
+        """
         if unit == "both":
-            return with_whole(*(self._ranking(name, one, where, depth) for one in get_args(Unit)))
+            return with_whole(*(self.ranking(name, one, where, depth) for one in get_args(Unit)))
         settings = self._settings
         most = depth or settings.depth or max(_DEPTH[name], 20 * settings.k)
         conditions = [part for part in (settings.where, where, self._not_itself()) if part]
@@ -166,7 +167,7 @@ class Search:
             return ()
         scores = self._with_passages(ids, found)
         numbers = self._best_numbers(ids, scores)
-        documents, shown = self._rows(ids, numbers)
+        documents, shown = rows_of_hits(self._engine, ids, numbers)
         passages = self._passages(shown, numbers, scores)
         hits = []
         for rank, one in enumerate(chosen, start=1):
@@ -179,34 +180,11 @@ class Search:
                     one.score,
                     one.parts,
                     tuple(passages.get(one.id, ())),
-                    {
-                        name: plain_value(value)
-                        for name, value in row.items()
-                        if name not in ("id", "title", "content_hash") and value is not None
-                    },
+                    metadata_of(row),
                     partial(self._explain, one, found, row.get("content_hash")),
                 )
             )
         return tuple(hits)
-
-    def _rows(
-        self, ids: Sequence[str], numbers: Mapping[str, Sequence[int]]
-    ) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, int], dict[str, Any]]]:
-        """The rows of documents by id, and those of their passages by id and number, read at once."""
-        of_document = ["id", "title", "label", "content_hash", *metadata_columns(self._engine.schema)]
-        of_passage = ["id", "number", "section", "heading", "start", "end", "text", "text_start"]
-        keys = [key_of(id, "document", 0) for id in ids]
-        keys += [key_of(id, "passage", number) for id, own in numbers.items() for number in own]
-        columns = dict.fromkeys([*of_document, "level", *(of_passage if len(keys) > len(ids) else ())])
-        rows = self._engine.select(list(columns), f"key IN ({', '.join(map(quoted, keys))})").to_pylist()
-        return (
-            {row["id"]: {name: row[name] for name in of_document} for row in rows if row["level"] == DOCUMENT},
-            {
-                (row["id"], row["number"]): {name: row[name] for name in of_passage}
-                for row in rows
-                if row["level"] == PASSAGE
-            },
-        )
 
     def _with_passages(
         self, ids: Sequence[str], found: Mapping[str, Mapping[str, Mapping[int, float]]]
@@ -265,7 +243,7 @@ class Search:
     def _best_passages(self, ids: Sequence[str], name: str) -> dict[str, dict[int, float]]:
         """Passages of documents that were found as wholes, by what they share with the query."""
         where = f"id IN ({', '.join(map(quoted, ids))})"
-        return {one.id: dict(one.passages) for one in self._ranking(name, "passage", where, 100 * len(ids))}
+        return {one.id: dict(one.passages) for one in self.ranking(name, "passage", where, 100 * len(ids))}
 
     def _passage_hit(
         self,
@@ -293,69 +271,15 @@ class Search:
         rows = self._engine.select(["content_hash"], "level = 'document'", ids=[one.id])
         if rows.column("content_hash").to_pylist() != [content_hash]:
             raise RetrievalError(f"document {one.id!r} has changed or was removed since; search again")
-        words = self._terms_of(one, found["words"].get(one.id, {})) if "words" in one.parts else []
-        vectors = self._shares_of(one, found["vectors"].get(one.id, {})) if "vectors" in one.parts else []
+        words, vectors = (found.get(name, {}).get(one.id, {}) for name in RANKINGS)
+        terms = terms_of(self._engine, self._query.text, one, self._units["words"], words)
+        shares = (
+            [] if self._vector is None else shares_of(self._engine, self._vector, one, self._units["vectors"], vectors)
+        )
         return Explanation(
             one.id,
             one.score,
             one.parts,
-            tuple(sorted(words, key=lambda part: (-part.part, part.term))),
-            tuple(sorted(vectors, key=lambda part: (-part.part, part.number))),
+            tuple(sorted(terms, key=lambda part: (-part.part, part.term))),
+            tuple(sorted(shares, key=lambda part: (-part.part, part.number))),
         )
-
-    def _terms_of(self, one: Fused, passages: Mapping[int, float]) -> list[TermPart]:
-        """What every term of the query adds to the score of word search, as the engine itself counts it."""
-        unit, best = self._units["words"], list(passages.items())[:BEST_PASSAGES]
-        places: dict[Unit, list[str]] = {}
-        if unit != "document" and best:
-            places["passage"] = [key_of(one.id, "passage", number) for number, _ in best]
-        # Of both, the whole document counts where word search found it too.
-        if unit == "document" or one.parts["words"].score > sum(score for _, score in best):
-            places["document"] = [key_of(one.id, "document", 0)]
-        parts: dict[str, TermPart] = {}
-        for place, keys in places.items():
-            for part in self._terms_in(RANKINGS["words"][place], keys):
-                also = parts.get(part.term)
-                parts[part.term] = part if also is None else replace(also, part=also.part + part.part)
-        return list(parts.values())
-
-    def _terms_in(self, column: str, keys: Sequence[str]) -> list[TermPart]:
-        """What terms add to the scores of some rows."""
-        where = f"key IN ({', '.join(map(quoted, keys))})"
-        rows = self._engine.select([column], where).to_pylist()
-        frequencies: dict[str, int] = {}
-        for row in rows:
-            for term in self._engine.tokens(row[column] or ""):
-                frequencies[term] = frequencies.get(term, 0) + 1
-        state = self._engine.state()
-        parts = []
-        for word in unique_words(self._query.text, self._engine.tokens):
-            if word.term not in frequencies:
-                continue
-            own = self._engine.by_words(word.text, column, len(keys), where)
-            everywhere = self._engine.by_words(word.text, column, max(1, state.rows))
-            part = word.count * float(own.scores.sum())
-            parts.append(TermPart(word.text, frequencies[word.term], len(everywhere), part))
-        return parts
-
-    def _shares_of(self, one: Fused, passages: Mapping[int, float]) -> list[PassagePart]:
-        """What every passage adds to the score of vector search."""
-        if self._units["vectors"] == "passage":
-            best = dict(list(passages.items())[:BEST_PASSAGES])
-            keys = ", ".join(quoted(key_of(one.id, "passage", number)) for number in best)
-            headings = self._engine.select(["number", "heading"], f"key IN ({keys})").to_pylist()
-            names = {row["number"]: row["heading"] or "" for row in headings}
-            return [PassagePart(number, names.get(number, ""), score) for number, score in best.items()]
-        rows = self._engine.select(["number", "heading", "share"], "level = 'passage'", ids=[one.id])
-        assert self._vector is not None
-        shares = rows.column("share").combine_chunks().flatten().to_numpy().reshape(len(rows), -1).astype(np.float64)
-        length = float(np.linalg.norm(self._vector)) if self._engine.record["similarity"] == "cosine" else 1.0
-        values = shares @ self._vector.astype(np.float64) / (length or 1.0)
-        # Shares are kept in half precision; what rounding took is given back in proportion.
-        lost = one.parts["vectors"].score - values.sum()
-        values += lost * np.abs(values) / (np.abs(values).sum() or 1.0)
-        numbers, headings = rows.column("number").to_pylist(), rows.column("heading").to_pylist()
-        return [
-            PassagePart(number, heading or "", value)
-            for number, heading, value in zip(numbers, headings, values.tolist(), strict=True)
-        ]

@@ -30,7 +30,7 @@ def thorough(query: Any, most: int, probes: int, read: float) -> Any:
         probes: partitions that are searched; where a filter leaves little, more are until there are enough rows.
         read: vectors read for one that is wanted.
     """
-    return query.minimum_nprobes(probes).maximum_nprobes(0).refine_factor(1).limit(math.ceil(most * read))
+    return query.maximum_nprobes(0).minimum_nprobes(probes).refine_factor(1).limit(math.ceil(most * read))
 
 
 async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, float]:

@@ -16,16 +16,17 @@ from ..documents.readers.identities import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..inference.inputs import AnyDocument, as_document, require_text
-from ..inference.pipeline import progress_bar
 from ..inference.segmenting import Workers, segment_in_order, windows_of
+from ..runtime.progress import progress_bar
 from ..runtime.ray_cluster import RayCluster
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from ..vectors.folder import library_versions
-from .encoding import Encoded, Known, encode_with_known, known_vectors
+from .encoding import Encoded, Known, encode_for_index, known_vectors
 from .engine import Engine
 from .fields import Fields
 from .ray_update import EncodingTask, batches_of
+from .record import paragraph_of
 from .rows import Sizes, content_hash, rows_of, schema_of, table_of
 
 OnError = Literal["stop", "skip"]
@@ -45,6 +46,7 @@ class UpdateReport:
         deleted: documents that were removed.
         encoded_passages: passages that went through the transformer.
         known_passages: passages of new and changed documents whose vectors were known.
+        encoded_sentences: sentences that went through the transformer, where the index keeps them.
         coverage: what of the new and changed documents was encoded.
         skipped: what could not be indexed.
     """
@@ -55,6 +57,7 @@ class UpdateReport:
     deleted: int = 0
     encoded_passages: int = 0
     known_passages: int = 0
+    encoded_sentences: int = 0
     coverage: Coverage = field(default_factory=Coverage)
     skipped: list[Skipped] = field(default_factory=list)
 
@@ -92,7 +95,9 @@ class Update:
         self._seen = SeenIds()
         self._known_ids: set[str] = set()
         self._new_columns: dict[str, Any] = {}
-        self._fields = Fields(engine.schema, schema_of(sizes_of(encoder)).names)
+        self._paragraph = paragraph_of(engine.record)
+        own = schema_of(sizes_of(encoder), sentences=self._paragraph is not None)
+        self._fields = Fields(engine.schema, own.names)
         self._unit_length = encoder.model.config.similarity == "cosine"
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
@@ -102,8 +107,7 @@ class Update:
         same content is left alone.
         """
         total = len(documents) if isinstance(documents, Sized) else None
-        with progress_bar(self._show, total) as bar:
-            bar.set_description_str("Indexing", refresh=False)
+        with progress_bar(self._show, total, "Indexing") as bar:
             changed = self._changed(documents, bar)
             if self._cluster is not None:
                 self._run_on(self._cluster, changed, bar)
@@ -111,7 +115,7 @@ class Update:
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
                 for window in windows_of(self._with_text(segmented, bar)):
                     known = self._known_of(segmented.document.id for segmented in window)
-                    self._write(encode_with_known(self._encoder, window, known), bar)
+                    self._write(encode_for_index(self._encoder, window, known, self._paragraph), bar)
         return self.report
 
     def _run_on(self, cluster: RayCluster, changed: Iterable[Document], bar: tqdm[Any]) -> None:
@@ -119,7 +123,7 @@ class Update:
         versions, may_skip = library_versions(), self._on_error == "skip"
         fitting = (document for document in changed if self._fits(document, bar))
         tasks = (
-            EncodingTask(batch, self._known_of(one.id for one in batch), versions, may_skip)
+            EncodingTask(batch, self._known_of(one.id for one in batch), versions, may_skip, self._paragraph)
             for batch in batches_of(fitting)
         )
         for done in cluster.map("encode", tasks):
@@ -197,10 +201,17 @@ class Update:
         ids: list[str] = []
         for encoded in documents:
             segmented = encoded.document.segmented
-            rows += rows_of(encoded.document, encoded.pooled, self._fields, unit_length=self._unit_length)
+            rows += rows_of(
+                encoded.document,
+                encoded.pooled,
+                self._fields,
+                unit_length=self._unit_length,
+                sentences=encoded.sentences,
+            )
             ids.append(segmented.document.id)
             self.report.encoded_passages += encoded.new_passages
             self.report.known_passages += len(segmented.passages) - encoded.new_passages
+            self.report.encoded_sentences += 0 if encoded.sentences is None else len(encoded.sentences.places)
             self.report.coverage += segmented.coverage
             bar.update(1)
         self._engine.write(table_of(rows, self._engine.schema.remove_metadata()), ids)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from ..analysis.search_page.page import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..version import __version__
-from .service import SearchService
+from .service import RankedBySentences, SearchService
 from .tools import tool_server
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -99,9 +99,16 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         k: int = Query(few, ge=1),
         passages: int = Query(shown, ge=0),
         explain: bool = False,
+        words: float | None = None,
+        pool: int | None = Query(None, ge=1),
     ) -> dict[str, Any]:
-        """Find documents by a text ``q``, or by a ``document`` of the index."""
-        found = service.search(q, document=document, by=by, where=where, k=k, passages=passages)
+        """Find documents by a text ``q``, or by a ``document`` of the index, also by its sentences."""
+        ranked: RankedBySentences = {}
+        if words is not None:
+            ranked["words"] = words
+        if pool is not None:
+            ranked["pool"] = pool
+        found = service.search(q, document=document, by=by, where=where, k=k, passages=passages, **ranked)
         return found.to_dict(explain=explain)
 
     def document(id: str) -> dict[str, Any]:

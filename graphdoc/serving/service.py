@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any, TypedDict, Unpack
 
 from ..errors import SettingsError
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import SearchResults
-from ..retrieval.search import By
+from ..retrieval.sentence_settings import BY_SENTENCES
+from ..retrieval.ways import WAYS
+from ..similarity.hierarchical import Direction, Normalisation
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +22,23 @@ class Limits:
         documents: most documents found by one search.
         passages: most passages shown of each.
         filter_characters: longest filter.
+        pool: most documents that a first search hands to one by sentences.
     """
 
     query_characters: int = 10_000
     documents: int = 100
     passages: int = 10
     filter_characters: int = 1_000
+    pool: int = 1_000
+
+
+class RankedBySentences(TypedDict, total=False):
+    """Options of a search by sentences (see :class:`~graphdoc.retrieval.sentence_settings.SentenceSettings`)."""
+
+    words: float
+    pool: int
+    normalisation: Normalisation
+    direction: Direction
 
 
 class SearchService:
@@ -48,8 +61,19 @@ class SearchService:
         by: str = "hybrid",
         where: str | None = None,
         passages: int = 3,
+        **ranked: Unpack[RankedBySentences],
     ) -> SearchResults:
         """Find documents by a text, or by a document of the index.
+
+        Args:
+            query: the text.
+            document: id of the document.
+            k: how many.
+            by: ``hybrid``, ``words`` or ``vectors``; with a document also a way by sentences, where the index keeps
+                them.
+            where: a filter.
+            passages: passages that are shown of each document, where it is not by sentences.
+            **ranked: further options of a search by sentences.
 
         Raises:
             SettingsError: both or neither are given, or one exceeds a limit.
@@ -66,11 +90,20 @@ class SearchService:
         for name, number, most in (("k", k, self.limits.documents), ("passages", passages, self.limits.passages)):
             if number > most:
                 raise SettingsError(f"{name}={number} is more than {most}, the most that is served; ask for less")
-        if by not in get_args(By):
-            raise SettingsError(f"by is {by!r}; choose one of {', '.join(get_args(By))}")
+        if by not in WAYS:
+            raise SettingsError(f"by is {by!r}; choose one of {', '.join(WAYS)}")
+        pool = ranked.get("pool")
+        if pool is not None and pool > self.limits.pool:
+            raise SettingsError(f"pool={pool} is more than {self.limits.pool}, the most that is served; ask for less")
         asked = query if document is None else self.index.document(document)
         assert asked is not None
-        return self.index.search(asked, k, by=by, where=where or None, passages=passages)  # type: ignore[arg-type]
+        options: dict[str, Any] = {"by": by, "where": where or None, **ranked}
+        if by not in BY_SENTENCES:
+            options["passages"] = passages
+        elif self.index.paragraph is None:
+            # A request shall not make the server encode for minutes.
+            raise SettingsError(f"by is {by!r}, but the index keeps no sentences; choose hybrid, words or vectors")
+        return self.index.search(asked, k, **options)
 
     def document(self, id: str) -> dict[str, Any]:
         """A document of the index, with its sections and metadata.
@@ -86,7 +119,7 @@ class SearchService:
         Raises:
             RetrievalError: the index does not have one of them.
         """
-        first, second = (self.index.encoded(id) for id in (a, b))
+        first, second = (self.index.encoded(id, sentences=self.index.paragraph is not None) for id in (a, b))
         return self.index.encoder.compare(first, second).to_html()
 
     def describe(self) -> dict[str, Any]:

@@ -43,16 +43,17 @@ def tool_server(service: SearchService) -> Any:
             return service.search(query, k=k, by=by, where=where).to_dict()
 
     @server.tool()
-    def similar_documents(id: str, k: int = few, where: str | None = None) -> dict[str, Any]:
+    def similar_documents(id: str, k: int = few, where: str | None = None, by: str = "hybrid") -> dict[str, Any]:
         """Find documents that resemble a document of the index.
 
         Args:
             id: id of the document.
             k: how many documents.
             where: a filter over metadata, as in SQL.
+            by: hybrid, words, vectors; or sentences, which says which sentences are alike, where the index keeps them.
         """
         with _said_to_the_agent():
-            return service.search(document=id, k=k, where=where).to_dict()
+            return service.search(document=id, k=k, where=where, by=by).to_dict()
 
     @server.tool()
     def read_document(id: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,24 @@ Joining = Literal["components", "stars"]
 SplitRule = Literal["headings", "length"]
 SectionPositions = Literal["natural", "shuffled"]
 LossKind = Literal["contrastive", "cosine"]
+
+
+class KindOfLoss(NamedTuple):
+    """What a loss is computed of, which decides which settings have an effect.
+
+    Args:
+        takes: all documents of ``groups``, or labelled ``pairs`` themselves.
+        own: settings of the loss that no other kind reads.
+    """
+
+    takes: Literal["groups", "pairs"]
+    own: tuple[str, ...]
+
+
+LOSS_KINDS: dict[LossKind, KindOfLoss] = {
+    "contrastive": KindOfLoss("groups", ("temperature",)),
+    "cosine": KindOfLoss("pairs", ("margin",)),
+}
 # CoLDE, section 4.1.
 PAPER_TEMPERATURE = 0.5
 
@@ -103,14 +121,19 @@ class ComparisonLossSettings(Settings):
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
-        self.require_effect(
-            "temperature", self.kind == "contrastive",
-            f"with {{here}}kind=cosine; set {{here}}temperature={PAPER_TEMPERATURE}, or {{here}}kind=contrastive",
-        )  # fmt: skip
-        self.require_effect(
-            "margin", self.kind == "cosine", "with {here}kind=contrastive; set {here}kind=cosine, or leave it out"
-        )
+        for owner, kind in LOSS_KINDS.items():
+            for name in kind.own:
+                self.require_effect(
+                    name, self.kind == owner,
+                    f"with {{here}}kind={self.kind}; set {{here}}{name}={self.default_values()[name]}, or "
+                    f"{{here}}kind={owner}",
+                )  # fmt: skip
         return self
+
+    @property
+    def takes_pairs(self) -> bool:
+        """Whether the loss is computed of labelled pairs, and not of groups."""
+        return LOSS_KINDS[self.kind].takes == "pairs"
 
 
 class PairValidationSettings(Settings):
@@ -187,18 +210,18 @@ class ComparisonSettings(LabelledRunSettings):
     @model_validator(mode="after")
     def _check_groups(self) -> Self:
         groups, batch_size = self.groups, self.training.batch_size
-        if self.loss.kind == "cosine" and groups.by != "pairs":
+        if self.loss.takes_pairs and groups.by != "pairs":
             raise self.refused(
                 "loss.kind", f"trains on labelled pairs, and groups.by is {groups.by}; set groups.by=pairs and "
                 "groups.file, or loss.kind=contrastive"
             )  # fmt: skip
         for name, default in type(groups).default_values().items():
             self.require_effect(
-                f"groups.{name}", self.loss.kind == "contrastive" or name in ("by", "file", "unknown"),
-                f"with loss.kind=cosine, which takes pairs as they are; set groups.{name}="
+                f"groups.{name}", not self.loss.takes_pairs or name in ("by", "file", "unknown"),
+                f"with loss.kind={self.loss.kind}, which takes pairs as they are; set groups.{name}="
                 f"{'null' if default is None else default}, or loss.kind=contrastive",
             )  # fmt: skip
-        if self.loss.kind == "contrastive" and batch_size < 2 * groups.per_batch:
+        if not self.loss.takes_pairs and batch_size < 2 * groups.per_batch:
             raise self.refused(
                 "training.batch_size", f"has no room for groups.per_batch={groups.per_batch} documents of two groups; "
                 "raise the one or lower the other"

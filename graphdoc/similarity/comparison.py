@@ -7,24 +7,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_whole
+from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
-from ..segmentation.spans import Span
+from .alignment import Alignment, align
 from .chunk_attention import attention_columns
 from .comparison_dict import comparison_dict
 from .cosine import Floats, similarity_matrix, similarity_scale
 from .encoded_document import EncodedDocument
+from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Level = Literal["section", "passage", "sentence"]
+Level = Literal["section", "passage", "paragraph", "sentence"]
+LEVELS: tuple[str, ...] = get_args(Level)
+_NO_SENTENCES = "sentences were not encoded; call compare(..., sentences=True)"
 
 
 class Match(NamedTuple):
@@ -34,7 +37,7 @@ class Match(NamedTuple):
         a: row in the first document.
         b: row in the second document.
         score: similarity of the two.
-        contribution: what the pair adds to the document score; None for sentences.
+        contribution: what the pair adds to the document score; None for paragraphs and sentences.
     """
 
     a: int
@@ -100,6 +103,42 @@ class Comparison:
         return similarity_matrix(self.a.sentence_vectors, self.b.sentence_vectors, self.similarity)
 
     @cached_property
+    def paragraphs(self) -> Floats | None:
+        """How well paragraphs of A are found in those of B, ``(paragraphs of a, paragraphs of b)`` (SDR, eq. 4-5).
+
+        None unless sentences were encoded.
+        """
+        a, b = self.a.sentence_set, self.b.sentence_set
+        return None if a is None or b is None else paragraph_scores(a, b).forward
+
+    @cached_property
+    def sentence_scores(self) -> dict[By, float] | None:
+        """Similarity of the documents by their sentences in every way there is; None unless these were encoded.
+
+        Each is the mean of how well A is found in B, and B in A (see
+        :func:`~graphdoc.similarity.hierarchical.score_documents`).
+        """
+        a, b = self.a.sentence_set, self.b.sentence_set
+        if a is None or b is None:
+            return None
+        return {by: float(score_documents(a, b, by=by, direction="both")[0]) for by in FORMS}
+
+    def alignment(self, by: By = "sentences", *, direction: Direction = "both") -> Alignment:
+        """Take the similarity of the documents by their sentences apart: which paragraphs and sentences it is due to.
+
+        Args:
+            by: how they are scored (see :func:`~graphdoc.similarity.hierarchical.score_documents`).
+            direction: ``source`` looks for A in B alone, ``both`` also for B in A.
+
+        Raises:
+            SettingsError: a name is unknown, or sentences were not encoded.
+        """
+        a, b = self.a.sentence_set, self.b.sentence_set
+        if a is None or b is None:
+            raise SettingsError(_NO_SENTENCES)
+        return align(a, b, by=by, direction=direction)
+
+    @cached_property
     def passage_contributions(self) -> Floats:
         """What every pair of passages adds to the document score, ``(passages of a, passages of b)``."""
         a, b = self.a.terms.astype(np.float64), self.b.terms.astype(np.float64)
@@ -151,18 +190,14 @@ class Comparison:
         Raises:
             SettingsError: the level is unknown, or sentences were not encoded.
         """
-        if level == "section":
-            return self.sections
-        if level == "passage":
-            return self.passages
-        if level != "sentence":
-            raise SettingsError(f"level {level!r} is unknown; use section, passage or sentence")
-        if self.sentences is None:
-            raise SettingsError("sentences were not encoded; call compare(..., sentences=True)")
-        return self.sentences
+        require_one_of("level", level, LEVELS)
+        scores: Floats | None = getattr(self, f"{level}s")
+        if scores is None:
+            raise SettingsError(_NO_SENTENCES)
+        return scores
 
     def contributions(self, level: Level) -> Floats | None:
-        """Contributions at a level; None for sentences, which the document vector is not made of."""
+        """Contributions at a level; None for paragraphs and sentences, which the document vector is not made of."""
         return {"section": self.section_contributions, "passage": self.passage_contributions}.get(level)
 
     def matches(self, level: Level = "passage", top_k: int | None = 20) -> list[Match]:
@@ -171,7 +206,7 @@ class Comparison:
         Within one document a part is not matched with itself, and each pair is given once.
 
         Args:
-            level: ``section``, ``passage`` or ``sentence``.
+            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
             top_k: how many; None for all.
 
         Returns:
@@ -180,9 +215,11 @@ class Comparison:
         require_whole("top_k", top_k, least=0)
         scores = self.scores(level)
         contributions = self.contributions(level)
-        usable = np.triu(scores - scores.min() + 1.0, k=1) if self.within else scores - scores.min() + 1.0
+        usable = scores
         if self.within:
-            usable = usable + usable.T
+            above = np.triu(scores, k=1)
+            usable = above + above.T
+            np.fill_diagonal(usable, -np.inf)
         rows, columns = np.arange(scores.shape[0]), np.arange(scores.shape[1])
         pairs = set(zip(rows.tolist(), usable.argmax(axis=1).tolist(), strict=True))
         pairs |= set(zip(usable.argmax(axis=0).tolist(), columns.tolist(), strict=True))
@@ -198,11 +235,11 @@ class Comparison:
         """Every pair of a level as a table, with headings, texts and spans.
 
         Args:
-            level: ``section``, ``passage`` or ``sentence``.
+            level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
 
         Returns:
-            One row per pair: ``a``, ``b``, ``score``, ``contribution`` (not for sentences), ``heading_a``,
-            ``heading_b``, and for passages and sentences ``text_a``, ``start_a``, ``end_a`` and the same of b. For
+            One row per pair: ``a``, ``b``, ``score``, ``contribution`` (of sections and passages), ``heading_a``,
+            ``heading_b``, and but for sections ``text_a``, ``start_a``, ``end_a`` and the same of b. For
             passages of a model with chunkwise attention also ``attention_to_b`` and ``attention_to_a``, means over
             heads of what the passages of the pair give each other.
         """
@@ -226,7 +263,8 @@ class Comparison:
         """Everything as plain values, the content of the JSON file.
 
         Returns:
-            ``document`` (number); ``sections``, ``passages`` and ``sentences`` (matrices, rows = first document);
+            ``document`` (number); ``sections``, ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first
+            document); ``sentence_scores`` and ``alignment`` (see :meth:`alignment`), where sentences were encoded;
             ``attention`` (chunkwise, matrices per head, or None); ``contributions`` and ``matches`` by level; ``a``
             and ``b`` (sections with headings, passages with text and span in their section's text); ``coverage``;
             ``model``.
@@ -267,7 +305,7 @@ def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]
     headings = [section.heading for section in segmented.document.sections]
     if level == "section":
         return {"heading": [headings[number] for number in encoded.section_numbers]}
-    spans: tuple[Span, ...] = segmented.passages if level == "passage" else encoded.sentences or ()
+    spans = encoded.spans(level)
     return {
         "heading": [headings[span.section] for span in spans],
         "text": [segmented.text(span) for span in spans],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..segmentation.spans import Span
@@ -20,7 +21,7 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
     by_section, by_passage = comparison.section_contributions, comparison.passage_contributions
     levels: list[Level] = ["section", "passage"]
     if comparison.sentences is not None:
-        levels.append("sentence")
+        levels += ["paragraph", "sentence"]
     return {
         "format": FORMAT,
         "model": dict(comparison.model),
@@ -28,7 +29,10 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
         "document": round(comparison.document, 6),
         "sections": _rounded(comparison.sections),
         "passages": _rounded(comparison.passages),
+        "paragraphs": None if comparison.paragraphs is None else _rounded(comparison.paragraphs),
         "sentences": None if comparison.sentences is None else _rounded(comparison.sentences),
+        "sentence_scores": comparison.sentence_scores,
+        "alignment": None if comparison.sentences is None else comparison.alignment().to_dict(),
         "contributions": {
             "sections": _rounded(by_section, 9),
             "passages": _rounded(by_passage, 9),
@@ -71,10 +75,22 @@ def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Flo
         for row, span in enumerate(segmented.passages)
     ]
     result = {"id": document.id, "title": document.title, "sections": sections, "passages": passages}
+    row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
     if encoded.sentences is not None:
-        row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
         result["sentences"] = [
             {**_span_dict(encoded, span), "section": row_of[span.section]} for span in encoded.sentences
+        ]
+    if encoded.sentence_set is not None:
+        places = pairwise(encoded.sentence_set.paragraphs.tolist())
+        result["paragraphs"] = [
+            {
+                "section": row_of[span.section],
+                "heading": document.sections[span.section].heading,
+                "start": span.start,
+                "end": span.end,
+                "sentences": list(place),
+            }
+            for span, place in zip(encoded.paragraphs, places, strict=True)
         ]
     return result
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..segmentation.spans import SegmentedDocument, Span
 from .chunk_attention import ChunkwiseAttention
+from .sentence_sets import SentenceSet
 
 Vectors = npt.NDArray[np.float32]
 
@@ -28,6 +30,7 @@ class EncodedDocument:
         weights: ``(passages,)``, weight of every passage in the readout; equal without one.
         sentences: sentences of the encoded passages, if asked for.
         sentence_vectors: ``(sentences, node size)``.
+        paragraph_rows: ``(sentences,)``, paragraph of every sentence, from 0 in reading order.
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
             its sections; None where they are means of passages.
         attention: chunkwise attention; None where the model has none.
@@ -41,6 +44,7 @@ class EncodedDocument:
     weights: Vectors
     sentences: tuple[Span, ...] | None = None
     sentence_vectors: Vectors | None = None
+    paragraph_rows: npt.NDArray[np.int32] | None = None
     own_sections: Vectors | None = None
     attention: ChunkwiseAttention | None = None
     model: Mapping[str, Any] = field(default_factory=dict)
@@ -55,6 +59,30 @@ class EncodedDocument:
         """Row of every passage's section among the sections with passages, ``(passages,)``."""
         row = {section: position for position, section in enumerate(self.section_numbers)}
         return np.array([row[passage.section] for passage in self.segmented.passages], dtype=np.int64)
+
+    @cached_property
+    def sentence_set(self) -> SentenceSet | None:
+        """The sentences with their paragraphs; None unless they were encoded."""
+        if self.sentence_vectors is None or self.paragraph_rows is None:
+            return None
+        return SentenceSet.of([self.sentence_vectors], [self.paragraph_rows])
+
+    @cached_property
+    def paragraphs(self) -> tuple[Span, ...]:
+        """Where paragraphs with sentences lie, from the first of these to the last; none unless they were encoded."""
+        if self.sentences is None or self.sentence_set is None:
+            return ()
+        places = pairwise(self.sentence_set.paragraphs.tolist())
+        parts = [self.sentences[first:last] for first, last in places]
+        return tuple(
+            Span(part[0].section, part[0].start, part[-1].end, sum(one.tokens for one in part)) for part in parts
+        )
+
+    def spans(self, level: Literal["passage", "paragraph", "sentence"]) -> tuple[Span, ...]:
+        """Where the parts of a level lie; none of paragraphs and sentences unless these were encoded."""
+        if level == "passage":
+            return tuple(self.segmented.passages)
+        return self.paragraphs if level == "paragraph" else self.sentences or ()
 
     @cached_property
     def sections(self) -> Vectors:

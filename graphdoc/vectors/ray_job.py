@@ -10,9 +10,10 @@ from typing import Any
 
 from ..errors import OutputError
 from ..inference.fastest import Choice
-from ..inference.pipeline import EncodingPipeline, progress_bar
+from ..inference.pipeline import EncodingPipeline
 from ..inference.segmenting import Workers, segment_in_order
 from ..runtime.devices import place
+from ..runtime.progress import progress_bar
 from ..runtime.ray_cluster import RayCluster
 from .folder import library_versions
 from .job import FolderJob

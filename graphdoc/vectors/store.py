@@ -248,15 +248,25 @@ def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]
     manifest = Manifest.read(folder)
     ids: list[str] = []
     vectors = np.empty((manifest.rows, manifest.hidden_size), np.float32)
-    for entry in manifest.shards:
-        path = manifest.folder / entry.file
-        if not path.is_file():
-            raise OutputError(f"{path} is missing; run the encoding again to make it anew")
-        if file_checksum(path) != entry.checksum:
-            raise OutputError(f"{path} was changed since it was written; remove it and run the encoding again")
+    for entry, path in zip(manifest.shards, checked_shards(manifest), strict=True):
         some_ids, some_vectors = read_rows(path)
         if some_vectors.shape != (entry.rows, manifest.hidden_size):
             raise OutputError(f"{path} holds something else than {MANIFEST_FILE} says; run the encoding again")
         vectors[len(ids) : len(ids) + len(some_ids)] = some_vectors
         ids.extend(some_ids)
     return ids, vectors
+
+
+def checked_shards(manifest: Manifest) -> list[Path]:
+    """The files of a finished folder, as its manifest lists them.
+
+    Raises:
+        OutputError: one is missing or was changed.
+    """
+    paths = [manifest.folder / entry.file for entry in manifest.shards]
+    for path, entry in zip(paths, manifest.shards, strict=True):
+        if not path.is_file():
+            raise OutputError(f"{path} is missing; run the encoding again to make it anew")
+        if file_checksum(path) != entry.checksum:
+            raise OutputError(f"{path} was changed since it was written; remove it and run the encoding again")
+    return paths

@@ -17,11 +17,12 @@ from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..inference.inputs import AnyDocument, documents_of
 from ..inference.levels import LEVELS, Level
-from ..inference.pipeline import EncodingOptions, EncodingPipeline, progress_bar
+from ..inference.pipeline import EncodingOptions, EncodingPipeline
 from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import Workers
 from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
 from ..runtime.ray_cluster import RayCluster
 from .folder import VectorFolder, agree_on_precision, origin_of
 from .job import FolderJob

@@ -69,7 +69,7 @@ def test_sections_beyond_the_passage_limit(graphdoc: Command, tmp_path: Path, mo
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (("--kind", "ring"), ("--kind", "'ring'")),
+        (("--kind", "no_such_kind"), ("--kind", "'no_such_kind'")),
         (("--window", "0"), ("--window", "'0'", "at least 1")),
         (("--plot", "g.jpg"), ("g.jpg", ".svg")),
     ],

@@ -93,3 +93,115 @@ def test_mistakes(graphdoc: Command, refused: Callable[..., str], index: str, co
     assert "missing" in refused("search", "missing", "a", "--model", model)
     assert "weight" in refused("search", index, "a", "--fusion", "weighted", "--weight", "7")
     assert "passages" in refused("search", index, "a", "--passages", "-1")
+
+
+@pytest.fixture
+def with_sentences(graphdoc: Command, corpus: Path, model: str) -> str:
+    """An index of the corpus that keeps sentences."""
+    _, out, _ = graphdoc("index", corpus, "--output", "kept.index", "--model", model, "--sentences")
+    assert "encoded 4 sentences" in out
+    return "kept.index"
+
+
+def test_documents_are_ranked_by_sentences(
+    graphdoc: Command, with_sentences: str, corpus: Path, model: str, tmp_path: Path
+) -> None:
+    source = f"{corpus}#tides"
+    status, out, err = graphdoc("search", with_sentences, "--document", source, "--by", "sentences", "--passages", 2)
+    assert (status, err) == (0, "") and "sentences (rank)" in out and "words (rank)" not in out
+    assert "adds" in out and "Steamed rice is cooled" in out and "The moon pulls the sea." in out
+    _, ours, _ = graphdoc("search", with_sentences, "--document", source, "--by", "sentences", "--json", "-")
+    found = json.loads(ours)
+    for hit in found["hits"]:
+        pairs = hit["alignment"]["pairs"]
+        assert sum(pair["contribution"] for pair in pairs) == pytest.approx(hit["score"], abs=1e-9)
+    # A corpus, and with a pool an index without sentences, give the same.
+    options = ("--document", source, "--by", "sentences", "--json", "-")
+    _, theirs, _ = graphdoc("search", corpus, *options, "--model", model)
+    _, pooled, _ = graphdoc("search", corpus, *options, "--model", model, "--pool", 2)
+    scores = [{hit["id"]: hit["score"] for hit in json.loads(out)["hits"]} for out in (ours, theirs, pooled)]
+    assert scores[1] == pytest.approx(scores[0], abs=1e-4) and scores[2] == pytest.approx(scores[0], abs=1e-4)
+    status, out, _ = graphdoc(
+        "search",
+        with_sentences,
+        "--document",
+        source,
+        "--by",
+        "flat",
+        "--words",
+        ".5",
+        "--output",
+        "found",
+        "--explain",
+    )
+    assert status == 0 and "words (rank)" in out and "paragraph 1" in out
+    found = tmp_path / "found"
+    assert (found / "hits-comparisons" / "001.html").is_file()
+    assert {"source_text", "contribution", "flat_score"} <= set(next(csv.DictReader((found / "hits.csv").open())))
+    # What was found is ranked again.
+    _, out, _ = graphdoc(
+        *("search", with_sentences, "--document", source, "--candidates", found / "hits.run", "--json", "-"),
+        *("--by", "sentences", "--normalisation", "zscore", "--direction", "both"),
+    )
+    assert {hit["id"] for hit in json.loads(out)["hits"]} == {"rice", "marsh"}
+
+
+def test_a_folder_of_sentence_vectors_is_ranked(
+    graphdoc: Command, refused: Callable[..., str], with_sentences: str, corpus: Path, model: str, tmp_path: Path
+) -> None:
+    source = f"{corpus}#tides"
+    for level in ("sentence", "passage"):
+        status, *_ = graphdoc("encode", corpus, "--level", level, "--output", level, "--model", model)
+        assert status == 0
+    asked = ("--document", source, "--by", "sentences", "--model", model)
+    _, ours, _ = graphdoc("search", "sentence", *asked, "--json", "-")
+    _, theirs, _ = graphdoc("search", with_sentences, *asked, "--json", "-")
+    scores = [{hit["id"]: hit["score"] for hit in json.loads(out)["hits"]} for out in (ours, theirs)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-3) and len(scores[0]) == 2
+    status, out, _ = graphdoc("search", "sentence", *asked, "--output", "found")
+    assert status == 0 and "sentence 1" in out and (tmp_path / "found" / "hits.html").is_file()
+    for option in (("--words", ".5"), ("--where", "year > 1"), ("--pool", "2")):
+        assert f"{option[0][2:]}=" in refused("search", "sentence", *asked, *option)
+    assert "level passage" in refused("search", "passage", *asked)
+    assert "--by sentences" in refused("search", "sentence", "tides", "--model", model)
+    assert "mini" in refused("search", "sentence", *asked[:-2])
+    manifest = tmp_path / "sentence" / "manifest.json"
+    manifest.rename(tmp_path / "kept.json")
+    assert "not finished" in refused("search", "sentence", *asked)
+    (tmp_path / "kept.json").rename(manifest)
+    shard = tmp_path / "sentence" / "shard-00000.parquet"
+    shard.write_bytes(shard.read_bytes()[:-20])
+    assert "was changed" in refused("search", "sentence", *asked)
+    shard.unlink()
+    assert "is missing" in refused("search", "sentence", *asked)
+
+
+def test_mistakes_of_rankings_by_sentences(
+    graphdoc: Command, refused: Callable[..., str], index: str, with_sentences: str, corpus: Path, tmp_path: Path
+) -> None:
+    source = ("--document", f"{corpus}#tides")
+    assert "--document" in refused("search", with_sentences, "tides", "--by", "sentences")
+    assert "--pool" in refused("search", index, *source, "--by", "sentences")
+    assert "fusion=" in refused("search", with_sentences, *source, "--by", "flat", "--fusion", "weighted")
+    assert "pool=3" in refused("search", with_sentences, *source, "--pool", "3")
+    assert "words=2" in refused("search", with_sentences, *source, "--by", "flat", "--words", "2")
+    assert "passages" in refused("search", with_sentences, *source, "--by", "flat", "--passages", "-1")
+    run = tmp_path / "some.run"
+    run.write_text("q Q0 nobody 1 2.0 x\n")
+    by_run = (*source, "--by", "sentences", "--candidates", run)
+    assert "nobody" in refused("search", with_sentences, *by_run)
+    run.write_text("q Q0 nobody 1 2.0 x\nq Q0 rice 2 1.0 x\n")
+    _, out, _ = graphdoc("search", with_sentences, *by_run)
+    assert "About rice" in out and "1 of 2 candidates" in out
+    run.write_text("q Q0 rice 1 2.0 x\np Q0 rice 2 1.0 x\n")
+    assert "2 queries" in refused("search", with_sentences, *by_run)
+    assert "candidates" in refused("search", with_sentences, *source, "--candidates", run)
+    (tmp_path / "empty.md").write_text("# Only a heading\n")
+    assert "text" in refused("search", with_sentences, "--document", "empty.md", "--by", "sentences")
+    assert "without sentences" in refused("index", corpus, "--output", index, "--sentences")
+    assert "blank_line" in refused(
+        "index", corpus, "--output", with_sentences, "--sentences", "--paragraph", "blank_line"
+    )
+    assert "--sentences" in refused("index", corpus, "--output", with_sentences, "--paragraph", "section")
+    _, out, _ = graphdoc("index", "--output", with_sentences, "--describe")
+    assert "those of a section belong together" in out

@@ -121,7 +121,10 @@ def test_edge_kinds_have_readable_labels() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "window", "message"),
-    [("ring", 2, "graph kind 'ring' is unknown; use one of full"), ("window", 0, "window=0 must be at least 1")],
+    [
+        ("no_kind", 2, "graph kind 'no_kind' is unknown; use one of full"),
+        ("window", 0, "window=0 must be at least 1"),
+    ],
 )
 def test_wrong_settings_are_named(kind: str, window: int, message: str) -> None:
     with pytest.raises(ValueError, match=message):

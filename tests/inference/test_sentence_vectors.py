@@ -12,7 +12,7 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError
+from graphdoc.errors import DocumentError, ModelError
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 
 DOCUMENTS = [
@@ -79,3 +79,12 @@ def test_a_sentence_has_the_place_of_its_passage(tiny_encoder: Callable[..., Doc
     with torch.no_grad():
         tables.chunks[0] = tables.chunks[1]
     np.testing.assert_allclose(encoder.encode(alone, level="sentence")[0], in_second, atol=1e-5)
+
+
+def test_vectors_that_are_no_numbers_are_refused(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    encoder = tiny_encoder()
+    with torch.no_grad():
+        next(encoder.model.passage_encoder.parameters()).fill_(float("nan"))
+    for level in ("document", "sentence"):
+        with pytest.raises(ModelError):
+            encoder.encode(DOCUMENTS, level=level)

@@ -68,8 +68,7 @@ def test_no_loss_is_left_out() -> None:
 def test_a_loss_holds_no_state(name: str) -> None:
     case = CASES[name]
     assert dataclasses.is_dataclass(case.loss)
-    field = dataclasses.fields(case.loss)[0].name
     with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(case.loss, field, None)
+        case.loss.anything = None  # type: ignore[attr-defined]
     once, twice = (measured(case.loss, case.union, ONE_PROCESS) for _ in range(2))
     assert once == twice

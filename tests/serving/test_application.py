@@ -168,3 +168,25 @@ def test_people_search_with_and_without_scripts(service: SearchService, browser:
     finally:
         server.should_exit = True
         thread.join()
+
+
+def test_documents_are_ranked_by_sentences(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, client: TestClient
+) -> None:
+    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    texts = {"tides": "Tides rise. They fall.", "rice": "Rice is washed.", "marsh": "Tides flood a marsh."}
+    index.update([Document(id, [Section(text)]) for id, text in texts.items()])
+    application = search_application(SearchService(index, Limits(pool=2)))
+    with TestClient(application, base_url="http://127.0.0.1:8765") as asked:
+        by = {"document": "tides", "by": "sentences"}
+        found = asked.get("/search", params={**by, "words": 0.5, "explain": True}).json()
+        assert {hit["id"] for hit in found["hits"]} == {"rice", "marsh"} and found["by"] == "sentences"
+        assert all(hit["alignment"]["pairs"] and "words" in hit["parts"] for hit in found["hits"])
+        assert len(asked.get("/search", params={**by, "pool": 1}).json()["hits"]) == 1
+        assert "pool=3" in asked.get("/search", params={**by, "pool": 3}).json()["error"]
+        assert "Document" in asked.get("/search", params={"q": "tides", "by": "flat"}).json()["error"]
+        assert asked.get("/", params=by).status_code == 200
+        assert asked.get("/compare", params={"a": "tides", "b": "rice"}).status_code == 200
+    refused = client.get("/search", params={"document": "tides", "by": "sentences"})
+    assert refused.status_code == 422 and "keeps no sentences" in refused.json()["error"]

@@ -183,7 +183,11 @@ WRONG = [
     ('model: {start: "a\\0b"}', "model.start='a\\x00b'", "NUL"),
     # Given by something else, or of no effect.
     ("model: {settings: {graph_layers: 100000000}}", "model.settings.graph_layers=100000000", "at most 100"),
-    ("model: {settings: {graph_kind: ring}}", "model.settings.graph_kind='ring'", "window or hierarchical"),
+    (
+        "model: {settings: {graph_kind: no_kind}}",
+        "model.settings.graph_kind='no_kind'",
+        "window or hierarchical",
+    ),
     ("model: {settings: {multi_label: true}}", "model.settings.multi_label=true", "labels.multi_label"),
     ("model: {settings: {labels: a}}", "model.settings.labels='a'", "the labels of the documents"),
     ("training: {weight_decay: 0.1}", "training.weight_decay=0.1", "training.optimizer=adamw"),

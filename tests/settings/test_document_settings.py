@@ -15,7 +15,7 @@ from graphdoc.settings.mistakes import shown
 @pytest.mark.parametrize(
     ("key", "value", "bound"),
     [
-        ("graph_kind", "ring", "hierarchical"),
+        ("graph_kind", "no_such_kind", "hierarchical"),
         ("pooling", "max", "cls"),
         ("readout", "sum", "initial_mean"),
         ("similarity", 3, "cosine"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +166,48 @@ class TestMatrices:
         documents = encoder.encode(structured[:2])
         assert comparison.document == pytest.approx(float(cosine(documents[:1], documents[1:])[0, 0]), abs=1e-5)
 
+    def test_paragraphs(self, comparison: Comparison) -> None:
+        a, b = comparison.a, comparison.b
+        assert a.paragraph_rows is not None and comparison.sentences is not None and comparison.paragraphs is not None
+        # Figure 3 of the SDR paper: a paragraph is a section.
+        assert [span.section for span in a.paragraphs] == list(dict.fromkeys(one.section for one in a.sentences or ()))
+        assert len(a.paragraphs) > 1 and len(b.paragraphs) > 1
+
+        def block(i: int, j: int) -> npt.NDArray[np.float64]:
+            assert comparison.sentences is not None
+            return comparison.sentences[a.paragraph_rows == i][:, b.paragraph_rows == j]
+
+        cells = [[block(i, j).max(axis=1).mean() for j in range(len(b.paragraphs))] for i in range(len(a.paragraphs))]
+        np.testing.assert_allclose(comparison.paragraphs, cells, atol=1e-6)
+        scores = comparison.sentence_scores
+        assert scores is not None and set(scores) == {"sentences", "flat", "paragraphs", "document"}
+        back = [[block(i, j).max(axis=0).mean() for j in range(len(b.paragraphs))] for i in range(len(a.paragraphs))]
+        expected = (np.max(cells, axis=1).mean() + np.max(back, axis=0).mean()) / 2
+        assert scores["sentences"] == pytest.approx(expected, abs=1e-6)
+        for by, score in scores.items():
+            assert comparison.alignment(by).score == pytest.approx(score, abs=1e-6)
+        source = comparison.alignment(direction="source")
+        assert source.score == pytest.approx(np.max(cells, axis=1).mean(), abs=1e-6)
+        assert [pair.source for pair in source.pairs] == list(range(len(a.paragraphs)))
+        frame = comparison.to_frame("paragraph")
+        assert len(frame) == comparison.paragraphs.size
+        first, span = frame.iloc[0], a.paragraphs[0]
+        assert first["text_a"] == a.segmented.document.sections[span.section].text[span.start : span.end]
+        content = comparison.to_dict()
+        assert content["alignment"] == comparison.alignment().to_dict()
+        assert content["sentence_scores"] == scores
+        assert [one["sentences"] for one in content["a"]["paragraphs"]][-1][1] == len(a.sentences or ())
+        json.dumps(content, allow_nan=False)
+
+    def test_paragraphs_need_sentences(self, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+        found = tiny_encoder("bert").compare(structured[0], structured[1])
+        assert found.paragraphs is None and found.sentence_scores is None
+        for work in (found.alignment, lambda: found.scores("paragraph")):
+            with pytest.raises(SettingsError, match="sentences=True"):
+                work()
+        content = found.to_dict()
+        assert content["paragraphs"] is None and content["alignment"] is None and "paragraphs" not in content["a"]
+
     def test_sentences(self, comparison: Comparison, tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
         a, b = comparison.a, comparison.b
         assert a.sentences is not None and b.sentences is not None and comparison.sentences is not None
@@ -197,7 +240,7 @@ class TestMatrices:
         assert result.to_dict()["sentences"] is None
         with pytest.raises(SettingsError, match="sentences were not encoded; call compare"):
             result.matches("sentence")
-        with pytest.raises(SettingsError, match="level 'word' is unknown; use section, passage or sentence"):
+        with pytest.raises(SettingsError, match="level 'word'"):
             result.scores("word")  # type: ignore[arg-type]
 
     def test_within_one_document(self, within: Comparison) -> None:
@@ -375,7 +418,7 @@ class TestJson:
 
     def test_matches(self, subject: Comparison) -> None:
         matches = subject.to_dict()["matches"]
-        assert set(matches) == {"sections", "passages", "sentences"}
+        assert set(matches) == {"sections", "passages", "paragraphs", "sentences"}
         for level in ("section", "passage", "sentence"):
             scores = subject.scores(level)  # type: ignore[arg-type]
             for match in matches[f"{level}s"]:

@@ -1,18 +1,24 @@
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from graphdoc.errors import SettingsError
+from graphdoc.similarity import hierarchical
+from graphdoc.similarity.alignment import Alignment, align
 from graphdoc.similarity.hierarchical import (
     Background,
-    SentenceSet,
-    flat_scores,
-    hierarchical_scores,
+    DocumentScorer,
     paragraph_scores,
+    score_documents,
 )
+from graphdoc.similarity.sentence_sets import SentenceSet
 
 Floats = npt.NDArray[np.float64]
 # Sentences of every paragraph of every document.
@@ -28,80 +34,225 @@ def sentences(shapes: list[list[int]], seed: int, width: int = 5) -> tuple[Sente
     return SentenceSet.of([np.concatenate(document) for document in found], numbers), unit
 
 
-def by_the_paper(source: list[Floats], candidates: list[list[Floats]], zscore: bool) -> tuple[list[float], Floats]:
-    """Equations 4 to 6, one cell at a time."""
+def paragraph_table(source: list[Floats], candidates: list[list[Floats]]) -> Floats:
+    """Equations 4 and 5, one cell at a time."""
+    return np.array(
+        [
+            [
+                sum(max(float(a @ b) for b in other) for a in own) / len(own)
+                for document in candidates
+                for other in document
+            ]
+            for own in source
+        ]
+    )
+
+
+def zscored(table: Floats) -> Floats:
+    """Every row less its mean, over its deviation; 0 where there is none."""
     rows = []
-    for own in source:
-        row = []
-        for document in candidates:
-            for other in document:
-                row.append(sum(max(float(a @ b) for b in other) for a in own) / len(own))
-        rows.append(row)
-    table = np.array(rows)
-    scores = []
-    for number in range(len(candidates)):
-        first = sum(len(document) for document in candidates[:number])
-        total = 0.0
-        for row in table:
-            own = row[first : first + len(candidates[number])]
-            if zscore:
-                deviation = float(np.sqrt(((row - row.mean()) ** 2).mean()))
-                own = (own - row.mean()) / deviation if deviation > 1e-12 else np.zeros_like(own)
-            total += float(own.max())
-        scores.append(total / len(table))
-    return scores, table
+    for row in table:
+        deviation = float(np.sqrt(((row - row.mean()) ** 2).mean()))
+        rows.append((row - row.mean()) / deviation if deviation > 1e-12 else np.zeros_like(row))
+    return np.array(rows)
+
+
+def by_the_paper(
+    source: list[Floats], candidates: list[list[Floats]], zscore: bool, both: bool = False
+) -> list[float]:
+    """Equation 6, one cell at a time; with ``both`` the mean with that of the documents changed round."""
+    table = paragraph_table(source, candidates)
+    # What the candidate's paragraph finds in each of the source, by the paragraph of the source.
+    back = np.concatenate([paragraph_table(document, [source]) for document in candidates]).T
+    if zscore:
+        table, back = zscored(table), zscored(back)
+    scores, first = [], 0
+    for document in candidates:
+        own = slice(first, first + len(document))
+        forward = sum(max(row[own]) for row in table) / len(table)
+        reverse = sum(max(column) for column in back[:, own].T) / len(document)
+        scores.append((forward + reverse) / 2 if both else forward)
+        first += len(document)
+    return scores
+
+
+def means(document: list[Floats], of: str) -> list[Floats]:
+    """Paragraphs, or the document, as one unit vector each."""
+    parts = document if of == "paragraphs" else [np.concatenate(document)]
+    return [one.mean(axis=0, keepdims=True) / np.linalg.norm(one.mean(axis=0)) for one in parts]
+
+
+def form(document: list[Floats], by: str) -> list[Floats]:
+    """What is compared in place of a document."""
+    if by == "flat":
+        return [np.concatenate(document)]
+    return document if by == "sentences" else means(document, by)
+
+
+BY = ("sentences", "flat", "paragraphs", "document")
 
 
 @given(source=st.lists(st.integers(1, 4), min_size=1, max_size=4), shapes=SHAPES, block=st.integers(1, 40))
+@pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("zscore", [True, False])
-def test_equations_4_to_6_are_the_papers(source: list[int], shapes: list[list[int]], block: int, zscore: bool) -> None:
+@pytest.mark.parametrize("by", BY)
+def test_scores_are_those_of_the_equations(
+    source: list[int], shapes: list[list[int]], block: int, by: Any, zscore: bool, both: bool
+) -> None:
     own, (own_parts,) = sentences([source], 1)
     candidates, parts = sentences(shapes, 2)
-    expected, table = by_the_paper(own_parts, parts, zscore)
-    np.testing.assert_allclose(paragraph_scores(own, candidates, block), table, atol=1e-6)
-    found = hierarchical_scores(own, candidates, normalisation="zscore" if zscore else "none", block=block)
+    compared = form(own_parts, by), [form(one, by) for one in parts]
+    expected = by_the_paper(*compared, zscore, both)
+    table = paragraph_table(*compared)
+    if by == "sentences":
+        np.testing.assert_allclose(paragraph_scores(own, candidates, block).forward, table, atol=1e-6)
+    options: dict[str, Any] = {
+        "by": by,
+        "normalisation": "zscore" if zscore else "none",
+        "direction": "both" if both else "source",
+        "block": block,
+    }
+    found = score_documents(own, candidates, **options)
     # A row of few scores that lie close together is stretched, and the rounding of its products with it.
-    np.testing.assert_allclose(found, expected, atol=1e-6 / max(1e-2, min(table.std(axis=1).max(), 1)))
-    flat = [np.mean([max(float(a @ b) for part in one for b in part) for p in own_parts for a in p]) for one in parts]
-    np.testing.assert_allclose(flat_scores(own, candidates, block), flat, atol=1e-6)
+    spread = min(table.std(axis=1).min(), 1) if zscore and table.shape[1] > 1 else 1
+    back = np.concatenate([paragraph_table(one, [compared[0]]) for one in compared[1]]).T
+    spread = min(spread, back.std(axis=1).min()) if zscore and both and back.shape[1] > 1 else spread
+    assume(spread > 1e-3)
+    np.testing.assert_allclose(found, expected, atol=1e-6 / spread)
+    # Candidates that come one after another are scored as all together.
+    scorer = DocumentScorer(own, **options)
+    for number in range(len(candidates)):
+        scorer.add(candidates.document(number))
+    np.testing.assert_allclose(scorer.scores(), found, atol=1e-6 / spread)
+
+
+@given(source=st.lists(st.integers(1, 4), min_size=1, max_size=4), shapes=SHAPES)
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("zscore", [True, False])
+@pytest.mark.parametrize("by", BY)
+def test_contributions_add_up_to_the_score(
+    source: list[int], shapes: list[list[int]], by: Any, zscore: bool, both: bool
+) -> None:
+    own, (own_parts,) = sentences([source], 1)
+    candidates, parts = sentences(shapes, 2)
+    direction: Any = "both" if both else "source"
+    usual = Background.of_sample(own, candidates, by=by, direction=direction) if zscore else None
+    options: dict[str, Any] = {"by": by, "normalisation": "zscore" if zscore else "none", "direction": direction}
+    scores = score_documents(own, candidates, **options, background=usual)
+    for number, score in enumerate(scores.tolist()):
+        found = align(own, candidates.document(number), **options, background=usual)
+        scale = 1 if usual is None else max(1, usual.factors.max(), 0 if not both else usual.reverse.factors.max())  # type: ignore[union-attr]
+        assume(scale < 1e3)
+        assert found.score == pytest.approx(score, abs=1e-6 * scale)
+        check_parts(found, own_parts, parts[number], both)
+
+
+def check_parts(found: Alignment, source: list[Floats], candidate: list[Floats], both: bool) -> None:
+    """Contributions of sentences add up to those of paragraphs, and cosines are those of the sentences."""
+    assert {pair.direction for pair in found.pairs} == ({"source", "candidate"} if both else {"source"})
+    a, b = np.concatenate(source), np.concatenate(candidate)
+    place_a = np.repeat(np.arange(len(source)), [len(one) for one in source])
+    place_b = np.repeat(np.arange(len(candidate)), [len(one) for one in candidate])
+    looked_for = []
+    for pair in found.pairs:
+        if found.by in ("paragraphs", "document"):
+            assert pair.sentences == ()
+            (own,), (other,) = means(source, found.by)[pair.source], means(candidate, found.by)[pair.candidate]
+            assert pair.score == pytest.approx(float(own @ other), abs=1e-6)
+            continue
+        assert pair.contribution == pytest.approx(sum(one.contribution for one in pair.sentences), abs=1e-9)
+        assert pair.score == pytest.approx(np.mean([one.cosine for one in pair.sentences]), abs=1e-9)
+        for one in pair.sentences:
+            assert one.cosine == pytest.approx(float(a[one.source] @ b[one.candidate]), abs=1e-6)
+            assert (place_a[one.source], place_b[one.candidate]) == (pair.source, pair.candidate)
+            looked_for.append((pair.direction, one.source if pair.direction == "source" else one.candidate))
+    if found.by in ("sentences", "flat"):
+        expected = [("source", row) for row in range(len(a))]
+        expected += [("candidate", row) for row in range(len(b))] if both else []
+        assert sorted(looked_for) == sorted(expected)
+
+
+@pytest.mark.parametrize("products", [1, 7, 100])
+@pytest.mark.parametrize("direction", ["source", "both"])
+def test_long_documents_are_compared_in_pieces(products: int, direction: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, (parts,) = sentences([[40, 1, 3]], 10)
+    candidates, others = sentences([[70, 2], [1, 33, 34]], 11)
+    whole = score_documents(own, candidates, direction=direction)
+    np.testing.assert_allclose(whole, by_the_paper(parts, others, False, direction == "both"), atol=1e-6)
+    monkeypatch.setattr(hierarchical, "_MOST_PRODUCTS", products)
+    np.testing.assert_allclose(score_documents(own, candidates, direction=direction), whole, atol=1e-6)
+    monkeypatch.setattr(hierarchical, "_FEW_SEGMENTS", 2)
+    np.testing.assert_allclose(score_documents(own, candidates, direction=direction), whole, atol=1e-6)
 
 
 def test_the_mean_cannot_change_a_ranking_and_the_deviation_can() -> None:
     own, _ = sentences([[3, 1, 2]], 3)
     candidates, _ = sentences([[2, 3]] * 30, 4)
-    scores = paragraph_scores(own, candidates)
-    plain = hierarchical_scores(own, candidates, normalisation="none")
-    shifted = Background(scores.mean(axis=1), np.ones(3))
-    np.testing.assert_array_equal(
-        np.argsort(plain), np.argsort(hierarchical_scores(own, candidates, background=shifted))
-    )
-    scaled = Background(np.zeros(3), np.array([1.0, 0.01, 1.0]))
-    assert (np.argsort(plain) != np.argsort(hierarchical_scores(own, candidates, background=scaled))).any()
+    scores = paragraph_scores(own, candidates).forward
+
+    def ranking(background: Background | None) -> list[int]:
+        normalisation: Any = "none" if background is None else "zscore"
+        found = score_documents(own, candidates, normalisation=normalisation, background=background)
+        return np.argsort(found).tolist()
+
+    assert ranking(None) == ranking(Background(scores.mean(axis=1), np.ones(3)))
+    assert ranking(None) != ranking(Background(np.zeros(3), np.array([1.0, 0.01, 1.0])))
 
 
 def test_a_row_that_is_all_the_same_counts_nothing() -> None:
     same = np.ones((4, 3), np.float32)
     candidates = SentenceSet.of([same, same], [np.array([0, 0, 1, 1])] * 2)
-    np.testing.assert_array_equal(hierarchical_scores(candidates.document(0), candidates), [0.0, 0.0])
+    own = candidates.document(0)
+    for direction in ("source", "both"):
+        found = score_documents(own, candidates, normalisation="zscore", direction=direction)  # type: ignore[arg-type]
+        np.testing.assert_array_equal(found, [0.0, 0.0])
+    assert align(own, own, normalisation="zscore").score == 0
 
 
 def test_a_background_makes_scores_independent_of_other_candidates() -> None:
     own, _ = sentences([[2, 2]], 5)
     candidates, _ = sentences([[2, 1], [3], [1, 1, 1]], 6)
-    usual = Background.of(paragraph_scores(own, candidates))
-    whole = hierarchical_scores(own, candidates, background=usual)
+    usual = Background.of_sample(own, candidates)
+    options: dict[str, Any] = {"normalisation": "zscore", "background": usual}
+    whole = score_documents(own, candidates, **options)
     for number in range(3):
-        alone = hierarchical_scores(own, candidates.document(number), background=usual)
+        alone = score_documents(own, candidates.document(number), **options)
         np.testing.assert_allclose(alone, whole[number : number + 1], atol=1e-6)
-    np.testing.assert_allclose(whole, hierarchical_scores(own, candidates), atol=1e-12)
+    np.testing.assert_allclose(whole, score_documents(own, candidates, normalisation="zscore"), atol=1e-12)
+    with pytest.raises(ValueError, match="both"):
+        score_documents(own, candidates, direction="both", **options)
+    with pytest.raises(ValueError, match="both"):
+        align(own, candidates.document(0), direction="both", **options)
 
 
-def test_a_document_is_most_like_itself() -> None:
+@pytest.mark.parametrize("by", BY)
+def test_a_document_is_most_like_itself(by: Any) -> None:
     candidates, _ = sentences([[2, 2], [1, 3], [4]], 7)
     for number in range(3):
-        own = candidates.document(number)
-        assert hierarchical_scores(own, candidates, normalisation="none").argmax() == number
-        assert hierarchical_scores(own, candidates, normalisation="none")[number] == pytest.approx(1, abs=1e-6)
+        found = score_documents(candidates.document(number), candidates, by=by)
+        assert found.argmax() == number
+        assert found[number] == pytest.approx(1, abs=1e-6)
+
+
+def test_vectors_that_are_mapped_from_a_file(tmp_path: Path) -> None:
+    candidates, _ = sentences([[2, 3], [4], [1, 1, 1]], 8)
+    np.save(tmp_path / "vectors.npy", candidates.vectors)
+    mapped = SentenceSet(np.load(tmp_path / "vectors.npy", mmap_mode="r"), candidates.paragraphs, candidates.documents)
+    own = candidates.document(1)
+    for by in BY:
+        np.testing.assert_array_equal(
+            score_documents(own, mapped, by=by, block=3),  # type: ignore[arg-type]
+            score_documents(own, candidates, by=by, block=3),  # type: ignore[arg-type]
+        )
+
+
+@pytest.mark.parametrize("name", ["by", "normalisation", "direction"])
+def test_an_unknown_name_is_refused(name: str) -> None:
+    own, _ = sentences([[1]], 9)
+    for work in (score_documents, align):
+        with pytest.raises(SettingsError) as error:
+            work(own, own, **{name: "best"})  # type: ignore[operator]
+        assert name in str(error.value) and "'best'" in str(error.value)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import signal
 import sys
 import time
 
+import numpy as np
 import torch
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
@@ -58,6 +59,7 @@ def check(index: DocumentIndex, expected: dict[str, set[int | None]]) -> None:
     """Every document is there whole, in a version that it may have."""
     rows: dict[str, list[dict[str, object]]] = {}
     columns = ["id", "level", "number", "section", "start", "end", "text", "text_start", "document_vector"]
+    columns.append("sentence_places")
     for batch in index.rows(columns):
         for row in batch.to_pylist():
             rows.setdefault(row["id"], []).append(row)
@@ -73,6 +75,9 @@ def check(index: DocumentIndex, expected: dict[str, set[int | None]]) -> None:
         passages = {row["number"]: row for row in own if row["level"] == "passage"}
         spans = [(row["section"], row["start"], row["end"]) for _, row in sorted(passages.items())]  # type: ignore[type-var]
         assert spans == [(one.section, one.start, one.end) for one in segmented.passages], f"{id} is there in part"
+        (places,) = [np.frombuffer(row["sentence_places"], np.int32) for row in own if row["sentence_places"]]  # type: ignore[call-overload]
+        sentences = [(one.section, one.start, one.end) for one in index.encoder.segmenter.sentences(document).passages]
+        assert list(map(tuple, places.reshape(-1, 4)[:, :3].tolist())) == sentences, f"{id} has other sentences"
         assert sorted(row["level"] for row in own) == sorted(  # type: ignore[type-var]
             ["document", *["section"] * 3, *["passage"] * len(spans)]
         )
@@ -94,7 +99,9 @@ def main(checkpoint: str, place: str, seed: str, kills: str) -> None:
             os.close(reader)
             here = DocumentIndex.exists(place)
             change(
-                DocumentIndex.open(place, encoder) if here else DocumentIndex.create(place, encoder), number, writer
+                DocumentIndex.open(place, encoder) if here else DocumentIndex.create(place, encoder, sentences=True),
+                number,
+                writer,
             )
         os.close(writer)
         if draw.random() < 0.8:

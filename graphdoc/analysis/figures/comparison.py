@@ -31,7 +31,7 @@ def plot_comparison(comparison: Comparison, path: str | Path | None, level: Any)
     Args:
         comparison: the comparison.
         path: image file to write; None only returns the figure.
-        level: ``section``, ``passage`` or ``sentence``.
+        level: ``section``, ``passage``, ``paragraph`` or ``sentence``.
 
     Raises:
         OutputError: the file cannot be written or its suffix is unknown.

@@ -12,10 +12,10 @@ import numpy.typing as npt
 from ...documents.readers.pair_files import LabelledPair, Pairs, Unknown, require_known_handling
 from ...encoder import DocumentEncoder
 from ...errors import EvaluationError, ModelError, SettingsError
-from ...inference.pipeline import progress_bar
 from ...inference.precision import Precision
 from ...modeling import DocumentModel
 from ...prediction.predicting import classes_of
+from ...runtime.progress import progress_bar
 from ...segmentation.coverage import Coverage
 from ..bootstrap import RESAMPLES
 from ..labels import ReadyDocument, plain_document
@@ -159,8 +159,7 @@ class FaithfulnessEvaluation:
         scores = [one.scores() for one in watched]
         methods, notes = _methods(encoder.model, scores)
         curves = np.empty((len(watched), len(methods), len(KINDS), self.steps + 1))
-        with progress_bar(show_progress, len({one.document.id for one in watched})) as bar:
-            bar.set_description("Removing passages")
+        with progress_bar(show_progress, len({one.document.id for one in watched}), "Removing passages") as bar:
             for _, group in groupby(range(len(watched)), key=lambda row: id(watched[row].document)):
                 rows = list(group)
                 curves[rows] = self._curves(encoder.model, [watched[row] for row in rows],

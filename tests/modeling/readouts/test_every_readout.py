@@ -50,6 +50,20 @@ def test_it_says_what_the_document_vector_is(readout: str) -> None:
 
 @readouts
 @torch.no_grad()
+def test_one_without_weights_treats_passages_alike(
+    tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str
+) -> None:
+    """What shows attention takes equal weights where a readout gives none and there is no graph."""
+    model = tiny_model(readout=readout, graph_layers=0)
+    output = model(GraphBatch.from_documents(documents, model.config.vector_graph))
+    if output.readout_weights is None and not model.readout.has_sections:
+        sizes = [len(document.passages) for document in documents]
+        means = torch.stack([own.mean(dim=0) for own in output.passages.split(sizes)])
+        assert functional.cosine_similarity(output.documents, means).min() > 1 - 1e-5
+
+
+@readouts
+@torch.no_grad()
 def test_weights_are_shares(tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str) -> None:
     model = tiny_model(readout=readout)
     batch = GraphBatch.from_documents(documents, model.config.graph)

@@ -1,0 +1,134 @@
+"""Where a hit is like the document that was asked with: pairs of paragraphs and sentences, with headings and texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
+from .sentence_corpus import PlacedDocument
+
+_SIDES = ("source", "candidate")
+# The columns of the rows of an alignment.
+OF_PAIRS = (
+    *("direction", "contribution", "similarity"),
+    *(f"{side}_{name}" for side in _SIDES for name in ("paragraph", "heading", "sentence", "text")),
+)
+
+
+def adding_up_to(score: float, alignment: Alignment) -> Alignment:
+    """Give back in proportion what rounding took, since a product of many vectors rounds otherwise than one of few.
+
+    Args:
+        score: what contributions have to add up to.
+        alignment: the pairs.
+    """
+    size = sum(abs(one.contribution) for pair in alignment.pairs for one in pair.sentences or (pair,)) or 1.0
+    more = (score - alignment.score) / size
+    pairs = []
+    for pair in alignment.pairs:
+        sentences = tuple(one._replace(contribution=_more(one.contribution, more)) for one in pair.sentences)
+        whole = sum(one.contribution for one in sentences) if sentences else _more(pair.contribution, more)
+        pairs.append(pair._replace(contribution=whole, sentences=sentences))
+    return replace(alignment, pairs=tuple(pairs))
+
+
+def _more(contribution: float, more: float) -> float:
+    return contribution + abs(contribution) * more
+
+
+@dataclass(frozen=True)
+class HitAlignment:
+    """What the score of a hit by sentences is made of.
+
+    Args:
+        alignment: pairs of paragraphs and sentences; their contributions add up to the score.
+        source: the document that was asked with.
+        candidate: the hit.
+        whole: whether the only pair is that of both documents as wholes.
+    """
+
+    alignment: Alignment
+    source: PlacedDocument
+    candidate: PlacedDocument
+    whole: bool = False
+
+    @property
+    def score(self) -> float:
+        """The score by sentences, the sum of the contributions of all pairs."""
+        return self.alignment.score
+
+    @property
+    def pairs(self) -> tuple[ParagraphPair, ...]:
+        """Pairs of paragraphs, with their sentence pairs."""
+        return self.alignment.pairs
+
+    def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
+        """The pairs that add most: of sentences, or of paragraphs where no sentences were compared."""
+        found: list[tuple[ParagraphPair, SentencePair | None]] = [
+            (pair, one) for pair in self.pairs for one in (pair.sentences or (None,))
+        ]
+        return sorted(found, key=lambda two: -(two[1] or two[0]).contribution)[:most]
+
+    def heading(self, side: str, paragraph: int) -> str:
+        """Heading of the section that a paragraph is in; of the whole document its title.
+
+        Args:
+            side: ``source`` or ``candidate``.
+            paragraph: number of the paragraph.
+        """
+        document = self._side(side)
+        if self.whole:
+            return document.title
+        places = document.sentences.places
+        return document.headings[int(places[self._starts[side][paragraph], 0])] if len(places) else ""
+
+    def text(self, side: str, sentence: int) -> str | None:
+        """A sentence of one of both documents; None where its text is not known."""
+        document = self._side(side)
+        section, start, end, _ = document.sentences.places[sentence].tolist()
+        return None if document.texts is None else document.texts[section][start:end]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, each pair with headings or texts of both sides."""
+        content = self.alignment.to_dict()
+        return {**content, "pairs": [self._pair(pair) for pair in content["pairs"]]}
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """One row for each pair of sentences, or of paragraphs where no sentences were compared."""
+        for pair, one in self.best(len(self.pairs) + sum(len(pair.sentences) for pair in self.pairs)):
+            row: dict[str, Any] = {"direction": pair.direction, "contribution": (one or pair).contribution}
+            row["similarity"] = pair.score if one is None else one.cosine
+            for side in _SIDES:
+                row[f"{side}_paragraph"] = getattr(pair, side)
+                row[f"{side}_heading"] = self.heading(side, getattr(pair, side))
+                number = None if one is None else getattr(one, side)
+                row[f"{side}_sentence"] = number
+                row[f"{side}_text"] = None if number is None else self.text(side, number)
+            yield row
+
+    @cached_property
+    def _starts(self) -> dict[str, Any]:
+        sides = (("source", self.source), ("candidate", self.candidate))
+        return {side: np.flatnonzero(np.diff(one.sentences.places[:, 3], prepend=-1)) for side, one in sides}
+
+    def _side(self, side: str) -> PlacedDocument:
+        return self.source if side == "source" else self.candidate
+
+    def _pair(self, pair: dict[str, Any]) -> dict[str, Any]:
+        return {
+            **pair,
+            **{f"{side}_heading": self.heading(side, pair[side]) for side in _SIDES},
+            "sentences": [
+                {
+                    **one,
+                    **{f"{side}_text": self.text(side, one[side]) for side in _SIDES},
+                    **{f"{side}_place": self._side(side).sentences.places[one[side], :3].tolist() for side in _SIDES},
+                }
+                for one in pair["sentences"]
+            ],
+        }

@@ -1,0 +1,196 @@
+"""Sentences in an index: what is kept, and that changes keep them true."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import SettingsError
+from graphdoc.retrieval import qdrant_rows
+from graphdoc.retrieval.sentences import (
+    COLUMNS,
+    Sentences,
+    blocks_of,
+    encode_sentences,
+    sentence_set,
+    stored_sentences,
+)
+from graphdoc.retrieval.tuning import thorough
+from graphdoc.segmentation.paragraphs import paragraph_numbers
+
+
+def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Vectors and places of the sentences of every document."""
+    found = {}
+    for batch in index.rows(["id", *COLUMNS], "level = 'document'"):
+        ids, vectors, places, counts = stored_sentences(batch)
+        ends = np.cumsum(counts)[:-1]
+        found.update(zip(ids, zip(np.split(vectors, ends), np.split(places, ends), strict=True), strict=True))
+    return found
+
+
+@pytest.fixture
+def sentences(place: str, encoder: DocumentEncoder, documents: list[Document]) -> DocumentIndex:
+    """An index of the four documents with their sentences."""
+    made = DocumentIndex.create(place, encoder, sentences=True)
+    made.update(documents)
+    return made
+
+
+def test_every_sentence_is_kept(
+    sentences: DocumentIndex, place: str, encoder: DocumentEncoder, documents: list[Document]
+) -> None:
+    opened = sentences if place.startswith("qdrant") else DocumentIndex.open(place, encoder)
+    assert opened.paragraph == "section" and opened.describe()["sentences"] == {"paragraph": "section"}
+    found = kept(opened)
+    assert sorted(found) == sorted(document.id for document in documents)
+    for segmented, vectors in encoder.stream(documents, level="sentence"):
+        own, places = found[segmented.document.id]
+        expected = (vectors / vectors.norm(dim=1, keepdim=True)).numpy()
+        np.testing.assert_allclose(own, expected, atol=1e-3)
+        assert [tuple(row) for row in places[:, :3].tolist()] == [
+            (one.section, one.start, one.end) for one in segmented.passages
+        ]
+        assert places[:, 3].tolist() == paragraph_numbers(segmented, "section", encoder.segmenter).tolist()
+
+
+def test_only_what_changed_is_encoded(sentences: DocumentIndex, documents: list[Document]) -> None:
+    before = kept(sentences)
+    changed = Document("rice", [Section("Rice is washed. It is steamed.")])
+    report = sentences.update([*documents[:1], changed])
+    assert (report.unchanged, report.replaced, report.encoded_sentences) == (1, 1, 2)
+    after = kept(sentences)
+    assert len(after["rice"][1]) == 2
+    for id in ("tides", "marsh", "lathe"):
+        np.testing.assert_array_equal(before[id][0], after[id][0])
+    assert sentences.update([changed]).encoded_sentences == 0
+    sentences.delete(["rice", "tides"])
+    assert sorted(kept(sentences)) == ["lathe", "marsh"]
+    sentences.maintain()
+    assert sorted(kept(sentences)) == ["lathe", "marsh"]
+
+
+def test_an_interrupted_update_leaves_whole_documents(
+    place: str, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = DocumentIndex.create(place, encoder, sentences=True)
+    index.update(documents[:2])
+
+    def stopped(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("graphdoc.retrieval.encoding.encode_sentences", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            index.update(documents)
+    assert sorted(kept(index)) == sorted(document.id for document in documents[:2])
+    report = index.update(documents)
+    assert (report.unchanged, report.added) == (2, 2) and len(kept(index)) == 4
+
+
+def test_an_index_without_sentences_has_no_columns_for_them(index: DocumentIndex, documents: list[Document]) -> None:
+    assert index.paragraph is None and not set(COLUMNS) & set(index.columns)
+    assert index.describe()["sentences"] is None
+    changed = Document("rice", documents[1].sections[:2], metadata={"sentence_vectors": "a field"})
+    assert index.update([changed]).encoded_sentences == 0
+    assert [hit.id for hit in index.search("rice", where="sentence_vectors = 'a field'")] == ["rice"]
+
+
+def test_paragraphs_are_chosen(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences="blank_line")
+    index.update(Document("one", [Section("Rice is washed.\n\nRice is steamed. It cools.")]))
+    assert index.paragraph == "blank_line" and kept(index)["one"][1][:, 3].tolist() == [0, 1, 1]
+    with pytest.raises(SettingsError, match="chapter"):
+        DocumentIndex.create(tmp_path / "other", encoder, sentences="chapter")  # type: ignore[arg-type]
+
+
+def test_blocks_hold_whole_documents_in_order(sentences: DocumentIndex) -> None:
+    found = kept(sentences)
+    for least in (1, 5, 10_000):
+        batches = sentences._engine.batches(["id", *COLUMNS], "level = 'document'", most=1)
+        blocks = list(blocks_of(batches, least))
+        assert sorted(id for block in blocks for id in block.ids) == sorted(found)
+        for block in blocks:
+            assert len(block.sentences) == len(block.ids)
+            for number, id in enumerate(block.ids):
+                own = block.sentences.document(number)
+                np.testing.assert_array_equal(own.vectors, found[id][0].astype(np.float32))
+                starts = np.flatnonzero(np.diff(found[id][1][:, 3], prepend=-1))
+                assert own.paragraphs.tolist() == [*starts.tolist(), len(found[id][1])]
+
+
+def test_paragraphs_of_two_documents_are_two() -> None:
+    made = sentence_set(np.eye(5, dtype=np.float16), np.array([0, 0, 1, 1, 2]), [2, 3])
+    assert made.paragraphs.tolist() == [0, 2, 4, 5] and made.documents.tolist() == [0, 1, 3]
+    # The same number in both is no reason to join them.
+    made = sentence_set(np.eye(4, dtype=np.float16), np.array([0, 0, 0, 0]), [1, 3])
+    assert made.paragraphs.tolist() == [0, 1, 4] and made.documents.tolist() == [0, 1, 2]
+
+
+def test_sentences_are_encoded_together_and_as_alone(encoder: DocumentEncoder, documents: list[Document]) -> None:
+    together = list(encode_sentences(encoder, documents, "section"))
+    for document, own in zip(documents, together, strict=True):
+        (alone,) = encode_sentences(encoder, [document], "section")
+        np.testing.assert_allclose(alone.vectors, own.vectors, atol=1e-3)
+        np.testing.assert_array_equal(alone.places, own.places)
+
+
+def test_a_request_of_qdrant_is_never_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qdrant_rows, "_REQUEST_BYTES", 10)
+    sizes = [0, 4, 4, 4, None, 30, 0, 0]
+    values = [None if size is None else b"x" * size for size in sizes]
+    rows = pa.table({"row": list(range(8)), "b": pa.array(values, pa.large_binary())})
+    found = [block["row"].to_pylist() for block in qdrant_rows.requests_of(rows, 3)]
+    assert found == [[0, 1, 2], [3, 4], [5], [6, 7]]
+
+
+def test_a_cluster_encodes_sentences_too(encoder: DocumentEncoder, documents: list[Document]) -> None:
+    from graphdoc.retrieval.ray_update import EncodingTask, PassageEncoder
+    from graphdoc.vectors.folder import library_versions
+
+    task = EncodingTask(tuple(documents[:2]), {}, library_versions(), False, "section")
+    done = PassageEncoder(encoder).encode(task)
+    expected = encode_sentences(encoder, documents[:2], "section")
+    for encoded, own in zip(done.encoded, expected, strict=True):
+        assert encoded.sentences is not None
+        np.testing.assert_array_equal(encoded.sentences.vectors, own.vectors)
+
+
+def test_a_document_of_20_000_sentences_is_kept_and_found(
+    place: str, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = np.random.default_rng(0)
+
+    def drawn(_: object, documents: list[Document], __: str) -> Iterator[Sentences]:
+        for document in documents:
+            count = 20_000 if document.id == "long" else 3
+            vectors = draw.standard_normal((count, 16), np.float32)
+            numbers = np.arange(count, dtype=np.int32)
+            places = np.column_stack([numbers * 0, numbers % 5, numbers % 5 + 1, numbers // 100])
+            yield Sentences(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), places)
+
+    monkeypatch.setattr("graphdoc.retrieval.encoding.encode_sentences", drawn)
+    index = DocumentIndex.create(place, encoder, sentences=True)
+    long, short = (Document(id, [Section("Tides rise. Rice is washed.", heading="A")]) for id in ("long", "short"))
+    assert index.update([long, short]).encoded_sentences == 20_003
+    for source, hit in ((long, "short"), (short, "long")):
+        (found,) = index.search(source, by="sentences", direction="both")
+        assert found.id == hit and found.alignment is not None
+        assert found.alignment.score == pytest.approx(found.score, abs=1e-9)
+
+
+def test_a_thorough_search_takes_any_number_of_probes(tmp_path: Path) -> None:
+    async def searched() -> int:
+        connection = await pytest.importorskip("lancedb").connect_async(tmp_path)
+        rows = pa.table({"v": pa.array(np.eye(4, dtype=np.float32).tolist(), pa.list_(pa.float32(), 4))})
+        table = await connection.create_table("t", rows)
+        # More than the 20 that LanceDB searches at most by itself.
+        return len(await thorough(table.query().nearest_to([1.0, 0, 0, 0]), 2, 64, 1.0).to_arrow())
+
+    assert asyncio.run(searched()) == 2

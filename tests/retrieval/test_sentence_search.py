@@ -1,0 +1,303 @@
+"""Documents ranked by their sentences: against plain loops, and what a hit says of its score."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import DocumentError, RetrievalError, SettingsError
+from graphdoc.retrieval import sentence_corpus
+from graphdoc.retrieval.sentence_corpus import KeptSentences, sample_of
+from graphdoc.retrieval.sentences import encode_sentences
+
+# Scores of an untrained model differ by little, and z-scores divide by that.
+ROUNDING = {"none": 1e-4, "zscore": 2e-3}
+WAYS = ("sentences", "flat", "paragraphs", "document")
+
+
+@pytest.fixture(scope="module")
+def index(
+    tmp_path_factory: pytest.TempPathFactory, engine: str, encoder: DocumentEncoder, documents: list[Document]
+) -> DocumentIndex:
+    """The four documents with their sentences, to be read alone."""
+    made = DocumentIndex.create(f"{engine}:{tmp_path_factory.mktemp('indexes') / 'index'}", encoder, sentences=True)
+    made.update(documents, maintain=True)
+    return made
+
+
+@pytest.fixture(scope="module")
+def source() -> Document:
+    """A document that is not in the index."""
+    return Document(
+        "new", [Section("The sea floods a marsh. Mud settles.", heading="Sea"), Section("Wood turns.", heading="Wood")]
+    )
+
+
+def paragraphs(encoder: DocumentEncoder, document: Document) -> list[np.ndarray]:
+    """Unit vectors of the sentences of every paragraph."""
+    (own,) = encode_sentences(encoder, [document], "section")
+    vectors = own.vectors.astype(np.float64)
+    return [vectors[own.places[:, 3] == number] for number in range(own.places[-1, 3] + 1)]
+
+
+def unit(vector: np.ndarray) -> np.ndarray:
+    return vector / np.linalg.norm(vector)
+
+
+def matrix(source: list[np.ndarray], candidate: list[np.ndarray], by: str) -> np.ndarray:
+    """Scores of paragraphs, by loops."""
+    if by == "flat":
+        candidate = [np.concatenate(candidate)]
+        source = [np.concatenate(source)]
+    if by == "paragraphs":
+        source, candidate = ([unit(one.sum(0))[None] for one in some] for some in (source, candidate))
+    if by == "document":
+        source, candidate = ([unit(np.concatenate(some).sum(0))[None]] for some in (source, candidate))
+    return np.array([[np.mean([max(float(s @ c) for c in two) for s in one]) for two in candidate] for one in source])
+
+
+def expected(
+    encoder: DocumentEncoder, source: Document, documents: list[Document], by: str, normalisation: str, direction: str
+) -> dict[str, float]:
+    """Scores of documents by loops over sentences (SDR, equations 4 to 6)."""
+    own = paragraphs(encoder, source)
+    others = {one.id: paragraphs(encoder, one) for one in documents}
+    forward = {id: matrix(own, one, by) for id, one in others.items()}
+    back = {id: matrix(one, own, by).T for id, one in others.items()}
+    if normalisation == "zscore":
+        for scores in (forward, back):
+            everything = np.concatenate(list(scores.values()), axis=1)
+            mean, deviation = everything.mean(1, keepdims=True), everything.std(1, keepdims=True)
+            for id in scores:
+                scores[id] = (scores[id] - mean) / np.where(deviation > 1e-12, deviation, np.inf)
+    found = {id: float(one.max(1).mean()) for id, one in forward.items()}
+    if direction == "both":
+        found = {id: (found[id] + float(one.max(0).mean())) / 2 for id, one in back.items()}
+    return found
+
+
+@pytest.mark.parametrize("by", WAYS)
+@pytest.mark.parametrize("normalisation", ["none", "zscore"])
+@pytest.mark.parametrize("direction", ["source", "both"])
+def test_scores_are_those_of_loops_and_of_their_pairs(
+    index: DocumentIndex,
+    encoder: DocumentEncoder,
+    documents: list[Document],
+    source: Document,
+    by: Any,
+    normalisation: Any,
+    direction: Any,
+) -> None:
+    found = index.search(source, by=by, normalisation=normalisation, direction=direction)
+    assert {hit.id: hit.score for hit in found} == pytest.approx(
+        expected(encoder, source, documents, by, normalisation, direction), abs=ROUNDING[normalisation]
+    )
+    assert found.by == by and [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+    for hit in found:
+        assert hit.alignment is not None
+        assert sum(pair.contribution for pair in hit.alignment.pairs) == pytest.approx(hit.score, abs=1e-9)
+        assert sum(part.part for part in hit.explain().sentences) == pytest.approx(hit.score, abs=1e-9)
+        assert hit.parts[by].score == hit.score
+
+
+def test_a_document_of_the_index_is_not_its_own_hit(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for normalisation in ("none", "zscore"):
+        found = index.search(documents[0], by="sentences", normalisation=normalisation)  # type: ignore[arg-type]
+        assert {hit.id: hit.score for hit in found} == pytest.approx(
+            expected(encoder, documents[0], documents[1:], "sentences", normalisation, "source"),
+            abs=ROUNDING[normalisation],
+        )
+    # Its vectors are those of the index.
+    monkeypatch.setattr("graphdoc.retrieval.sentence_search.encode_sentences", None)
+    assert len(index.search(documents[0], by="flat")) == 3
+    same = Document("copy", documents[0].sections, title=documents[0].title)
+    with pytest.raises(TypeError):
+        index.search(same, by="flat")
+    monkeypatch.undo()
+    assert index.search(same, by="sentences")[0].id == documents[0].id
+    assert index.search(same, by="sentences")[0].score == pytest.approx(1.0, abs=1e-3)
+
+
+def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
+    words = {hit.id: hit.score for hit in index.search(source, by="words", words_unit="document")}
+    own = {hit.id: hit.score for hit in index.search(source, by="sentences")}
+    words = {id: words.get(id, 0.0) for id in own}
+
+    def scaled(scores: dict[str, float]) -> dict[str, float]:
+        low, high = min(scores.values()), max(scores.values())
+        return {id: (score - low) / (high - low) for id, score in scores.items()}
+
+    found = index.search(source, by="sentences", words=0.7)
+    by_hand = {id: 0.7 * scaled(words)[id] + 0.3 * scaled(own)[id] for id in own}
+    assert {hit.id: hit.score for hit in found} == pytest.approx(by_hand, abs=1e-4)
+    assert found.fusion == "weighted"
+    for hit in found:
+        assert hit.score == pytest.approx(sum(part.share for part in hit.parts.values()), abs=1e-12)
+        assert hit.alignment is not None
+        assert hit.alignment.score == pytest.approx(hit.parts["sentences"].score, abs=1e-9)
+        explained = hit.explain()
+        assert sum(part.part for part in explained.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
+    assert "words: rank" in str(found[0].explain()) and "paragraph 1 (Sea) with" in str(found[0].explain())
+    few = index.search(source, by="sentences", words=0.5, words_unit="both", candidates=["tides", "rice"])
+    assert {hit.id for hit in few} == {"tides", "rice"}
+
+
+def test_pool_candidates_and_filters_say_what_is_ranked(index: DocumentIndex, source: Document) -> None:
+    everything = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
+    first = [hit.id for hit in index.search(source, 2)]
+    pool = index.search(source, by="sentences", pool=2, normalisation="zscore")
+    assert {hit.id for hit in pool} == set(first)
+    some = index.search(source, by="sentences", candidates=["rice", "lathe", "rice"], normalisation="zscore")
+    assert {hit.id for hit in some} == {"rice", "lathe"}
+    # What else is ranked changes no score, of z-scores neither.
+    for hit in (*pool, *some):
+        assert hit.score == pytest.approx(everything[hit.id], abs=1e-9)
+    late = index.search(source, by="sentences", where="year >= 2010", normalisation="zscore")
+    assert {hit.id: hit.score for hit in late} == pytest.approx({id: everything[id] for id in ("marsh", "lathe")})
+    assert {hit.id for hit in index.search(source, by="flat", pool=9, where="year >= 2010")} == {"marsh", "lathe"}
+    none = index.search(source, by="flat", where="year > 3000")
+    assert not none.hits and "3000" in none.warnings[-1]
+    assert len(index.search(source, 1, by="sentences")) == 1
+
+
+def test_candidates_that_are_unknown_or_the_source(index: DocumentIndex, documents: list[Document]) -> None:
+    found = index.search(documents[0], by="sentences", candidates=["rice", "nothing", "tides"])
+    assert [hit.id for hit in found] == ["rice"]
+    assert any("1 of 3" in warning and "nothing" in warning for warning in found.warnings)
+    assert any("tides" in warning for warning in found.warnings)
+    with pytest.raises(RetrievalError, match=r"none of the 2 candidates.*nobody"):
+        index.search(documents[0], by="sentences", candidates=["nobody", "no one"])
+    alone = index.search(documents[0], by="sentences", candidates=["tides"])
+    assert not alone.hits and alone.warnings
+
+
+@pytest.mark.parametrize(
+    ("settings", "key"),
+    [
+        ({"by": "sentence"}, "sentence"),
+        ({"by": "sentences", "pool": 0}, "pool"),
+        ({"by": "sentences", "words": 2}, "words=2"),
+        ({"by": "sentences", "normalisation": "z"}, "normalisation"),
+        ({"by": "sentences", "direction": "up"}, "direction"),
+        ({"by": "sentences", "pool": 3, "candidates": ["rice"]}, "pool=3"),
+        ({"by": "sentences", "candidates": []}, "candidates"),
+        ({"by": "sentences", "candidates": [3]}, "3"),
+        ({"by": "flat", "fusion": "weighted"}, "fusion='weighted'"),
+        ({"by": "hybrid", "pool": 3}, "pool=3"),
+        ({"pool": 3}, "pool=3"),
+        ({"by": "sentences", "where": "yaer = 3"}, "yaer"),
+        ({"by": "sentences", "k": 0}, "k"),
+    ],
+)
+def test_settings_out_of_range(index: DocumentIndex, source: Document, settings: dict[str, Any], key: str) -> None:
+    with pytest.raises(SettingsError, match=key) as error:
+        index.search(source, **settings)
+    assert "\n" not in str(error.value)
+
+
+def test_a_text_is_no_document(index: DocumentIndex) -> None:
+    with pytest.raises(SettingsError, match="Document"):
+        index.search("the sea", by="sentences")  # type: ignore[call-overload]
+
+
+def test_documents_without_text_one_sentence_and_a_corpus_of_one(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    one = Document("one", [Section("Tides rise.", heading="A")])
+    assert not index.search(one, by="sentences").hits
+    index.update(one)
+    alone = index.search(one, by="sentences", normalisation="zscore")
+    assert not alone.hits and "nothing was found" in alone.warnings[-1]
+    for normalisation, score in (("none", None), ("zscore", 0.0)):
+        (hit,) = index.search(
+            Document("two", [Section("Rice.")]),
+            by="sentences",
+            normalisation=normalisation,  # type: ignore[arg-type]
+            direction="both",
+        )
+        # A single paragraph has no deviation: its z-score is 0.
+        assert hit.alignment is not None and (score is None or hit.score == score)
+        assert hit.alignment.score == pytest.approx(hit.score, abs=1e-9)
+    with pytest.raises(DocumentError):
+        index.search(Document("none", [Section("", heading="Only a heading")]), by="sentences")
+
+
+def test_an_index_without_sentences_encodes_what_is_chosen(
+    read_index: DocumentIndex, index: DocumentIndex, source: Document
+) -> None:
+    with pytest.raises(RetrievalError) as error:
+        read_index.search(source, by="sentences")
+    assert "--sentences" in str(error.value) and "--pool" in str(error.value)
+    for settings in ({"pool": 2}, {"candidates": ["rice", "tides"]}):
+        ours = read_index.search(source, by="sentences", **settings)  # type: ignore[call-overload]
+        theirs = index.search(source, by="sentences", **settings)  # type: ignore[call-overload]
+        assert {hit.id: hit.score for hit in ours} == pytest.approx({hit.id: hit.score for hit in theirs}, abs=1e-4)
+        assert ours[0].to_dict()["alignment"]["pairs"]
+    zscores = read_index.search(source, by="sentences", pool=3, normalisation="zscore")
+    assert len(zscores) == 3
+
+
+def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
+    found = index.search(source, 2, by="sentences", words=0.2)
+    content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
+    assert content["by"] == "sentences" and content["fusion"] == "weighted"
+    texts = {document.id: [section.text for section in document.sections] for document in documents}
+    own = [section.text for section in source.sections]
+    for hit in content["hits"]:
+        pairs = hit["alignment"]["pairs"]
+        assert [pair["source_heading"] for pair in pairs] == ["Sea", "Wood"] and hit["explanation"]["sentences"]
+        for pair in pairs:
+            assert pair["candidate_heading"] in ("Opening words", "The rest")
+            assert sum(one["contribution"] for one in pair["sentences"]) == pytest.approx(pair["contribution"])
+            for one in pair["sentences"]:
+                section, start, end = one["source_place"]
+                assert one["source_text"] == own[section][start:end]
+                section, start, end = one["candidate_place"]
+                assert one["candidate_text"] == texts[hit["id"]][section][start:end]
+    frame = found.to_frame()
+    assert {"words_rank", "sentences_score", "source_text", "candidate_text", "contribution"} <= set(frame)
+    assert len(frame) == 6 and set(frame["source_sentence"]) == {0, 1, 2}
+    by_document = index.search(source, 1, by="document").to_frame()
+    assert len(by_document) == 1 and by_document["source_text"].isna().all()
+    page = found.to_html(tmp_path / "hits.html").read_text()
+    assert found[0].title in page
+
+
+def test_a_document_that_changed_since_is_refused(place: str, encoder: DocumentEncoder, source: Document) -> None:
+    made = DocumentIndex.create(place, encoder, sentences=True)
+    made.update([Document("a", [Section("Tides rise.")]), Document("b", [Section("Rice is washed.")])])
+    found = made.search(source, by="sentences")
+    made.delete("a")
+    hit = next(hit for hit in found if hit.id == "a")
+    with pytest.raises(RetrievalError, match="'a'"):
+        _ = hit.alignment
+    other = next(hit for hit in found if hit.id == "b")
+    made.update([Document("b", [Section("Rice is steamed.")])])
+    with pytest.raises(RetrievalError, match="'b'"):
+        other.explain()
+
+
+def test_the_sample_of_a_corpus_depends_on_ids_alone(index: DocumentIndex) -> None:
+    corpus = KeptSentences(index._engine)
+    whole = sample_of(corpus, None)
+    assert whole is not None and len(whole) == 4
+    without = sample_of(corpus, "tides")
+    assert without is not None and len(without) == 3
+    assert sample_of(KeptSentences(index._engine, "year > 3000"), None) is None
+
+
+def test_blocks_and_reads_do_not_change_scores(
+    index: DocumentIndex, source: Document, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
+    for name in ("_READ_PASSAGES", "_READ_DOCUMENTS", "_BLOCK_DOCUMENTS"):
+        monkeypatch.setattr(sentence_corpus, name, 1)
+    monkeypatch.setattr(KeptSentences.blocks, "__defaults__", (None, 1))
+    after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
+    assert after == pytest.approx(before, abs=1e-6)
