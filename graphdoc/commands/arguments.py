@@ -67,10 +67,13 @@ def add_ray_argument(parser: argparse._ActionsContainer) -> None:
     )
 
 
-def add_query_arguments(group: argparse._ArgumentGroup) -> None:
+def add_query_arguments(group: argparse._ArgumentGroup, *, required: bool = True) -> None:
     """Add which queries and judgements are read."""
     group.add_argument(
-        "--data", metavar="FOLDER", required=True, help="queries and judgements, or a file of query, tab and document"
+        "--data",
+        metavar="FOLDER",
+        required=required,
+        help="queries and judgements, or a file of query, tab and document",
     )
     group.add_argument("--split", metavar="NAME", help="queries of this split alone, such as test")
     group.add_argument(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.wording import counted
+from . import evaluate_documents
 from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive, whole
 from .index import open_index, update_index, update_lines
 from .outputs import JSON, Outputs, require_name, write_json, written
@@ -32,6 +33,9 @@ of passages or of whole documents (BM25), by the vectors of either, or by words 
 FOLDER is in the layout of BEIR: corpus.jsonl, queries.jsonl, and qrels.tsv or qrels/test.tsv. With --index the corpus
 is indexed once; the next time only what has changed is encoded.
 
+With --relevant the queries are documents of the corpus, and the ways are those to rank documents by one of them: by
+words, by one vector, or by sentences. --by chooses; two are joined by a +.
+
 p is that of a paired permutation test against the row that --against names: how often chance alone would make as great
 a difference."""
 EPILOG = """rows:
@@ -43,11 +47,22 @@ EPILOG = """rows:
   hybrid              words and vectors of passages, by reciprocal rank
   hybrid-weighted     the same by a weighted sum, the weight from cross-validation
 
+rows with --relevant:
+  tf-idf, bm25, lda   words of whole texts: cosine of TF-IDF vectors, BM25, cosine of topics
+  cls, first, all     the transformer alone: first token or mean of the first chunk, mean of all chunks
+  vectors             the model's document vectors
+  document            mean of the vectors of all sentences
+  paragraphs, flat    best paragraphs; best sentences of the whole document
+  sentences           best paragraphs by their best sentences (SDR)
+  tf-idf+sentences    words and another row by a weighted sum, the weight from cross-validation
+
 examples:
   graphdoc evaluate search --data qmsum --index qmsum.index --split test --only kind=specific
   graphdoc evaluate search --data judged --corpus papers/ --against words-documents --output scores
   graphdoc evaluate search --data wikir --index wiki.index --query-column title --own-grade 2
   graphdoc evaluate search --data judged --run bm25.run --measure ndcg@20 --measure map
+  graphdoc evaluate search --relevant links.tsv --mutual --corpus articles.jsonl --vectors articles.sentences
+  graphdoc evaluate search --relevant-field references --corpus proposals.jsonl --by tf-idf --by tf-idf+sentences
 """
 
 OUTPUTS = Outputs(
@@ -69,13 +84,15 @@ class _Data:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     data = parser.add_argument_group("data")
-    add_query_arguments(data)
+    add_query_arguments(data, required=False)
+    evaluate_documents.add_relevant_arguments(data)
     data.add_argument(
         "--corpus", metavar="SOURCE", action="append", default=[], help="documents (default: the corpus of FOLDER)"
     )
     data.add_argument(
         "--index", metavar="INDEX", help="keep the index there, or take what is there (default: in memory)"
     )
+    evaluate_documents.add_ranking_arguments(parser)
     measures = parser.add_argument_group("measures")
     measures.add_argument(
         "--measure",
@@ -83,10 +100,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="such as ndcg@10, map or p@5; may be repeated (default: ndcg@10, map, mrr@10, p@5, recall@100, "
-        "success@1); the first one chooses the weight",
+        "success@1; with --relevant ndcg@10, map, mpr, mrr, hr@10, hr@100); the first one chooses the weight",
     )
-    measures.add_argument("--against", metavar="ROW", default="words", help="row to test against (default: words)")
-    measures.add_argument("--top", type=positive, default=1000, metavar="K", help="documents ranked (default: 1000)")
+    measures.add_argument(
+        "--against", metavar="ROW", help="row to test against (default: words; with --relevant the first row)"
+    )
+    measures.add_argument("--top", type=positive, metavar="K", help="documents ranked (default: 1000)")
     measures.add_argument("--depth", type=positive, metavar="N", help="rows that a search fetches (default: 5 * K)")
     measures.add_argument(
         "--run", metavar="FILE", action="append", default=[], help="a ranking of another system (TREC), as a row"
@@ -106,9 +125,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, index, search, measure, print and write."""
-    OUTPUTS.prepare(options, [options.data, *options.corpus, *options.run])
+    sources = [options.data, options.relevant, *options.corpus, *options.run]
+    OUTPUTS.prepare(options, sources)
     if options.run_folder is not None:
         require_name(options.run_folder)
+    if evaluate_documents.is_asked_for(options):
+        evaluate_documents.run(options, OUTPUTS)
+        return
+    evaluate_documents.refuse(options)
+    options.top, options.against = options.top or 1000, options.against or "words"
 
     from ..evaluation.ranking import DEFAULT_MEASURES, require_measures
     from ..evaluation.ranking_table import RankingTable

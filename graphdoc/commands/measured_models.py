@@ -88,7 +88,8 @@ def load_candidates(options: argparse.Namespace) -> tuple[list[Candidate], list[
     Raises:
         ModelError: a model, or a backbone that was named, cannot be loaded.
     """
-    from ..evaluation.baselines import first_chunk_encoder, has_same_passage_vectors, untrained_mean
+    from ..evaluation.baselines import has_same_passage_vectors, untrained_mean
+    from ..evaluation.text_chunks import first_chunk_encoder
 
     how = {"device": options.device, "dtype": options.dtype}
     names = list(dict.fromkeys(options.model or ["mini"]))

@@ -1,9 +1,8 @@
-"""What models are compared with: their own backbone untrained, the [CLS] vector of a long-input encoder, and words."""
+"""What models are compared with: their own backbone untrained, and words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,14 @@ import torch
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
-from ..checkpoints.configuration import token_limit
 from ..documents.document import Document
-from ..documents.section import Section
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, ModelError
 from ..inference.precision import Precision
-from ..segmentation.segmenter import Segmenter
-from ..segmentation.spans import SegmentedDocument
 from .labels import LabelledDocuments, ReadyDocument, plain_document, require_labels
 
 TFIDF = "TF-IDF cosine"
 TFIDF_SVM = "TF-IDF + linear SVM"
-TOKEN_LIMIT = "token limit"
 # What the vectors of a model without trained parts depend on, besides its backbone.
 _KEPT = ("pooling", "unit", "passage_words", "passage_tokens", "max_passages", "language")
 
@@ -88,71 +82,6 @@ def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
         return False
     left, right = (one.model.passage_encoder.state_dict() for one in (a, b))
     return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
-
-
-def first_chunk_encoder(
-    backbone: str | Path, *, device: str | torch.device | None = None, dtype: Precision = "float32"
-) -> DocumentEncoder:
-    """An encoder whose document vector is that of the first token over as much text as fits into one pass.
-
-    This is how the paper takes vectors from RoBERTa (512 tokens), Longformer and BigBird (4,096 tokens); section 3.2.
-
-    Args:
-        backbone: name or folder of any transformers encoder.
-        device: where it runs; None takes an accelerator when there is one.
-        dtype: precision of the transformer's weights.
-
-    Raises:
-        ModelError: the backbone cannot be found.
-    """
-    encoder = DocumentEncoder.from_backbone(
-        backbone,
-        device=device,
-        dtype=dtype,
-        pooling="cls",
-        projection_size=None,
-        graph_layers=0,
-        readout="mean",
-        similarity="cosine",
-        max_passages=1,
-    )
-    encoder.segmenter = FirstChunk(encoder)
-    encoder.name = f"{Path(backbone).name}, [CLS]"
-    return encoder
-
-
-class FirstChunk(Segmenter):
-    """Takes the text of a document up to the encoder's limit as its only passage, across sections.
-
-    Args:
-        encoder: the encoder whose tokenizer and limit count.
-    """
-
-    def __init__(self, encoder: DocumentEncoder) -> None:
-        tokenizer: Any = encoder.tokenizer
-        super().__init__(tokenizer, encoder.segmenter.config)
-        # Positions of some encoders are counted from 2, which only the tokenizer's limit takes into account.
-        self.tokens = min(token_limit(encoder.model.config.encoder_config), tokenizer.model_max_length)
-
-    def segment_many(self, documents: Iterable[Document]) -> Iterator[SegmentedDocument]:
-        """Take the first chunk of every document; what does not fit is counted as left out."""
-        for document in documents:
-            whole = self.chunks(replace(document, sections=(Section(document.text),)), self.tokens)
-            passages, coverage = whole.passages[:1], whole.coverage
-            characters = sum(passage.end - passage.start for passage in passages)
-            rest = coverage.encoded_characters - characters
-            yield SegmentedDocument(
-                whole.document,
-                passages,
-                whole.token_ids[:1],
-                replace(
-                    coverage,
-                    encoded_characters=characters,
-                    encoded_tokens=sum(passage.tokens for passage in passages),
-                    encoded_passages=len(passages),
-                    left_out={**coverage.left_out, **({TOKEN_LIMIT: rest} if rest else {})},
-                ),
-            )
 
 
 def tfidf_similarities(texts: Sequence[str], pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:

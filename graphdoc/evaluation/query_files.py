@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
+from ..documents.document import Document
 from ..documents.parsing.rows import Columns, is_missing, row_id
 from ..documents.readers.corpora import read_corpus
 from ..documents.section import clean_text
@@ -31,17 +32,17 @@ class _Condition:
         if self.name not in row:
             return False
         value = row[self.name]
-        own = [_as_written(one) for one in (value if isinstance(value, list) else [value])]
+        own = [_as_written(one) for one in (value if isinstance(value, list | tuple) else [value])]
         self.there.update(dict.fromkeys(own))
         return any(one in self.values for one in own)
 
-    def require_met(self, path: Path) -> None:
+    def require_met(self, place: str, noun: str) -> None:
         if not self.there:
-            raise EvaluationError(f"{path}: no query has the field {self.name!r}; choose by another one")
+            raise EvaluationError(f"{place}no {noun} has the field {self.name!r}; choose by another one")
         if not self.values & self.there.keys():
             wanted = " or ".join(sorted(self.values))
             shown = named(one_line(value, 40) for value in self.there)
-            raise EvaluationError(f"{path}: no query has {self.name}={wanted}; there are {shown}")
+            raise EvaluationError(f"{place}no {noun} has {self.name}={wanted}; there are {shown}")
 
 
 def read_queries(
@@ -81,10 +82,34 @@ def read_queries(
         except DocumentError as error:
             raise EvaluationError(f"{record.place}: {error}") from error.__cause__
     for condition in conditions:
-        condition.require_met(path)
+        condition.require_met(f"{path}: ", "query")
     if not texts:
         raise EvaluationError(f"{path}: no query fits all conditions ({', '.join(only)}); leave one of them out")
     return texts, set(places)
+
+
+def fitting_documents(documents: Iterable[Document], only: Sequence[str]) -> list[Document]:
+    """The documents whose fields fit all conditions.
+
+    Args:
+        documents: the documents.
+        only: conditions on fields, such as ``split=test``; of several on one field one must hold.
+
+    Raises:
+        EvaluationError: no document fits.
+        SettingsError: a condition is none.
+    """
+    conditions = _conditions(only)
+    found = []
+    for document in documents:
+        # All are asked, so that each notes the values that there are.
+        if all([condition.holds(document.metadata) for condition in conditions]):
+            found.append(document)
+    for condition in conditions:
+        condition.require_met("", "document")
+    if not found:
+        raise EvaluationError(f"no document fits all conditions ({', '.join(only)}); leave one of them out")
+    return found
 
 
 def _conditions(only: Sequence[str]) -> list[_Condition]:
@@ -94,9 +119,7 @@ def _conditions(only: Sequence[str]) -> list[_Condition]:
     for text in only:
         name, _, value = (part.strip() for part in str(text).partition("="))
         if not (name and value):
-            raise SettingsError(
-                f"{text!r} is no condition on queries; write a field and its value, such as kind=specific"
-            )
+            raise SettingsError(f"{text!r} is no condition; write a field and its value, such as kind=specific")
         found.setdefault(name, _Condition(name)).values.add(value)
     return list(found.values())
 

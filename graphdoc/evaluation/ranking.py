@@ -1,4 +1,4 @@
-"""How well documents are ranked: nDCG, precision, reciprocal rank, average precision, recall and success."""
+"""How well documents are ranked: nDCG, precision, reciprocal and percentile rank, recall and more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from ..errors import EvaluationError, MissingExtraError, SettingsError
 from ..runtime.plain_text import described
+from .rank_measures import OF_RANKS, OVER_PAIRS, Candidates, Standing
 from .trec import Qrels, Run, leave_out, ranked
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ Floats = npt.NDArray[np.float64]
 
 DEFAULT_MEASURES = ("nDCG@10", "MAP", "MRR@10", "P@5", "recall@100", "success@1")
 
-# What users write, in lower case; what it is called here; what ir_measures calls it.
-_NAMES = {
+# What users write, in lower case; what it is called here; what ir_measures calls it, or None where it lacks it.
+_NAMES: dict[str, tuple[str, str | None]] = {
     "ndcg": ("nDCG", "nDCG"),
     "map": ("MAP", "AP"),
     "ap": ("MAP", "AP"),
@@ -33,9 +34,12 @@ _NAMES = {
     "r": ("recall", "R"),
     "recall": ("recall", "R"),
     "success": ("success", "Success"),
+    "hr": ("HR", "R"),
+    **{name.lower(): (name, None) for name in OF_RANKS},
 }
-_NEED_CUTOFF = ("P", "recall", "success")
-_WRITTEN = re.compile(r"([a-z]+)(?:@([1-9][0-9]{0,8}))?", re.IGNORECASE)
+_NEED_CUTOFF = ("P", "recall", "success", "HR", "HR-published")
+_WITHOUT_CUTOFF = ("MPR", "MPR-published", "MRR-published")
+_WRITTEN = re.compile(r"([a-z]+(?:-published)?)(?:@([1-9][0-9]{0,8}))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +53,15 @@ class Measure:
     - ``MAP``: mean over all relevant documents of the precision at their ranks, 0 for those not found.
     - ``recall@k``: share of the relevant documents that is among the first k.
     - ``success@k``: 1 if a relevant document is among the first k.
+    - ``MPR``: 1 - rank / number of ranked documents, mean over all relevant documents of all queries; ``HR@k``: what
+      is called ``recall@k`` too (both as in SDR, section 4.2).
+    - ``MPR-published``, ``MRR-published``, ``HR-published@k``: as SDR's published code counts (see
+      :mod:`graphdoc.evaluation.rank_measures`).
 
     A grade above 0 is relevant; documents that were not judged are not.
 
     Args:
-        kind: ``nDCG``, ``P``, ``MRR``, ``MAP``, ``recall`` or ``success``.
+        kind: one of the names above, without the k.
         cutoff: the k; None for the whole ranking.
     """
 
@@ -81,14 +89,19 @@ class Measure:
         cutoff = int(found[2]) if found[2] else None
         if cutoff is None and names[0] in _NEED_CUTOFF:
             raise SettingsError(f"the measure {text!r} does not say for how many documents; write {names[0]}@10")
+        if cutoff is not None and names[0] in _WITHOUT_CUTOFF:
+            raise SettingsError(f"the measure {text!r} takes whole rankings; write {names[0]}")
         return cls(names[0], cutoff)
 
     def __str__(self) -> str:
         return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
 
     def of_library(self, library: Any) -> Any:
-        """The measure of ``ir_measures``."""
-        measure = getattr(library, next(theirs for ours, theirs in _NAMES.values() if ours == self.kind))
+        """The measure of ``ir_measures``; None if it has none."""
+        name = next(theirs for ours, theirs in _NAMES.values() if ours == self.kind)
+        if name is None:
+            return None
+        measure = getattr(library, name)
         return measure if self.cutoff is None else measure @ self.cutoff
 
 
@@ -102,6 +115,7 @@ class RankingScores:
         values: ``(queries, measures)``.
         missing: ids of queries that the run lacks or found nothing for; all their values are 0.
         without_positive: ids of judged queries that were left out because no document has a grade above 0.
+        relevant: number of relevant documents of every query, ``(queries,)``; None counts all queries alike.
     """
 
     measures: tuple[str, ...]
@@ -109,6 +123,7 @@ class RankingScores:
     values: Floats
     missing: tuple[str, ...] = ()
     without_positive: tuple[str, ...] = ()
+    relevant: tuple[int, ...] | None = None
 
     def of(self, measure: str) -> Floats:
         """Values of every query, ``(queries,)``.
@@ -125,9 +140,28 @@ class RankingScores:
         return self.values[:, self.measures.index(name)]
 
     @property
+    def weights(self) -> Floats:
+        """How much each query counts in the mean of each measure, ``(queries, measures)``, 1 on average.
+
+        Of a mean over pairs of a query and a relevant document, a query counts as often as it has such documents.
+        """
+        weights = np.ones_like(self.values)
+        if self.relevant is not None:
+            pairs = np.array(self.relevant) / np.mean(self.relevant)
+            for column, name in enumerate(self.measures):
+                if name in OVER_PAIRS:
+                    weights[:, column] = pairs
+        return weights
+
+    @property
+    def shares(self) -> Floats:
+        """What each query adds to the sums that are divided by the number of queries, ``(queries, measures)``."""
+        return self.values * self.weights
+
+    @property
     def means(self) -> dict[str, float]:
-        """Means over queries by measure."""
-        return dict(zip(self.measures, self.values.mean(axis=0).tolist(), strict=True))
+        """Means over queries, or over pairs of a query and a relevant document, by measure."""
+        return dict(zip(self.measures, self.shares.mean(axis=0).tolist(), strict=True))
 
     def metrics(self) -> dict[str, float]:
         """What was measured as one flat table, as trackers take it."""
@@ -164,8 +198,9 @@ def score_run(
     measures: Sequence[str] = DEFAULT_MEASURES,
     *,
     own: Mapping[str, Collection[str]] | None = None,
+    candidates: Candidates | None = None,
 ) -> RankingScores:
-    """Measure rankings by ``ir_measures``.
+    """Measure rankings, by ``ir_measures`` where it has the measure.
 
     Documents of the same score are taken in the order of their ids, so that the result does not depend on the order in
     which they are given. A query that the run lacks counts 0. A query without a positive is left out of the means and
@@ -178,17 +213,23 @@ def score_run(
             ``success@1``.
         own: ids of documents by query id that are taken out of rankings and judgements first (see
             :func:`~graphdoc.evaluation.trec.own_documents`).
+        candidates: what was ranked, which some measures need.
 
     Raises:
         EvaluationError: no query has a positive, or a score is no finite number.
         MissingExtraError: ``ir_measures`` is not installed.
-        SettingsError: a measure is unknown, or there is none.
+        SettingsError: a measure is unknown or needs ``candidates``, or there is none.
 
     >>> scores = score_run({"q1": {"tide": 0.5, "wave": 0.4, "gate": 0.1}}, {"q1": {"wave": 1}}, ["mrr@10", "p@5"])
     >>> scores.means
     {'MRR@10': 0.5, 'P@5': 0.2}
     """
     wanted = require_measures(measures)
+    for measure in wanted:
+        if candidates is None and measure.kind in OF_RANKS:
+            raise SettingsError(
+                f"the measure {measure} depends on how many documents are ranked; give candidates, or leave it out"
+            )
     library = _library()
     if own is not None:
         run, qrels = leave_out(run, own), leave_out(qrels, own)
@@ -204,17 +245,34 @@ def score_run(
     # They know no grades below 0, which mean no more than 0 here.
     gains = {query: {id: max(0, int(grade)) for id, grade in grades.items()} for query, grades in judged.items()}
     rows = {query: row for row, query in enumerate(judged)}
-    columns = {measure.of_library(library): column for column, measure in enumerate(wanted)}
+    columns: dict[Any, list[int]] = {}
+    for column, measure in enumerate(wanted):
+        if (theirs := measure.of_library(library)) is not None:
+            columns.setdefault(theirs, []).append(column)
     values = np.zeros((len(rows), len(wanted)))
-    for found in library.iter_calc(list(columns), gains, ranks):
+    for found in library.iter_calc(list(columns), gains, ranks) if columns else ():
         values[rows[found.query_id], columns[found.measure]] = found.value
+    if candidates is not None:
+        for column, measure in enumerate(wanted):
+            if measure.kind in OF_RANKS:
+                for query, row in rows.items():
+                    standing = _standing(query, measure, judged, orders.get(query, []), candidates)
+                    values[row, column] = OF_RANKS[measure.kind](standing)
     return RankingScores(
         measures=tuple(map(str, wanted)),
         queries=tuple(judged),
         values=values,
         missing=tuple(query for query in judged if query not in orders),
         without_positive=tuple(query for query in qrels if query not in judged),
+        relevant=tuple(sum(grade > 0 for grade in grades.values()) for grades in judged.values()),
     )
+
+
+def _standing(query: str, measure: Measure, judged: Qrels, order: Sequence[str], candidates: Candidates) -> Standing:
+    positives = {id for id, grade in judged[query].items() if grade > 0}
+    ranks = tuple(rank for rank, id in enumerate(order, start=1) if id in positives)
+    absent = candidates.absent.get(query, 0)
+    return Standing(ranks, len(positives), absent, candidates.count, len(judged), measure.cutoff)
 
 
 def require_measures(measures: Sequence[str]) -> list[Measure]:

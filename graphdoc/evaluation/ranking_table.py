@@ -5,11 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..errors import EvaluationError, SettingsError
 from ..runtime.arguments import require_whole
+from .bootstrap import RESAMPLES as DRAWS
+from .bootstrap import Estimate, Floats, interval, resampled_means
 from .permutation import RESAMPLES, paired_p_value
+from .rank_measures import Candidates
 from .ranking import DEFAULT_MEASURES, RankingScores, score_run
 from .trec import Qrels, Run
 
@@ -45,6 +51,7 @@ class RankingTable:
         *,
         against: str | None = None,
         own: Mapping[str, Collection[str]] | None = None,
+        candidates: Candidates | None = None,
         resamples: int = RESAMPLES,
         seed: int = 0,
     ) -> RankingTable:
@@ -56,6 +63,7 @@ class RankingTable:
             measures: measures as users write them.
             against: the system that the others are tested against.
             own: documents taken out first, by query id (see :func:`~graphdoc.evaluation.ranking.score_run`).
+            candidates: what was ranked, which some measures need.
             resamples: number of resamples of the test.
             seed: draws them.
 
@@ -72,7 +80,7 @@ class RankingTable:
         scores: dict[str, RankingScores] = {}
         for name, run in runs.items():
             try:
-                scores[name] = score_run(run, qrels, measures, own=own)
+                scores[name] = score_run(run, qrels, measures, own=own, candidates=candidates)
             except EvaluationError as error:
                 raise EvaluationError(f"{name}: {error}") from error
         p_values: dict[str, dict[str, float]] = {}
@@ -80,8 +88,8 @@ class RankingTable:
         for name, one in scores.items():
             if base is not None and name != against:
                 p_values[name] = {
-                    measure: paired_p_value(one.of(measure), base.of(measure), resamples=resamples, seed=seed)
-                    for measure in one.measures
+                    measure: paired_p_value(own_shares, base_shares, resamples=resamples, seed=seed)
+                    for measure, own_shares, base_shares in zip(one.measures, one.shares.T, base.shares.T, strict=True)
                 }
         return cls(scores, against, p_values, resamples, seed)
 
@@ -94,6 +102,33 @@ class RankingTable:
     def queries(self) -> tuple[str, ...]:
         """Ids of the queries."""
         return next(iter(self.scores.values())).queries
+
+    def estimate(self, system: str, measure: str, against: str | None = None) -> Estimate:
+        """A mean with its interval by the bootstrap over queries, or the difference to another system.
+
+        Every system is drawn with the same queries, so that differences are paired.
+
+        Args:
+            system: name of the system.
+            measure: one of :attr:`measures`.
+            against: the system whose mean is subtracted; None for none.
+        """
+        column = self.measures.index(measure)
+        value, samples = self.scores[system].means[measure], self._resampled[system][:, column]
+        if against is not None:
+            value = value - self.scores[against].means[measure]
+            samples = samples - self._resampled[against][:, column]
+        return Estimate(value, interval(samples))
+
+    @cached_property
+    def _resampled(self) -> dict[str, Floats]:
+        """Means of resamples by system, ``(resamples, measures)``."""
+        found = {}
+        for name, one in self.scores.items():
+            sums = resampled_means(np.concatenate([one.shares, one.weights], axis=1), DRAWS, self.seed)
+            shares, weights = np.split(sums, 2, axis=1)
+            found[name] = shares / weights
+        return found
 
     def to_frame(self) -> pd.DataFrame:
         """One row per system: ``system``, every measure, and where systems were tested ``p MEASURE`` for each.
@@ -130,6 +165,14 @@ class RankingTable:
             if self.against
             else None,
             "systems": {
-                name: {**one.to_dict(), "p_values": self.p_values.get(name)} for name, one in self.scores.items()
+                name: {
+                    **one.to_dict(),
+                    "intervals": {one: self.estimate(name, one).interval for one in self.measures},
+                    "differences": None
+                    if self.against in (None, name)
+                    else {one: self.estimate(name, one, self.against).to_dict() for one in self.measures},
+                    "p_values": self.p_values.get(name),
+                }
+                for name, one in self.scores.items()
             },
         }

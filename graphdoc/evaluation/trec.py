@@ -24,6 +24,7 @@ BEIR_HEADER = ("query-id", "corpus-id", "score")
 # Measures of gain hold a number for every grade up to the highest.
 _MOST_GRADE = 10_000
 _QRELS = "a judgement is expected as query id, 0, document id and a whole number, or without the 0"
+_LINK = "a link is expected as the ids of two documents"
 _RUN = "a hit is expected as query id, Q0, document id, rank, score and name of the run"
 
 
@@ -122,6 +123,30 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     if not result:
         raise EvaluationError(f"{path}: there is no judgement in it; {_QRELS}, one in a line")
     return result
+
+
+def read_links(path: str | Path) -> dict[str, dict[str, int]] | None:
+    """Read links between documents: two ids in a line, from the one to the other.
+
+    Columns are separated as in :func:`read_qrels`; a link may occur again.
+
+    Args:
+        path: the file.
+
+    Returns:
+        1 by both ids; None for a file whose first line is not of two columns.
+
+    Raises:
+        EvaluationError: the file cannot be read, or a line is not of this form.
+    """
+    result: dict[str, dict[str, int]] = {}
+    for number, cells in _rows(path):
+        if len(cells) != 2 and not result:
+            return None
+        if len(cells) != 2 or not all(cells):
+            raise _malformed(path, number, _LINK)
+        result.setdefault(cells[0], {})[cells[1]] = 1
+    return result or None
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:

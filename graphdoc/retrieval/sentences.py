@@ -69,7 +69,10 @@ def sentence_columns() -> list[Any]:
 
 
 def encode_sentences(
-    encoder: EncodingPipeline, documents: Sequence[Document], paragraph: Paragraph
+    encoder: EncodingPipeline,
+    documents: Sequence[Document],
+    paragraph: Paragraph,
+    show_progress: bool | None = False,
 ) -> Iterator[Sentences]:
     """Encode all sentences of some documents, each by itself and without the graph, many together.
 
@@ -77,11 +80,12 @@ def encode_sentences(
         encoder: the model.
         documents: the documents, each with text.
         paragraph: which sentences belong together.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
 
     Raises:
         DocumentError: a document has no text.
     """
-    found = encoder.stream(documents, level="sentence", workers=0, show_progress=False, totals=Coverage())
+    found = encoder.stream(documents, level="sentence", workers=0, show_progress=show_progress, totals=Coverage())
     for segmented, vectors in found:
         spans = [(one.section, one.start, one.end) for one in segmented.passages]
         paragraphs = paragraph_numbers(segmented, paragraph, encoder.segmenter)

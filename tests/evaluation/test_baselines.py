@@ -10,7 +10,8 @@ import torch
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
-from graphdoc.evaluation.baselines import TOKEN_LIMIT, first_chunk_encoder, has_same_passage_vectors, untrained_mean
+from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
+from graphdoc.evaluation.text_chunks import TOKEN_LIMIT, first_chunk_encoder
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]

@@ -1,0 +1,107 @@
+"""Which documents of a corpus are relevant to which others: links, judgements, or lists."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..documents.document import Document
+from ..documents.parsing.formats import split_suffix
+from ..documents.section import clean_text
+from ..errors import EvaluationError
+from ..runtime.plain_text import described, one_line
+from .trec import read_links, read_qrels
+
+_LISTS = 'an object of lists is expected, such as {"a.md": ["b.md", "c.md"]}'
+
+
+def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[str, int]]:
+    """Read which documents are relevant to which.
+
+    A file of two columns holds links, from the first document to the second. One of three or four columns holds
+    judgements (see :func:`~graphdoc.evaluation.trec.read_qrels`), with a document's id in place of a query's. A JSON
+    file holds an object of lists of ids by id; an object with ids as names can take the place of a list.
+
+    Args:
+        path: the file.
+        mutual: whether only pairs count that are relevant both ways.
+
+    Returns:
+        Grades by id and id, as judgements have them.
+
+    Raises:
+        EvaluationError: the file cannot be read, has no pairs, or something in it is not of this form.
+    """
+    is_json = split_suffix(Path(path))[1] == "json"
+    found = _read_lists(Path(path)) if is_json else read_links(path) or read_qrels(path)
+    return _mutual(found, str(path)) if mutual else found
+
+
+def relevant_by_field(documents: Iterable[Document], field: str, *, mutual: bool = False) -> dict[str, dict[str, int]]:
+    """Take from a field of documents, such as ``references``, which others are relevant to each.
+
+    Args:
+        documents: the documents.
+        field: a field beside text and title that holds an id or a list of ids.
+        mutual: whether only pairs count that are relevant both ways.
+
+    Raises:
+        EvaluationError: no document has the field, or something else is in it.
+    """
+    found: dict[str, dict[str, int]] = {}
+    others: dict[str, None] = {}
+    for document in documents:
+        value = document.metadata.get(field)
+        others.update(dict.fromkeys(document.metadata))
+        if value is None:
+            continue
+        place = f"document {document.id!r}: its field {field!r}"
+        ids = [value] if isinstance(value, str) else value
+        found[document.id] = _grades(ids, place)
+    if not any(found.values()):
+        known = f"they have {', '.join(map(repr, list(others)[:20]))}" if others else "they have no fields"
+        raise EvaluationError(f"no document names others in a field {field!r}; {known}")
+    return _mutual(found, f"the field {field!r}") if mutual else found
+
+
+def _read_lists(path: Path) -> dict[str, dict[str, int]]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise EvaluationError(f"{path}: cannot be read ({error.strerror}); give another file") from error
+    except (ValueError, RecursionError) as error:
+        raise EvaluationError(f"{path}: is no JSON ({one_line(str(error), 120)}); {_LISTS}") from error
+    if not isinstance(content, dict) or not content:
+        raise EvaluationError(f"{path}: {described(content)} is in it; {_LISTS}")
+    found: dict[str, dict[str, int]] = {}
+    for id, ids in content.items():
+        name = clean_text(id).strip()
+        if not name:
+            raise EvaluationError(f"{path}: an id is empty; {_LISTS}")
+        found.setdefault(name, {}).update(_grades(ids, f"{path}: {one_line(repr(id), 60)}"))
+    if not any(found.values()):
+        raise EvaluationError(f"{path}: no list has an id; {_LISTS}")
+    return found
+
+
+def _grades(ids: Any, place: str) -> dict[str, int]:
+    if isinstance(ids, Mapping):
+        ids = list(ids)
+    if not isinstance(ids, Sequence) or isinstance(ids, str | bytes):
+        raise EvaluationError(f"{place} holds {described(ids)}; give a list of ids")
+    for id in ids:
+        if not isinstance(id, str) or not id.strip():
+            raise EvaluationError(f"{place} holds {described(id)} as an id; give strings that are not empty")
+    return dict.fromkeys((clean_text(id).strip() for id in ids), 1)
+
+
+def _mutual(found: Mapping[str, Mapping[str, int]], place: str) -> dict[str, dict[str, int]]:
+    both = {
+        source: {id: grade for id, grade in grades.items() if grade > 0 and found.get(id, {}).get(source, 0) > 0}
+        for source, grades in found.items()
+    }
+    if not any(both.values()):
+        raise EvaluationError(f"{place}: no two documents are relevant to each other; leave --mutual out")
+    return both
