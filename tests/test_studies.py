@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parent.parent
-STUDIES = sorted((ROOT / "configs" / "studies").glob("**/*.yaml"))
+SENTENCE_PAIRS = ROOT / "configs" / "studies" / "sdr.yaml"
+STUDIES = sorted({*(ROOT / "configs" / "studies").glob("**/*.yaml")} - {SENTENCE_PAIRS})
 WORDS = ("rice steam koji mould grain bran", "tide wave marsh wall flood sand")
 
 
@@ -70,6 +71,22 @@ def test_every_row_is_a_recipe(path: Path, benchmark: Callable[[str], ModuleType
     script = "comparison" if path.stem.endswith("_pairs") else path.stem
     assert (ROOT / "benchmarks" / f"{script}.py").is_file()
     assert f"benchmarks/{script}.py" in path.read_text(encoding="utf-8")
+
+
+def test_every_row_on_sentence_pairs_is_a_recipe(
+    benchmark: Callable[[str], ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    pairs = benchmark("sentence_pairs")
+    monkeypatch.setattr(pairs, "language_model", lambda work, *sizes: work / "language_model")
+    study = pairs.load_settings(pairs.SentencePairStudy, SENTENCE_PAIRS, [])
+    recipes = {row: pairs.Runs(study, tmp_path).recipe(row, 1) for row in study.rows}
+    assert len({str(recipe).replace(str(recipe.folder), "") for recipe in recipes.values()}) == len(recipes) >= 6
+    assert len({recipe.folder for recipe in recipes.values()}) == len(recipes)
+    assert recipes["m = 2"].loss.margin == 2 and recipes["without contrast"].loss.contrast_weight == 0
+    assert recipes["without masked tokens"].loss.mlm_weight == 0
+    assert recipes["raw language model"].model.start == str(tmp_path / "language_model")
+    assert all("{" not in str(recipe.corpus.source) for recipe in recipes.values())
 
 
 def test_there_are_studies_of_both_sizes() -> None:

@@ -1,0 +1,200 @@
+"""Which way to rank documents by one of them finds those that it is linked with? Tables 1 and 2 of the SDR paper.
+
+Rankings and sentence vectors are kept in ``--work``: a run that was interrupted goes on, a repeated one ranks nothing.
+
+    python benchmarks/document_ranking.py [--sets wikispeedia_cut] [--rows tf-idf sentences] [--work FOLDER]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reporting import DATA, describe_machine, write_result
+
+from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.evaluation import (
+    Candidates,
+    Judgements,
+    RankingTable,
+    best_weight,
+    read_relevant,
+    read_run,
+    relevant_by_field,
+    write_run,
+)
+from graphdoc.evaluation.trec import Run, ranked
+from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
+from graphdoc.retrieval.document_ranking.rows import ROWS, rank_documents
+from graphdoc.retrieval.rankings import weighted
+from graphdoc.segmentation.sentences import split_sentences
+
+MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
+AGAINST = "vectors"
+# Of the trial: sentences of a section, and of a document.
+SECTION_SENTENCES, DOCUMENT_SENTENCES = 5, 48
+# Ways beside those that have a name: a row with other settings.
+VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
+    "sentences, z-score": ("sentences", {"normalisation": "zscore"}),
+    "sentences, both": ("sentences", {"direction": "both"}),
+    "sentences, blank_line": ("sentences", {"paragraph": "blank_line"}),
+    "sentences, passage": ("sentences", {"paragraph": "passage"}),
+    "sentences, passage, z-score": ("sentences", {"paragraph": "passage", "normalisation": "zscore"}),
+    "paragraphs, z-score": ("paragraphs", {"normalisation": "zscore"}),
+    "flat, both": ("flat", {"direction": "both"}),
+}
+JOINED = ("tf-idf+sentences", "tf-idf+flat", "bm25+sentences", "bm25+flat")
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A set of documents with what is relevant among them."""
+
+    documents: list[Document]
+    judgements: Judgements
+
+    @classmethod
+    def of(cls, documents: list[Document], relevant: Mapping[str, Mapping[str, int]]) -> Ranked:
+        """Keep what is relevant among the documents; none is to itself."""
+        qrels = {id: {one: grade for one, grade in grades.items() if one != id} for id, grades in relevant.items()}
+        titles = {document.id: document.title for document in documents if document.id in qrels}
+        return cls(documents, Judgements.of(titles, qrels).among({document.id for document in documents}))
+
+
+def wikispeedia() -> Ranked:
+    """The test articles; those are relevant that are linked both ways."""
+    articles = [
+        one for one in read_documents(DATA / "wikispeedia/articles.jsonl.gz") if one.metadata["split"] == "test"
+    ]
+    return Ranked.of(articles, read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True))
+
+
+def wikispeedia_cut() -> Ranked:
+    """The same, of the first sentences of every section."""
+    whole = wikispeedia()
+    return replace(whole, documents=[first_sentences(document) for document in whole.documents])
+
+
+def tech_proposals() -> Ranked:
+    """All proposals; those are relevant that the text names."""
+    proposals = list(read_documents(DATA / "tech_proposals/documents.jsonl.gz"))
+    return Ranked.of(proposals, relevant_by_field(proposals, "references"))
+
+
+SETS = {one.__name__: one for one in (wikispeedia_cut, wikispeedia, tech_proposals)}
+
+
+def first_sentences(document: Document) -> Document:
+    """The first sentences of every section, as far as there are sentences left for the document."""
+    left, sections = DOCUMENT_SENTENCES, []
+    for section in document.sections:
+        spans = split_sentences(section.text, "en")[: min(SECTION_SENTENCES, left)]
+        left -= len(spans)
+        sections.append(replace(section, text=section.text[: spans[-1][1]] if spans else ""))
+    return replace(document, sections=tuple(sections))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Encode, rank, measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--rows", nargs="+", choices=(*ROWS, *VARIANTS), default=[*ROWS, *VARIANTS])
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--work", type=Path, default=Path("runs/document-ranking"))
+    parser.add_argument("--name", default="document_ranking", help="name of the result")
+    options = parser.parse_args(arguments)
+    encoder = DocumentEncoder.from_pretrained(options.model, dtype="float32", max_passages=None)
+    parts = [
+        "# Which way to rank documents by one of them finds those that it is linked with?",
+        f"`python benchmarks/document_ranking.py --sets {' '.join(options.sets)}`",
+        describe_machine(),
+        f"`{encoder.name}`, float32. Intervals: middle 95 % of 1,000 bootstrap resamples of the sources; differences "
+        f"are paired. MPR is a mean over pairs; MRR-published counts ranks 1 and 2 alike, as the published code does. "
+        "Rows with a + join two, weights of words by cross-validation.",
+    ]
+    for name in options.sets:
+        found = SETS[name]()
+        runs = rankings(found, encoder, options.rows, options.work / name)
+        parts += section(name, found, runs)
+    print(write_result(options.name, "\n\n".join(parts)))
+
+
+def rankings(found: Ranked, encoder: DocumentEncoder, rows: Sequence[str], work: Path) -> dict[str, Run]:
+    """The ranking of every row; such as were made are read."""
+    sources, qrels = list(found.judgements.queries), found.judgements.qrels
+    runs: dict[str, Run] = {}
+    sentences = {}
+    for name in rows:
+        file = work / "rankings" / f"{name.replace(', ', '-')}.run"
+        if not file.is_file():
+            row, settings = VARIANTS.get(name, (name, {}))
+            corpus = RankedCorpus(
+                found.documents,
+                lambda: encoder,
+                folder=work / "sentences",
+                show_progress=True,
+                **settings,  # type: ignore[arg-type]
+            )
+            paragraph = settings.get("paragraph")
+            if paragraph in sentences:
+                corpus.sentences = sentences[paragraph]
+            run = rank_documents(corpus, sources, qrels, [row]).runs[row]
+            if "sentences" in vars(corpus):
+                sentences[paragraph] = corpus.sentences
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_run(file, run, file.stem)
+        runs[name] = read_run(file)
+    for name in JOINED:
+        words, other = name.split("+")
+        if words in runs and other in runs:
+            runs[name] = best_weight(runs[words], runs[other], qrels, weighted).run
+    return runs
+
+
+def section(name: str, found: Ranked, runs: Mapping[str, Run]) -> Iterator[str]:
+    """The table of a set, and the best hits of some sources, as Markdown."""
+    judgements = found.judgements
+    against = AGAINST if AGAINST in runs else "document"
+    against = against if against in runs else next(iter(runs))
+    candidates = Candidates(len(found.documents) - 1)
+    table = RankingTable.of(runs, judgements.qrels, MEASURES, against=against, candidates=candidates)
+    yield f"## {name}"
+    pairs = sum(sum(grade > 0 for grade in grades.values()) for grades in judgements.qrels.values())
+    yield f"{len(judgements):,} sources, {pairs:,} pairs, {len(found.documents):,} documents."
+    first, *others = MEASURES
+    lines = [
+        f"| ranked by | {first} | against {against} | {' | '.join(others)} |",
+        f"|---|{'---|' * (len(others) + 2)}",
+    ]
+    for row, scores in table.scores.items():
+        own, difference = table.estimate(row, first), table.estimate(row, first, against)
+        low, high = own.interval or (0.0, 0.0)
+        below, above = difference.interval or (0.0, 0.0)
+        shown = "" if row == against else f"{difference.value:+.3f} [{below:+.3f}, {above:+.3f}]"
+        means = " | ".join(f"{scores.means[other]:.3f}" for other in others)
+        lines.append(f"| {row} | {own.value:.3f} [{low:.3f}, {high:.3f}] | {shown} | {means} |")
+    yield "\n".join(lines)
+    yield hits(found, runs)
+
+
+def hits(found: Ranked, runs: Mapping[str, Run]) -> str:
+    """The first documents of some sources, evenly taken, as in table 2 of the paper; relevant ones are bold."""
+    titles = {document.id: document.title or document.id for document in found.documents}
+    sources = sorted(found.judgements.queries)
+    rows = [name for name in ("tf-idf", "vectors", "document", "sentences", "flat") if name in runs]
+    lines = [f"| source | {' | '.join(rows)} |", f"|---|{'---|' * len(rows)}"]
+    for source in sources[:: max(1, len(sources) // 6)][:6]:
+        cells = [titles[source]]
+        for name in rows:
+            relevant = found.judgements.positives(source)
+            best = ranked(runs[name][source])[:SHOWN]
+            cells.append("<br>".join(f"**{titles[id]}**" if id in relevant else titles[id] for id in best))
+        lines.append(f"| {' | '.join(cell.replace('|', ' ') for cell in cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
