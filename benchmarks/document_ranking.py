@@ -64,18 +64,22 @@ class Ranked:
         return cls(documents, Judgements.of(titles, qrels).among({document.id for document in documents}))
 
 
-def wikispeedia() -> Ranked:
-    """The test articles; those are relevant that are linked both ways."""
-    articles = [
-        one for one in read_documents(DATA / "wikispeedia/articles.jsonl.gz") if one.metadata["split"] == "test"
-    ]
+def wikispeedia(split: str = "test") -> Ranked:
+    """The articles of a split; those are relevant that are linked both ways."""
+    everything = read_documents(DATA / "wikispeedia/articles.jsonl.gz")
+    articles = [one for one in everything if one.metadata["split"] == split]
     return Ranked.of(articles, read_relevant(DATA / "wikispeedia/links.tsv.gz", mutual=True))
 
 
-def wikispeedia_cut() -> Ranked:
+def wikispeedia_cut(split: str = "test") -> Ranked:
     """The same, of the first sentences of every section."""
-    whole = wikispeedia()
+    whole = wikispeedia(split)
     return replace(whole, documents=[first_sentences(document) for document in whole.documents])
+
+
+def wikispeedia_dev() -> Ranked:
+    """Other articles, cut in the same way, by which defaults are chosen."""
+    return wikispeedia_cut("dev")
 
 
 def tech_proposals() -> Ranked:
@@ -84,7 +88,7 @@ def tech_proposals() -> Ranked:
     return Ranked.of(proposals, relevant_by_field(proposals, "references"))
 
 
-SETS = {one.__name__: one for one in (wikispeedia_cut, wikispeedia, tech_proposals)}
+SETS = {one.__name__: one for one in (wikispeedia_dev, wikispeedia_cut, wikispeedia, tech_proposals)}
 
 
 def first_sentences(document: Document) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..evaluation import Judgements, RankingTable
+    from ..evaluation.trec import Run
     from ..retrieval.document_ranking.rows import DocumentRankings
 
 _ROWS = ("tf-idf", "vectors", "flat", "sentences")
@@ -102,7 +103,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     """Read, rank, measure, print and write."""
     _check(options)
 
-    from ..evaluation import Candidates, RankingTable, read_run
+    from ..evaluation import Candidates, RankingTable
     from ..evaluation.ranking import require_measures
     from ..retrieval.document_ranking.corpus import RankedCorpus
     from ..retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
@@ -111,7 +112,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     require_rows(rows)
     asked = [*(options.measure or _MEASURES), *(_PUBLISHED if options.as_published else ())]
     measures = [str(one) for one in require_measures(asked)]
-    others = {Path(path).name.partition(".")[0]: read_run(path) for path in options.run}
+    others = other_runs(options.run, ROWS)
     against = options.against or rows[0]
     if against not in (*rows, *others):
         raise SettingsError(f"--against {against!r} is no row; use one of {', '.join([*rows, *others])}")
@@ -138,6 +139,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     found = rank_documents(
         corpus, sources, judgements.qrels, rows, measure=measures[0], folds=options.folds, seed=options.seed
     )
+    others, unknown = _of_documents(others, corpus.places)
     runs = {**found.runs, **others}
     candidates = Candidates(len(documents) - 1, absent)
     own = {source: {source} for source in sources}
@@ -177,10 +179,44 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     for shown in _tables(table, found):
         shown.print(target)
         target.print()
-    print_lines(target, _notes(options, table, found, judgements, len(documents), encoder))
+    print_lines(target, [*_notes(options, table, found, judgements, len(documents), encoder), *unknown])
     list_left_out(target, reading)
     outputs.report(options, target)
     written(target, files)
+
+
+def other_runs(paths: Sequence[str], taken: Collection[str]) -> dict[str, Run]:
+    """Rankings of other systems, by the names of their files.
+
+    Args:
+        paths: the files.
+        taken: names of rows that there are already.
+
+    Raises:
+        EvaluationError: a name is taken, or a file is no run.
+    """
+    from ..evaluation import read_run
+
+    runs: dict[str, Run] = {}
+    for path in paths:
+        name = Path(path).name.partition(".")[0]
+        if name in taken or name in runs or name.split() != [name]:
+            raise EvaluationError(f"{path}: a row is called by the file, and {name!r} is taken; rename the file")
+        runs[name] = read_run(path)
+    return runs
+
+
+def _of_documents(runs: Mapping[str, Run], known: Collection[str]) -> tuple[dict[str, Run], list[str]]:
+    """Rankings without documents that are not in the corpus, and how many those are."""
+    result: dict[str, Run] = {}
+    notes = []
+    for name, run in runs.items():
+        result[name] = {query: {id: one for id, one in scores.items() if id in known} for query, scores in run.items()}
+        missing = {id for scores in run.values() for id in scores if id not in known}
+        if missing:
+            count = counted(len(missing), "document")
+            notes.append(f"left out of {name}: {count}, such as {min(missing)!r}, not in the corpus")
+    return result, notes
 
 
 def _check(options: argparse.Namespace) -> None:

@@ -202,19 +202,14 @@ def run(options: argparse.Namespace) -> None:
 def _read(options: argparse.Namespace) -> _Data:
     """The queries and judgements, and rankings of other systems."""
     from ..errors import SettingsError
-    from ..evaluation import own_documents, read_judgements, read_run
+    from ..evaluation import own_documents, read_judgements
     from ..evaluation.query_files import TEXT_COLUMN
     from ..retrieval.rankings import WAYS
 
     judgements = read_judgements(
         options.data, split=options.split, only=options.only, text_column=options.query_column or TEXT_COLUMN
     )
-    others = {}
-    for path in options.run:
-        name = Path(path).name.partition(".")[0]
-        if name in WAYS or name in others or name.split() != [name]:
-            raise EvaluationError(f"{path}: a row is called by the file, and {name!r} is taken; rename the file")
-        others[name] = read_run(path)
+    others = evaluate_documents.other_runs(options.run, WAYS)
     rows = [*WAYS, *others]
     if options.against not in rows:
         raise SettingsError(f"--against {options.against!r} is no row; use one of {', '.join(rows)}")

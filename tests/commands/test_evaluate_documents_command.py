@@ -91,6 +91,17 @@ def test_a_field_conditions_and_words_alone(evaluate: Command) -> None:
     assert content["systems"]["bm25"]["means"]["MRR"] == 1.0
 
 
+def test_runs_of_others(evaluate: Command, tmp_path: Path) -> None:
+    (tmp_path / "ours.run").write_text("tides Q0 marsh 1 2.0 x\ntides Q0 sun 2 1.0 x\n")
+    status, out, err = evaluate("--relevant", "links.tsv", "--by", "bm25", "--run", "ours.run")
+    assert (status, err) == (0, "") and "left out of ours: 1 document, such as 'sun'" in out
+    (tmp_path / "bm25.run").write_text("tides Q0 marsh 1 2.0 x\n")
+    for taken in (("ours.run", "ours.run"), ("bm25.run",)):
+        more = [part for name in taken for part in ("--run", name)]
+        status, _, err = evaluate("--relevant", "links.tsv", "--by", "tf-idf", *more)
+        assert status != 0 and taken[-1] in err
+
+
 @pytest.mark.parametrize(
     ("more", "says"),
     [

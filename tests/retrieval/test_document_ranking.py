@@ -169,6 +169,11 @@ def test_mistakes(corpus: RankedCorpus, documents: list[Document], encoder: Docu
         rank_documents(RankedCorpus(documents[:1], lambda: encoder), ["tides"], RELEVANT, ["tf-idf"])
     with pytest.raises(RetrievalError, match="'tides'"):
         RankedCorpus([documents[0], documents[0]], lambda: encoder)
+    encoder.encode_to_disk(documents, tmp_path / "passages", level="passage")
+    for others, kept in ((documents, "passages"), (documents[1:], "sentences")):
+        RankedCorpus(documents, lambda: encoder, folder=tmp_path / "sentences", show_progress=False).sentences  # noqa: B018
+        with pytest.raises(RetrievalError, match=f"{kept}.*give another folder"):
+            _ = RankedCorpus(others, lambda: encoder, folder=tmp_path / kept, show_progress=False).sentences
     headings = Document("bare", (Section("", "A heading"),))
     with pytest.raises(DocumentError, match="bare"):
         _ = RankedCorpus([documents[0], headings], lambda: encoder, show_progress=False).sentences

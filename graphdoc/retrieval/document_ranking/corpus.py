@@ -10,7 +10,7 @@ import numpy as np
 
 from ...documents.document import Document
 from ...encoder import DocumentEncoder
-from ...errors import RetrievalError
+from ...errors import OutputError, RetrievalError
 from ...evaluation.baselines import text_of
 from ...inference.sentences import sentence_segmenter
 from ...segmentation.paragraphs import paragraph_numbers
@@ -87,15 +87,19 @@ class RankedCorpus:
 
         Raises:
             DocumentError: a document has no text.
-            RetrievalError: the folder holds vectors of other documents.
+            RetrievalError: the folder cannot be written, or holds something else.
         """
         if self._folder is None:
             found = encode_sentences(self.encoder, self.documents, self.paragraph, self.show_progress)
             parts = [(own.vectors, own.places[:, 3]) for own in found]
             return SentenceSet.of(*zip(*parts, strict=True))
-        self.encoder.encode_to_disk(
-            self.documents, self._folder, level="sentence", shard_size=_SHARD, show_progress=self.show_progress
-        )
+        try:
+            self.encoder.encode_to_disk(
+                self.documents, self._folder, level="sentence", shard_size=_SHARD, show_progress=self.show_progress
+            )
+        except OutputError as error:
+            # Nothing is overwritten here.
+            raise RetrievalError(f"{str(error).partition('; ')[0]}; give another folder for vectors") from error
         ids, vectors = read_vectors(self._folder)
         segmenter, counts = sentence_segmenter(self.encoder.segmenter), []
         paragraphs = []
