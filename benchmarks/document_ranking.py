@@ -119,8 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"`python benchmarks/document_ranking.py --sets {' '.join(options.sets)} --dtype {options.dtype}`",
         describe_machine(),
         f"`{encoder.name}`, {options.dtype}. Intervals: middle 95 % of 1,000 bootstrap resamples of the sources; "
-        "differences are paired. MPR is a mean over pairs; MRR-published counts ranks 1 and 2 alike, as the published code does. "
-        "Rows with a + join two, weights of words by cross-validation.",
+        "differences are paired. MPR is a mean over pairs; MRR-published counts ranks 1 and 2 alike, as the published "
+        "code does. Rows with a + join two, weights of words by cross-validation.",
     ]
     for name in options.sets:
         found = SETS[name]()

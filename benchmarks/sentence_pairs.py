@@ -22,6 +22,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Candidates, RankingTable
+from graphdoc.inference.precision import LoadPrecision
 from graphdoc.recipes.sentence_pairs import pretrain
 from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
 from graphdoc.retrieval.document_ranking.rows import rank_documents
@@ -62,10 +63,11 @@ class Runs:
     Args:
         study: what is compared.
         work: the folder.
+        dtype: precision of models when they are measured.
     """
 
-    def __init__(self, study: SentencePairStudy, work: Path) -> None:
-        self.study, self.work = study, work.resolve()
+    def __init__(self, study: SentencePairStudy, work: Path, dtype: LoadPrecision = "float32") -> None:
+        self.study, self.work, self.dtype = study, work.resolve(), dtype
         self._found: Ranked | None = None
 
     @property
@@ -114,7 +116,7 @@ class Runs:
         folder = self.work / folder_name(row) / str(seed)
         if not (folder / "results.json").is_file():
             pretrain(self.recipe(row, seed), resume=(folder / "config.yaml").is_file())
-        return DocumentEncoder.from_pretrained(folder / "model", max_passages=None)
+        return DocumentEncoder.from_pretrained(folder / "model", dtype=self.dtype, max_passages=None)
 
     def scores(self, row: str, seed: int) -> dict[str, dict[str, float]]:
         """What the model of a run measures, by way; kept in its folder."""
@@ -123,7 +125,12 @@ class Runs:
         if not path.is_file():
             if row in UNTRAINED:
                 encoder = DocumentEncoder.from_backbone(
-                    self.filled(UNTRAINED[row]), pooling="mean", projection_size=None, graph_layers=0, readout="mean"
+                    self.filled(UNTRAINED[row]),
+                    dtype=self.dtype,
+                    pooling="mean",
+                    projection_size=None,
+                    graph_layers=0,
+                    readout="mean",
                 )
             else:
                 encoder = self.trained(row, seed)
@@ -149,10 +156,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "studies" / "sdr.yaml")
     parser.add_argument("--work", type=Path, default=Path("runs/sentence-pairs"))
     parser.add_argument("--rows", nargs="+", metavar="ROW", help="rows to run (default: all)")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"), help="precision when measuring")
     parser.add_argument("--seeds", type=int, metavar="N", help="seeds to run (default: those of the study)")
     options = parser.parse_args(arguments)
     study = load_settings(SentencePairStudy, options.config, [])
-    runs = Runs(study, options.work)
+    runs = Runs(study, options.work, options.dtype)
     runs.write_articles()
     table: dict[str, list[dict[str, dict[str, float]]]] = {}
     seeds = options.seeds or study.seeds
