@@ -33,7 +33,11 @@ const readHash = () => {
   const pair = /^#(sections|passages|paragraphs|sentences)=(\d+),(\d+)$/.exec(location.hash);
   if (pair) {
     const [level, a, b] = [pair[1], Number(pair[2]) - 1, Number(pair[3]) - 1];
-    if (!panes.a.target(level, a) || !panes.b.target(level, b)) return;
+    if (!panes.a.target(level, a) || !panes.b.target(level, b)) {
+      // A paragraph that was found by a search may lie behind the last encoded passage.
+      if (level === 'paragraphs' && data.alignment) openPanel('alignment');
+      return;
+    }
     const aligned = level === 'paragraphs' && data.alignment ? data.alignment.findIndex((one) => one.a === a && one.b === b) : -1;
     if (aligned < 0) { select(level, a, b); return; }
     openPanel('alignment');

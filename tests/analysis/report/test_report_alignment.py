@@ -183,6 +183,10 @@ def test_paragraphs_are_a_level_and_an_address(browser: Any, path: Path, compari
     report.page.locator("[data-matches='paragraphs'] a").first.click()
     assert report.page.evaluate("location.hash") == f"#paragraphs={best.a + 1},{best.b + 1}"
     report.close()
+    # What an address names may not have been encoded.
+    report = Report(browser, path, "#paragraphs=900,1")
+    assert report.page.is_visible("#panel-alignment") and report.page.locator(".sentence-pair").count() == 0
+    report.close()
     # On a phone all tabs fit, and an address opens the view of the alignment.
     report = Report(browser, path, "#alignment", viewport={"width": 360, "height": 740}, has_touch=True)
     report.page.tap("#panel-alignment a.pair >> nth=0")
