@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,8 @@ from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
 from .sentence_corpus import PlacedDocument
 
 _SIDES = ("source", "candidate")
+# What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
+SHOWN_PAIRS, SHOWN_SENTENCES, _OPENING = 5, 12, 4
 # The columns of the rows of an alignment.
 OF_PAIRS = (
     *("direction", "contribution", "similarity"),
@@ -98,6 +100,24 @@ class HitAlignment:
         content = self.alignment.to_dict()
         return {**content, "pairs": [self._pair(pair) for pair in content["pairs"]]}
 
+    def excerpt(self) -> dict[str, Any]:
+        """The pairs that add most as plain values, with a stretch of each text: what a page shows.
+
+        Returns:
+            ``by``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are) and ``pairs``, those of
+            :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs there are), and
+            ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside them, each with
+            ``sentence``, ``text`` and ``space`` before it, and None where some are left out; None without texts.
+        """
+        pairs = [self._shown(pair) for pair in self.alignment.best(SHOWN_PAIRS)]
+        return {
+            "by": self.alignment.by,
+            "score": self.score,
+            "whole": self.whole,
+            "total": len(self.pairs),
+            "pairs": pairs,
+        }
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """One row for each pair of sentences, or of paragraphs where no sentences were compared."""
         for pair, one in self.best(len(self.pairs) + sum(len(pair.sentences) for pair in self.pairs)):
@@ -115,6 +135,37 @@ class HitAlignment:
     def _starts(self) -> dict[str, Any]:
         sides = (("source", self.source), ("candidate", self.candidate))
         return {side: np.flatnonzero(np.diff(one.sentences.places[:, 3], prepend=-1)) for side, one in sides}
+
+    def _shown(self, pair: ParagraphPair) -> dict[str, Any]:
+        ranked = sorted(pair.sentences, key=lambda one: (-one.contribution, one.source, one.candidate))
+        chosen = ranked[:SHOWN_SENTENCES]
+        stretches = {
+            f"{side}_stretch": self._stretch(side, getattr(pair, side), {getattr(one, side) for one in chosen})
+            for side in _SIDES
+        }
+        content = pair._asdict() | {"sentences": [one._asdict() for one in chosen]}
+        return {**self._pair(content), "total": len(pair.sentences), **stretches}
+
+    def _stretch(self, side: str, paragraph: int, paired: Set[int]) -> list[dict[str, Any] | None] | None:
+        """The sentences of a paragraph that are in pairs, and those beside them; its first ones where none are."""
+        document, starts = self._side(side), self._starts[side]
+        if document.texts is None or self.whole:
+            return None
+        places = document.sentences.places
+        first, end = int(starts[paragraph]), int([*starts[1:], len(places)][paragraph])
+        near = {number for one in paired for number in (one - 1, one, one + 1) if first <= number < end}
+        shown: list[dict[str, Any] | None] = []
+        last = first - 1
+        for number in sorted(near) or range(first, min(end, first + _OPENING)):
+            section, start, stop, _ = places[number].tolist()
+            text = document.texts[section]
+            joined = number == last + 1
+            if not joined:
+                shown.append(None)
+            space = text[int(places[last, 2]) : start] if joined and last >= first else ""
+            shown.append({"sentence": number, "text": text[start:stop], "space": space})
+            last = number
+        return [*shown, None] if last < end - 1 else shown
 
     def _side(self, side: str) -> PlacedDocument:
         return self.source if side == "source" else self.candidate

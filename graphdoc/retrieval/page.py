@@ -35,7 +35,7 @@ def write_page_with_comparisons(
     """
     page = Path(path)
     folder = page.with_name(f"{page.stem}-comparisons")
-    content = results.to_dict(explain=True)
+    content = results.to_dict(explain=True, excerpt=True)
     by_sentences = results.by in BY_SENTENCES
     encoded = index.encoder.encode_levels(query)
     if by_sentences:

@@ -97,12 +97,15 @@ class Hit:
         """
         return self.explained()
 
-    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
         """Everything as plain values.
 
         Args:
             explain: whether the explanation is among them.
+            excerpt: whether the alignment is cut to what a page shows of it
+                (:meth:`~graphdoc.retrieval.alignments.HitAlignment.excerpt`).
         """
+        aligned = self.alignment
         return {
             "rank": self.rank,
             "id": self.id,
@@ -114,7 +117,7 @@ class Hit:
                 for name, part in self.parts.items()
             },
             "passages": [passage.to_dict() for passage in self.passages],
-            "alignment": None if self.alignment is None else self.alignment.to_dict(),
+            "alignment": aligned and (aligned.excerpt() if excerpt else aligned.to_dict()),
             "explanation": self.explain().to_dict() if explain else None,
             "comparison": None,
         }
@@ -203,11 +206,12 @@ class SearchResults:
     def _rankings(self) -> tuple[str, str]:
         return "words", "vectors" if self._is_of_passages else self.by
 
-    def to_dict(self, *, explain: bool = False) -> dict[str, Any]:
+    def to_dict(self, *, explain: bool = False, excerpt: bool = False) -> dict[str, Any]:
         """Everything as plain values, the content of the JSON file.
 
         Args:
             explain: whether every hit carries its explanation.
+            excerpt: whether alignments are cut to what a page shows of them, as its content is.
         """
         return {
             "query": dict(self.query),
@@ -217,7 +221,7 @@ class SearchResults:
             "k": self.k,
             "index": dict(self.index),
             "warnings": list(self.warnings),
-            "hits": [hit.to_dict(explain=explain) for hit in self.hits],
+            "hits": [hit.to_dict(explain=explain, excerpt=excerpt) for hit in self.hits],
         }
 
     def to_html(self, path: str | Path, *, explain: bool = True) -> Path:
@@ -230,7 +234,7 @@ class SearchResults:
         Raises:
             OutputError: the file cannot be written.
         """
-        return write_search_page(self.to_dict(explain=explain), path)
+        return write_search_page(self.to_dict(explain=explain, excerpt=True), path)
 
     def to_json(self, path: str | Path, *, explain: bool = False) -> Path:
         """Write everything as JSON, atomically.

@@ -81,7 +81,7 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         if asked or document is not None:
             try:
                 found = service.search(asked or None, document=document, by=by, where=where, k=k)
-                content = found.to_dict(explain=True)
+                content = found.to_dict(explain=True, excerpt=True)
             except GraphdocError as error:
                 content |= {"query": {"text": asked, "document": document, "title": ""}, "warnings": [str(error)]}
                 content |= {"by": by, "where": where}

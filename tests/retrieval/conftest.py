@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from browsers import browser as browser
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 

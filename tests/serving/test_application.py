@@ -175,7 +175,7 @@ def test_documents_are_ranked_by_sentences(
 ) -> None:
     encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
-    texts = {"tides": "Tides rise. They fall.", "rice": "Rice is washed.", "marsh": "Tides flood a marsh."}
+    texts = {"tides": f"Tides rise. {HOSTILE} They fall.", "rice": "Rice is washed.", "marsh": "Tides flood a marsh."}
     index.update([Document(id, [Section(text)]) for id, text in texts.items()])
     application = search_application(SearchService(index, Limits(pool=2)))
     with TestClient(application, base_url="http://127.0.0.1:8765") as asked:
@@ -186,7 +186,12 @@ def test_documents_are_ranked_by_sentences(
         assert len(asked.get("/search", params={**by, "pool": 1}).json()["hits"]) == 1
         assert "pool=3" in asked.get("/search", params={**by, "pool": 3}).json()["error"]
         assert "Document" in asked.get("/search", params={"q": "tides", "by": "flat"}).json()["error"]
-        assert asked.get("/", params=by).status_code == 200
-        assert asked.get("/compare", params={"a": "tides", "b": "rice"}).status_code == 200
+        page, report = asked.get("/", params=by), asked.get("/compare", params={"a": "tides", "b": "rice"})
+        assert page.status_code == report.status_code == 200
+        pairs = sum(len(pair["sentences"]) for hit in found["hits"] for pair in hit["alignment"]["pairs"])
+        assert page.text.count('class="sentence-pair"') == pairs > 2
+        assert 'href="compare?a=tides&amp;b=rice#alignment"' in page.text
+        assert 'id="panel-alignment"' in report.text
+        assert not any(attack in one.text for one in (page, report) for attack in ("<script>alert", "<img src=x"))
     refused = client.get("/search", params={"document": "tides", "by": "sentences"})
     assert refused.status_code == 422 and "keeps no sentences" in refused.json()["error"]

@@ -58,6 +58,44 @@ def make_hit(rank: int, passages: int = 2, characters: int = 300, **changes: Any
     }
 
 
+def make_alignment(pairs: int = 7, sentences: int = 3, text: str = PASSAGE, stretch: bool = True) -> dict[str, Any]:
+    """An alignment as a page has it; what pairs of sentences add makes up its score."""
+    listed = []
+    for number in range(pairs):
+        own = [
+            {
+                "source": 10 * number + place,
+                "candidate": 50 + place,
+                "cosine": 0.9 - 0.01 * place,
+                "contribution": 0.01 * (pairs - number) / (place + 1),
+                "source_text": f"{text.strip()} A{place}",
+                "candidate_text": f"{text.strip()} B{place}",
+            }
+            for place in range(sentences)
+        ]
+        stretches = {
+            f"{side}_stretch": [
+                None,
+                *({"sentence": one[side], "text": one[f"{side}_text"], "space": " "} for one in own),
+            ]
+            for side in ("source", "candidate")
+        }
+        listed.append(
+            {
+                "source": number,
+                "candidate": 2,
+                "score": sum(one["cosine"] for one in own) / sentences,
+                "contribution": sum(one["contribution"] for one in own),
+                "direction": "source",
+                "source_heading": f"Own part {number}",
+                "candidate_heading": text,
+                "sentences": own,
+                **(stretches if stretch else {}),
+            }
+        )
+    return {"by": "sentences", "score": sum(pair["contribution"] for pair in listed), "pairs": listed}
+
+
 def make_results(
     hits: int | list[dict[str, Any]] = 3, passages: int = 2, characters: int = 300, **changes: Any
 ) -> dict[str, Any]:
@@ -98,6 +136,14 @@ def make_attack() -> dict[str, Any]:
             text = f"{evil} {'y' * 5_000} {evil}"
             passage.update(heading=evil, text=text, matches=[[0, 9], [5, 30], [len(text) - 5, 10**9], [-7, 2]])
             passage.update(words=float("nan"), vectors=float("-inf"))
+        hit["alignment"] = make_alignment(2, text=evil)
+        for pair in hit["alignment"]["pairs"]:
+            pair.update(score=float("nan"), contribution=float("nan"), source_heading=evil)
+            for one in pair["sentences"]:
+                one.update(cosine=float("nan"), contribution=float("inf"))
+        hit["explanation"]["sentences"] = [
+            {"source": 0, "candidate": 1, "source_heading": evil, "candidate_heading": evil, "part": float("nan")}
+        ]
         for row in hit["explanation"]["words"]:
             row.update(term=evil, frequency=evil, document_frequency=evil, part=float("nan"))
         for row in hit["explanation"]["vectors"]:

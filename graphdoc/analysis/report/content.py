@@ -12,7 +12,9 @@ from ..pages.numbers import finite, number
 from .matrices import LevelMatrices, Matrix, packed_level
 
 # A map of more cells would make the file larger than a mail attachment may be; the matches of that level stay.
-SENTENCE_CELLS = 600_000
+MAP_CELLS = 600_000
+# Levels of which a long document has any number of parts.
+_UNBOUNDED = ("paragraphs", "sentences")
 
 LISTED_MATCHES = 200
 
@@ -42,6 +44,7 @@ def script_data(
                 "labels": [section["label"] for section in side["sections"]],
                 "passages": [passage["section"] for passage in side["passages"]],
                 "sentences": side["passage_of_sentence"],
+                **({"paragraphs": side["paragraphs"]} if side["paragraphs"] else {}),
             }
             for side in sides
         },
@@ -50,8 +53,12 @@ def script_data(
 
 def maps_left_out(comparison: Mapping[str, Any]) -> dict[str, int]:
     """Return the number of cells of every level whose map would make the file too large."""
-    cells = len(comparison["a"].get("sentences") or ()) * len(comparison["b"].get("sentences") or ())
-    return {"sentences": cells} if comparison.get("sentences") is not None and cells > SENTENCE_CELLS else {}
+    cells = {
+        name: len(comparison["a"].get(name) or ()) * len(comparison["b"].get(name) or ())
+        for name in _UNBOUNDED
+        if comparison.get(name) is not None
+    }
+    return {name: count for name, count in cells.items() if count > MAP_CELLS}
 
 
 def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[str, Matrix]) -> dict[str, Any]:
@@ -98,7 +105,7 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
                 "new_ancestors": list(_new_ancestors(_ancestors(section), open_path)),
                 "passages": [passage for passage in passages if passage["section"] == index],
                 "contribution": contribution,
-                "share": _share(contribution, score),
+                "share": share_of(contribution, score),
                 "attention": finite(section.get("attention")),
                 "best": _best(similarity.get("sections"), index),
             }
@@ -116,6 +123,8 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
         "coverage": coverage,
         "sentences": [sentence["text"] for sentence in sentences],
         "passage_of_sentence": passage_of_sentence,
+        # The first sentence of every paragraph, and one past the last.
+        "paragraphs": [paragraph["sentences"] for paragraph in document.get("paragraphs") or ()],
     }
 
 
@@ -194,24 +203,32 @@ def read_matches(
         contribution = finite(match.get("contribution"))
         listed.append(
             {
-                "a": _end(level, row, a),
-                "b": _end(level, column, b),
+                "a": end_of_pair(level, row, a),
+                "b": end_of_pair(level, column, b),
                 "score": finite(match.get("score")),
                 "contribution": contribution,
-                "share": _share(contribution, finite(comparison.get("document"))),
+                "share": share_of(contribution, finite(comparison.get("document"))),
             }
         )
     return {"total": len(listed), "listed": listed[:LISTED_MATCHES]}
 
 
-def _end(level: str, index: int, side: Mapping[str, Any]) -> dict[str, Any]:
+def end_of_pair(level: str, index: int, side: Mapping[str, Any]) -> dict[str, Any]:
+    """Return how a list shows one part of a pair: its number, its section, its first words and where it stands.
+
+    Args:
+        level: ``sections``, ``passages``, ``paragraphs`` or ``sentences``.
+        index: the part.
+        side: what the page shows of its document.
+    """
     if level == "sections":
         section = side["sections"][index]
         excerpt = section["passages"][0]["excerpt"] if section["passages"] else ""
         return {"index": index, "label": section["label"], "excerpt": excerpt, "anchor": f"{side['key']}-s{index + 1}"}
-    passage_index = side["passage_of_sentence"][index] if level == "sentences" else index
+    first, last = side["paragraphs"][index] if level == "paragraphs" else (index, index + 1)
+    passage_index = index if level == "passages" else side["passage_of_sentence"][first]
     passage = side["passages"][passage_index]
-    excerpt = _excerpt(side["sentences"][index]) if level == "sentences" else passage["excerpt"]
+    excerpt = passage["excerpt"] if level == "passages" else _excerpt(" ".join(side["sentences"][first:last][:9]))
     label = side["sections"][passage["section"]]["label"]
     return {"index": index, "label": label, "excerpt": excerpt, "anchor": f"{side['key']}-p{passage_index + 1}"}
 
@@ -237,7 +254,8 @@ def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix | None) -> 
     return {"scale": scale, "orientation": orientation}
 
 
-def _share(contribution: float | None, score: float | None) -> float | None:
+def share_of(contribution: float | None, score: float | None) -> float | None:
+    """Return which part of a score a contribution is; nothing of a score too small to be divided."""
     if contribution is None or score is None or abs(score) < _SMALLEST_DIVISIBLE_SCORE:
         return None
     return contribution / score

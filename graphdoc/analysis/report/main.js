@@ -30,12 +30,22 @@ const openPanel = (panel, focusIt = false) => {
 };
 
 const readHash = () => {
-  const pair = /^#(sections|passages|sentences)=(\d+),(\d+)$/.exec(location.hash);
+  const pair = /^#(sections|passages|paragraphs|sentences)=(\d+),(\d+)$/.exec(location.hash);
   if (pair) {
     const [level, a, b] = [pair[1], Number(pair[2]) - 1, Number(pair[3]) - 1];
-    if (panes.a.target(level, a) && panes.b.target(level, b)) select(level, a, b);
+    if (!panes.a.target(level, a) || !panes.b.target(level, b)) {
+      // A paragraph that was found by a search may lie behind the last encoded passage.
+      if (level === 'paragraphs' && data.alignment) openPanel('alignment');
+      return;
+    }
+    const aligned = level === 'paragraphs' && data.alignment ? data.alignment.findIndex((one) => one.a === a && one.b === b) : -1;
+    if (aligned < 0) { select(level, a, b); return; }
+    openPanel('alignment');
+    openPair(aligned);
+    alignedLinks[aligned].scrollIntoView({ block: 'nearest' });
     return;
   }
+  if (location.hash === '#alignment' && data.alignment) { openPanel('alignment'); return; }
   const passage = /^#([ab])-p(\d+)$/.exec(location.hash);
   if (passage && panes[passage[1]].passages[Number(passage[2]) - 1]) {
     focusPassage(passage[1], Number(passage[2]) - 1);
@@ -73,7 +83,11 @@ document.addEventListener('click', (event) => {
   const section = event.target.closest('a[data-section]');
   const skip = event.target.closest('a[data-open]');
   if (link || section || skip) event.preventDefault();
-  if (link) select(link.dataset.level, Number(link.dataset.a), Number(link.dataset.b));
+  if (link) {
+    const [a, b] = [Number(link.dataset.a), Number(link.dataset.b)];
+    if (!link.dataset.pair) select(link.dataset.level, a, b);
+    else openPair(Number(link.dataset.pair), ...(link.dataset.level === 'sentences' ? [a, b] : []));
+  }
   if (section) {
     if (narrow.matches) openPanel(section.dataset.section);
     panes[section.dataset.section].reveal('sections', Number(section.dataset.index));
@@ -103,6 +117,7 @@ find('#theme').addEventListener('click', () => {
   root.dataset.theme = palette().dark ? 'light' : 'dark';
   try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
   showAll();
+  if (data.alignment) showAligned();
 });
 find('#print').addEventListener('click', () => window.print());
 const drawPrintMaps = () => {
@@ -129,10 +144,11 @@ const drawPrintMaps = () => {
 };
 window.addEventListener('beforeprint', drawPrintMaps);
 window.addEventListener('afterprint', () => { printing = false; showAll(); });
-prefersDark.addEventListener('change', showAll);
+prefersDark.addEventListener('change', () => { showAll(); if (data.alignment) showAligned(); });
 narrow.addEventListener('change', () => openPanel(narrow.matches ? state.panel : state.tool));
 window.addEventListener('hashchange', readHash);
 new ResizeObserver(() => { showScale(); showRibbons(); }).observe(find('#histogram').parentElement);
 new ResizeObserver(showRibbons).observe(find('#gutter'));
+if (data.alignment) showAligned();
 openPanel('map');
 readHash();

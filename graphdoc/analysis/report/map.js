@@ -41,7 +41,8 @@ const wrapText = (context, text, width, lines = 3) => {
 // Sections as ranges of cells: [{label, section, from, to}], one a cell on the map of sections.
 const groupsOf = (level, sideData) => {
   if (level === 'sections') return sideData.labels.map((label, i) => ({ label, section: i, from: i, to: i + 1 }));
-  const sectionOf = level === 'passages' ? sideData.passages : sideData.sentences.map((p) => sideData.passages[p]);
+  const passageOf = level === 'sentences' ? sideData.sentences : (sideData.paragraphs || []).map(([first]) => sideData.sentences[first]);
+  const sectionOf = level === 'passages' ? sideData.passages : passageOf.map((p) => sideData.passages[p]);
   const groups = [];
   sectionOf.forEach((section, i) => {
     const last = groups[groups.length - 1];

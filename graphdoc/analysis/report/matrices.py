@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import OutputError
 
-LEVELS = ("sections", "passages", "sentences")
+LEVELS = ("sections", "passages", "paragraphs", "sentences")
 
 # More cells in all heads and directions would make the file larger than a mail attachment may be; their mean stays.
 ATTENTION_CELLS = 800_000

@@ -17,6 +17,7 @@ from ...runtime.wording import counted
 from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
 from ..pages.numbers import finite, number, percent
 from . import content
+from .alignment import LISTED_SENTENCES, read_alignment
 from .matrices import LEVELS, read_levels
 
 FORMAT = "graphdoc.comparison/1"
@@ -25,7 +26,7 @@ _FOLDER = Path(__file__).parent
 _STYLES = (BASE, _FOLDER / "report.css", _FOLDER / "layout.css")
 _SCRIPTS = (
     *("scale.js", "attention.js", "colour.js", "map.js", "heatmap.js", "text.js", "state.js"),
-    *("readout.js", "selection.js", "views.js", "main.js"),
+    *("readout.js", "selection.js", "alignment.js", "views.js", "main.js"),
 )
 
 
@@ -50,12 +51,16 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     found = comparison.get("matches") or {}
     style, boot, code = source_of(*_STYLES), source_of(BOOT), in_one_function(*(_FOLDER / name for name in _SCRIPTS))
     model = comparison.get("model") or {}
+    alignment = read_alignment(comparison, a, b)
+    data = content.script_data(comparison, levels, (a, b))
+    if alignment is not None:
+        data["alignment"] = alignment["packed"]
     page = _template().render(
         policy=Markup(content_policy(style, boot, code)),
         style=Markup(style),
         boot=Markup(boot),
         script=Markup(code),
-        data=htmlsafe_json_dumps(content.script_data(comparison, levels, (a, b)), allow_nan=False),
+        data=htmlsafe_json_dumps(data, allow_nan=False),
         within=within,
         a=a,
         b=b,
@@ -66,6 +71,8 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         before_graph=_reads_before_graph(model),
         matches={name: content.read_matches(comparison, name, a, b) for name in LEVELS if name in found},
         listed_matches=content.LISTED_MATCHES,
+        alignment=alignment,
+        listed_sentences=LISTED_SENTENCES,
         attention=levels["passages"].attention if "passages" in levels else None,
         has_contributions=any(level.contribution is not None for level in levels.values()),
         maps_left_out=content.maps_left_out(comparison),

@@ -5,6 +5,8 @@ const textOf = (side, level, index) => {
     const first = panes[side].sections[index].querySelector('.passage p');
     return first ? first.textContent : '';
   }
+  // More than the first sentences of a paragraph are never shown.
+  if (level === 'paragraphs') return panes[side].sentencesOf(index).slice(0, 9).map((span) => span.textContent).join(' ');
   const target = panes[side].target(level, index);
   return level === 'passages' ? panes[side].textOf(index) : target ? target.textContent : '';
 };
@@ -96,6 +98,7 @@ const fillReadout = (readout) => {
   if (chosen && !state.pointed) {
     actions.append(button('‹ Stronger', () => step(-1)), button('Weaker ›', () => step(1)));
     if (state.level === 'sections' && levels.passages) actions.append(button('Passages of this pair', () => drillDown(a, b)));
+    if (state.level === 'paragraphs' && levels.sentences) actions.append(button('Sentences of this pair', () => drillDown(a, b)));
     actions.append(button('Clear', clear));
   }
   readout.append(actions);

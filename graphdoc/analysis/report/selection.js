@@ -1,5 +1,8 @@
 // Selecting a pair, following a passage, stepping through the matches, and the address that remembers it.
 
+// Levels whose map may be too large for the file; their lists are there.
+const WITHOUT_MAP = ['paragraphs', 'sentences'];
+
 const remember = () => {
   const { selection, focus } = state;
   const hash = selection ? `#${selection.level}=${selection.a + 1},${selection.b + 1}`
@@ -12,7 +15,10 @@ const showCurrent = () => {
   for (const link of document.querySelectorAll('.pair[aria-current]')) link.removeAttribute('aria-current');
   if (!selection) return;
   const same = `.pair[data-level="${selection.level}"][data-a="${selection.a}"][data-b="${selection.b}"]`;
-  for (const link of document.querySelectorAll(same)) link.setAttribute('aria-current', 'true');
+  for (const link of document.querySelectorAll(same)) {
+    // Two paragraphs can be a pair in both directions.
+    if (state.aligned === null || !link.dataset.pair || Number(link.dataset.pair) === state.aligned) link.setAttribute('aria-current', 'true');
+  }
 };
 
 const refreshSelection = (reveal) => {
@@ -21,9 +27,10 @@ const refreshSelection = (reveal) => {
     panes[side].highlight(selection ? selection.level : 'passages', selection ? selection[side] : null, 'is-selected');
     panes[side].highlight('passages', focus && focus.side === side ? focus.index : null, 'is-focused');
   }
+  if (data.documents.a.paragraphs) showAligned();
   showCurrent();
   if ('highlights' in CSS) CSS.highlights.delete('shared-words');
-  if (selection && selection.level !== 'sections') {
+  if (selection && ['passages', 'sentences'].includes(selection.level)) {
     wordCounts = wordCounts || countWords(Object.values(panes));
     const passage = { a: selection.a, b: selection.b };
     if (selection.level === 'sentences') for (const side of ['a', 'b']) passage[side] = data.documents[side].sentences[selection[side]];
@@ -50,9 +57,10 @@ const revealFocus = () => {
   if (best && panes[other].scrolls) panes[other].reveal('passages', best.other);
 };
 
-const select = (level, a, b) => {
-  if (!levels[level] && level !== 'sentences') return;
+const select = (level, a, b, aligned = null) => {
+  if (!levels[level] && !WITHOUT_MAP.includes(level)) return;
   state.selection = { level, a, b };
+  state.aligned = aligned;
   state.focus = null;
   state.pointed = null;
   heatMap.hover = null;
@@ -69,6 +77,7 @@ const focusPassage = (side, index) => {
   const same = state.focus && state.focus.side === side && state.focus.index === index;
   state.focus = same ? null : { side, index };
   state.selection = null;
+  state.aligned = null;
   state.pointed = null;
   panes[side].rove(index);
   if (state.level !== 'passages') setLevel('passages');
@@ -82,6 +91,7 @@ const focusPassage = (side, index) => {
 
 const clear = () => {
   state.selection = null;
+  state.aligned = null;
   state.focus = null;
   state.pointed = null;
   heatMap.cursor = null;
@@ -89,7 +99,7 @@ const clear = () => {
   refreshSelection(false);
 };
 
-const visibleMatches = () => [...document.querySelectorAll(`.pair[data-level="${state.level}"]`)]
+const visibleMatches = () => [...document.querySelectorAll(`.match-list .pair[data-level="${state.level}"]`)]
   .filter((link) => link.closest('li') && !link.closest('li').hidden && !link.closest('.match-list').hidden);
 
 const step = (by) => {
@@ -102,10 +112,15 @@ const step = (by) => {
 };
 
 const drillDown = (a, b) => {
-  const rows = levels.passages.rowGroups.find((group) => group.section === a);
-  const columns = levels.passages.columnGroups.find((group) => group.section === b);
+  const ofSections = state.level === 'sections';
+  const within = (side, groups, index) => {
+    const [from, to] = ofSections ? [] : data.documents[side].paragraphs[index];
+    return ofSections ? groups.find((group) => group.section === index) : { from, to };
+  };
+  const rows = within('a', levels.passages?.rowGroups, a);
+  const columns = within('b', levels.passages?.columnGroups, b);
   if (!rows || !columns) return;
-  setLevel('passages');
+  setLevel(ofSections ? 'passages' : 'sentences');
   state.selection = null;
   refreshSelection(false);
   heatMap.setView({ r0: rows.from, r1: rows.to, c0: columns.from, c1: columns.to });

@@ -5,7 +5,7 @@ const data = JSON.parse(find('#data').textContent);
 const root = document.documentElement;
 const narrow = window.matchMedia('(max-width: 899.98px)');
 const prefersDark = window.matchMedia('(prefers-color-scheme: dark)');
-const names = { sections: 'Sections', passages: 'Passages', sentences: 'Sentences' };
+const names = { sections: 'Sections', passages: 'Passages', paragraphs: 'Paragraphs', sentences: 'Sentences' };
 const letters = { a: 'A', b: 'B' };
 
 const levels = {};
@@ -27,6 +27,8 @@ const severalSections = levels.sections && levels.sections.rows * levels.section
 const state = {
   level: severalSections || !levels.passages ? 'sections' : 'passages',
   measure: 'similarity', direction: 'to_b', head: 'mean', panel: 'map', tool: 'map', pointed: null, selection: null, focus: null,
+  // The pair of paragraphs whose sentence pairs are shown.
+  aligned: null,
 };
 
 let printing = false;
@@ -43,7 +45,7 @@ const measure = () => measureAt(state.level);
 const sectionOf = (side, level, index) => {
   const parts = data.documents[side];
   if (level === 'sections') return index;
-  return parts.passages[level === 'sentences' ? parts.sentences[index] : index];
+  return parts.passages[level === 'passages' ? index : parts.sentences[level === 'paragraphs' ? parts.paragraphs[index][0] : index]];
 };
 const labelOf = (side, level, index) => data.documents[side].labels[sectionOf(side, level, index)];
 const colourOf = (found, value) => (Number.isFinite(value) ? css(palette().ramp[found.shade(value)]) : 'transparent');
@@ -54,13 +56,14 @@ const act = {
   point: (cell, byKey) => { state.pointed = cell; showReadout(); if (byKey) announce(cell); },
   select: ([a, b]) => select(state.level, a, b),
   step: (by) => step(by),
-  focus: (side, index) => focusPassage(side, index),
+  focus: (side, index, sentence) => (state.tool === 'alignment' && sentence !== null ? openPairOf(side, sentence) : focusPassage(side, index)),
   scrolled: () => {
     if (scheduled) return;
     scheduled = true;
     requestAnimationFrame(() => { scheduled = false; showRibbons(); });
   },
 };
-const panes = { a: new TextPane(find('#pane-a'), act), b: new TextPane(find('#pane-b'), act) };
+const pane = (side) => new TextPane(find(`#pane-${side}`), act, data.documents[side].paragraphs);
+const panes = { a: pane('a'), b: pane('b') };
 const heatMap = new HeatMap(find('#map'), act);
 let wordCounts = null;

@@ -4,9 +4,13 @@ const WORD = /[\p{L}\p{N}]{4,}/gu;
 const isReduced = () => window.matchMedia('(prefers-reduced-motion: reduce)').matches;
 
 class TextPane {
-  constructor(element, act) {
+  // Paragraphs as numbers of their first sentence and of one past the last; none where there are no sentences.
+  constructor(element, act, paragraphs = []) {
     this.element = element;
     this.side = element.dataset.side;
+    this.paragraphs = paragraphs;
+    this.sentences = [];
+    for (const span of element.querySelectorAll('[data-sentence]')) this.sentences[Number(span.dataset.sentence)] = span;
     this.passages = [...element.querySelectorAll('.passage')];
     this.sections = [...element.querySelectorAll('.part')];
     this.pins = this.passages.map((passage) => passage.querySelector('.pin'));
@@ -18,7 +22,8 @@ class TextPane {
       const isPin = event.target.closest('.pin');
       if (!isPin && chosen && !chosen.isCollapsed) return;
       event.preventDefault();
-      act.focus(this.side, Number(passage.dataset.index));
+      const sentence = isPin ? null : event.target.closest('[data-sentence]');
+      act.focus(this.side, Number(passage.dataset.index), sentence && Number(sentence.dataset.sentence));
     });
     element.addEventListener('keydown', (event) => {
       const at = this.pins.indexOf(event.target);
@@ -44,7 +49,18 @@ class TextPane {
   target(level, index) {
     if (level === 'sections') return this.sections[index];
     if (level === 'passages') return this.passages[index];
-    return this.element.querySelector(`[data-sentence="${index}"]`);
+    return level === 'paragraphs' ? this.sentencesOf(index)[0] : this.sentences[index];
+  }
+
+  sentencesOf(paragraph) {
+    return this.paragraphs[paragraph] ? this.sentences.slice(...this.paragraphs[paragraph]).filter(Boolean) : [];
+  }
+
+  // A paragraph and the sentences of it that are in pairs; null for none.
+  markParagraph(paragraph, paired) {
+    for (const name of ['is-of-paragraph', 'is-paired']) for (const old of this.element.querySelectorAll(`.${name}`)) old.classList.remove(name);
+    for (const span of this.sentencesOf(paragraph)) span.classList.add('is-of-paragraph');
+    for (const index of paired) this.sentences[index]?.classList.add('is-paired');
   }
 
   mark(values, measure, palette) {
@@ -57,7 +73,8 @@ class TextPane {
 
   highlight(level, index, className) {
     for (const old of this.element.querySelectorAll(`.${className}`)) old.classList.remove(className);
-    if (index === null) return;
+    // The sentences of a paragraph are marked instead.
+    if (index === null || level === 'paragraphs') return;
     const target = this.target(level, index);
     if (!target) return;
     target.classList.add(className);
@@ -79,17 +96,18 @@ class TextPane {
     scroller.scrollTo({ top, behavior: isReduced() ? 'instant' : 'smooth' });
   }
 
-  // Top and bottom of a passage or section in the pane's window; kept, because reading them forces a layout.
+  // Top and bottom of a part in the pane's window; kept, because reading them forces a layout.
   extent(level, index) {
-    if (!this.extents) {
+    this.extents ||= new Map();
+    const key = `${level} ${index}`;
+    if (!this.extents.has(key)) {
       const origin = this.element.getBoundingClientRect().top - this.element.scrollTop;
-      const measure = (element) => {
-        const frame = element.getBoundingClientRect();
-        return [frame.top - origin, frame.bottom - origin];
-      };
-      this.extents = { passages: this.passages.map(measure), sections: this.sections.map(measure) };
+      const first = this.target(level, index);
+      const last = level === 'paragraphs' ? this.sentencesOf(index).at(-1) : first;
+      const place = (element, edge) => (element ? element.getBoundingClientRect()[edge] - origin : NaN);
+      this.extents.set(key, [place(first, 'top'), place(last, 'bottom')]);
     }
-    const [top, bottom] = this.extents[level][index];
+    const [top, bottom] = this.extents.get(key);
     return [top - this.element.scrollTop, bottom - this.element.scrollTop];
   }
 }

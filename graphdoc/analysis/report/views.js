@@ -28,30 +28,36 @@ const showMarks = () => {
 
 const showRibbons = () => {
   if (narrow.matches || !levels.passages) return;
-  const found = measureAt('passages');
+  const level = state.level === 'paragraphs' && !state.focus ? 'paragraphs' : 'passages';
+  const found = measureAt(level);
   const colours = palette();
   const ribbons = [];
   const add = (a, b, alpha) => {
     const value = found.at(a, b);
     if (!(value >= found.threshold)) return;
-    ribbons.push({ level: 'passages', a, b, colour: colours.ramp[Math.max(colours.dark ? 40 : 70, found.shade(value))], alpha });
+    ribbons.push({ level, a, b, colour: colours.ramp[Math.max(colours.dark ? 40 : 70, found.shade(value))], alpha });
   };
   if (state.focus) {
     for (const { other } of bestOf(state.focus.side, state.focus.index, 5)) {
       if (state.focus.side === 'a') add(state.focus.index, other, 0.5); else add(other, state.focus.index, 0.5);
     }
+  } else if (data.alignment && state.tool === 'alignment') {
+    ribbons.push(...alignedRibbons(colours));
   } else {
-    for (const link of found.name === 'attention' ? listOf(found).links : passageLinks) add(Number(link.dataset.a), Number(link.dataset.b), state.selection ? 0.1 : 0.22);
+    for (const link of found.name === 'attention' ? listOf(found).links : linksOf[level]) add(Number(link.dataset.a), Number(link.dataset.b), state.selection ? 0.1 : 0.22);
   }
   const { selection } = state;
-  if (selection) {
-    const level = selection.level === 'sections' ? 'sections' : 'passages';
+  if (selection && state.aligned !== null) {
+    if (selection.level === 'sentences') ribbons.push({ ...selection, colour: colours.accent, alpha: 0.5, edge: true });
+  } else if (selection) {
+    const level = selection.level === 'sentences' ? 'passages' : selection.level;
     const place = (side) => (selection.level === 'sentences' ? data.documents[side].sentences[selection[side]] : selection[side]);
-    ribbons.push({ level, a: place('a'), b: place('b'), colour: colours.accent, alpha: level === 'sections' ? 0.16 : 0.28, edge: true });
+    ribbons.push({ level, a: place('a'), b: place('b'), colour: colours.accent, alpha: level === 'passages' ? 0.28 : 0.16, edge: true });
   }
   drawRibbons(find('#gutter'), panes.a, panes.b, ribbons, colours);
 };
-const passageLinks = [...document.querySelectorAll('.pair[data-level="passages"]')];
+const linksOf = {};
+for (const level of ['passages', 'paragraphs']) linksOf[level] = [...document.querySelectorAll(`.match-list .pair[data-level="${level}"]`)];
 
 // The list of a head and direction; those of similarity came with the page.
 const attentionLists = new Map();
@@ -113,7 +119,7 @@ const showMatches = () => {
   for (const list of document.querySelectorAll('.match-list')) {
     const { matches: level, measure: only } = list.dataset;
     const isOther = level === 'passages' && (only === 'attention') !== (shownName() === 'attention');
-    list.hidden = isOther || (level !== state.level && !(level === 'sentences' && !levels.sentences));
+    list.hidden = isOther || (level !== state.level && Boolean(levels[level]));
     if (isOther) continue;
     const found = levels[level] && measureAt(level);
     const items = [...list.querySelectorAll('ol > li')];

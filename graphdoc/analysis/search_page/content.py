@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 from ...runtime.wording import counted
+from ...similarity.hierarchical import By
 from ..pages.numbers import decimals, finite, number, percent
+from .alignment import alignment_of
 from .bars import width
 from .explanation import explanation_of
 from .links import relative_link
 from .marks import marked_text
 
-KINDS = ("words", "vectors")
+_BY_SENTENCES = get_args(By)
 # A query may be a whole document, and metadata may hold its abstract: what is longer is a click away.
 HEADLINE_CHARACTERS = 280
 TAG_CHARACTERS = 100
@@ -62,14 +64,23 @@ def search_of(results: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def kinds_of(results: Mapping[str, Any]) -> tuple[str, ...]:
+    """The rankings that can give a score its parts: by sentences the words only where they count."""
+    by = results.get("by")
+    if by not in _BY_SENTENCES:
+        return ("words", "vectors")
+    return ("words", str(by)) if results.get("fusion") is not None else (str(by),)
+
+
 def hits_of(results: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The hits, with bars as wide as their parts are against the best score of all."""
     hits = results["hits"]
-    shares = [share for hit in hits for share in _shares(hit).values() if share is not None]
+    kinds = kinds_of(results)
+    shares = [share for hit in hits for share in _shares(hit, kinds).values() if share is not None]
     places = decimals([*filter(None, (finite(hit["score"]) for hit in hits)), *shares])
-    longest = max((sum(max(0.0, share or 0.0) for share in _shares(hit).values()) for hit in hits), default=0.0)
+    longest = max((sum(max(0.0, share or 0.0) for share in _shares(hit, kinds).values()) for hit in hits), default=0.0)
     passages = [passage for hit in hits for passage in hit["passages"]]
-    scales = {kind: _scale(passage.get(kind) for passage in passages) for kind in KINDS}
+    scales = {kind: _scale(passage.get(kind) for passage in passages) for kind in kinds}
     fused = results.get("fusion") is not None
     return [
         {
@@ -78,24 +89,25 @@ def hits_of(results: Mapping[str, Any]) -> list[dict[str, Any]]:
             "title": str(hit.get("title") or hit["id"]),
             "link": relative_link(hit.get("comparison")),
             "score": number(finite(hit["score"]), places),
-            "bars": _bars(hit, longest),
-            "parts": [_part(hit, kind, places, fused) for kind in KINDS if fused or kind in hit["parts"]],
+            "bars": _bars(_shares(hit, kinds), longest),
+            "parts": [_part(hit, kind, places, fused) for kind in kinds if fused or kind in hit["parts"]],
             "tags": _tags(hit.get("metadata") or {}),
             "passages": [_passage(passage, scales) for passage in hit["passages"]],
+            "alignment": alignment_of(hit),
             "why": explanation_of(hit),
         }
         for hit in hits
     ]
 
 
-def _shares(hit: Mapping[str, Any]) -> dict[str, float | None]:
-    return {kind: finite(hit["parts"][kind].get("share")) for kind in KINDS if hit["parts"].get(kind)}
+def _shares(hit: Mapping[str, Any], kinds: Sequence[str]) -> dict[str, float | None]:
+    return {kind: finite(hit["parts"][kind].get("share")) for kind in kinds if hit["parts"].get(kind)}
 
 
-def _bars(hit: Mapping[str, Any], longest: float) -> list[dict[str, Any]]:
+def _bars(shares: Mapping[str, float | None], longest: float) -> list[dict[str, Any]]:
     """The parts of a score, one after the other."""
     bars, place = [], 0.0
-    for kind, share in _shares(hit).items():
+    for kind, share in shares.items():
         size = width(max(0.0, share or 0.0), longest)
         bars.append({"kind": kind, "x": round(place, 2), "width": size})
         place += size
@@ -134,8 +146,7 @@ def _passage(passage: Mapping[str, Any], scales: Mapping[str, tuple[float, int]]
     if passage.get("start") is not None and passage.get("end") is not None:
         place.append(f"characters {passage['start']:,}–{passage['end']:,}")
     bars = []
-    for kind in KINDS:
-        largest, places = scales[kind]
+    for kind, (largest, places) in scales.items():
         if passage.get(kind) is not None:
             value = finite(passage[kind])
             bars.append(

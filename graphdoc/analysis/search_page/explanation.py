@@ -11,10 +11,12 @@ from .bars import width
 
 # Parts are kept in 32 bits and less; what differs by more is not rounding.
 _ROUNDING = 1e-3
+# A long document has any number of paragraphs; terms and passages are few.
+LISTED_ROWS = 100
 
 
 def explanation_of(hit: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The two tables of a hit: terms with their parts of the words score, passages with theirs of the vectors score.
+    """The tables of a hit: what terms, passages and pairs of paragraphs add to the scores by these.
 
     Args:
         hit: one hit of ``SearchResults.to_dict()``.
@@ -22,7 +24,9 @@ def explanation_of(hit: Mapping[str, Any]) -> dict[str, Any] | None:
     explanation = hit.get("explanation")
     if explanation is None:
         return None
-    return {kind: _table(explanation.get(kind) or (), hit, kind) for kind in ("words", "vectors")}
+    by = (hit.get("alignment") or {}).get("by", "sentences")
+    kinds = {"words": "words", "vectors": "vectors", "sentences": by}
+    return {name: _table(explanation.get(name) or (), hit, kind) for name, kind in kinds.items()}
 
 
 def _table(rows: Sequence[Mapping[str, Any]], hit: Mapping[str, Any], kind: str) -> dict[str, Any]:
@@ -36,8 +40,9 @@ def _table(rows: Sequence[Mapping[str, Any]], hit: Mapping[str, Any], kind: str)
     return {
         "rows": [
             {**row, "part": number(part, places), "width": width(part, largest), "against": (part or 0) < 0}
-            for row, part in zip(rows, parts, strict=True)
+            for row, part in list(zip(rows, parts, strict=True))[:LISTED_ROWS]
         ],
+        "left": max(0, len(rows) - LISTED_ROWS),
         "total": number(total, places),
         "score": None if agree else number(score, places),
     }

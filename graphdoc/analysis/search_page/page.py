@@ -14,10 +14,10 @@ from ...errors import OutputError
 from ...runtime.files import write_text
 from ...runtime.wording import counted
 from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
-from .content import hits_of, query_of, search_of
+from .content import hits_of, kinds_of, query_of, search_of
 
 _FOLDER = Path(__file__).parent
-_STYLES = (BASE, _FOLDER / "search.css", _FOLDER / "passages.css")
+_STYLES = (BASE, _FOLDER / "search.css", _FOLDER / "passages.css", _FOLDER / "pairs.css")
 
 
 def write_search_page(results: Mapping[str, Any], path: str | Path) -> Path:
@@ -42,7 +42,8 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
     It is read without scripts as well; they add keys, the choice of light or dark, and shorter passages.
 
     Args:
-        results: what ``SearchResults.to_dict()`` gives; of ``comparison`` only relative links become links.
+        results: what ``SearchResults.to_dict()`` gives, with ``excerpt`` also stretches of texts that are alike; of
+            ``comparison`` only relative links become links.
         form: whether it can ask again, which needs a server: ``q``, ``by`` and ``where`` go to where it came from.
 
     Raises:
@@ -63,6 +64,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
         query=query_of(results),
         search=search_of(results),
         warnings=[str(warning) for warning in results.get("warnings") or ()],
+        kinds=kinds_of(results),
         hits=hits_of(results),
         form={name: results.get(name) for name in ("by", "where", "k")} if form else None,
     )

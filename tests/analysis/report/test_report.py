@@ -204,7 +204,7 @@ def test_sentences_are_marked_inside_their_passages() -> None:
 
 def test_a_sentence_map_too_large_for_the_file_is_left_out_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     payload = make_payload(sentences=True)
-    monkeypatch.setattr(report_content, "SENTENCE_CELLS", 10)
+    monkeypatch.setattr(report_content, "MAP_CELLS", 10)
     page = render_report(payload)
     assert "sentences" not in data_of(page)["levels"]
     assert "too many for this file" in page

@@ -10,7 +10,7 @@ import lxml.etree
 import lxml.html
 import pytest
 from comparison_payload import ATTACK
-from search_results import make_attack, make_hit, make_passage, make_results
+from search_results import make_alignment, make_attack, make_hit, make_passage, make_results
 
 from graphdoc.analysis.search_page.page import search_page, write_search_page
 from graphdoc.errors import OutputError
@@ -164,6 +164,48 @@ def test_an_explanation_that_does_not_add_up_says_so() -> None:
     table = page_of(results).findall(".//table")[0]
     assert [words(cell) for cell in table.find("tfoot/tr")][:2] == ["All terms listed; the score is 25.00", "7.00"]
     assert table.find("tbody/tr").find(".//rect").get("class") == "words against"
+
+
+def test_pairs_of_paragraphs_and_sentences_are_cut_to_the_best_and_the_rest_is_counted() -> None:
+    parts = {"sentences": {"rank": 1, "score": 0.5, "share": 0.5}}
+    for stretch in (True, False):
+        alignment = make_alignment(7, 14, stretch=stretch)
+        rows = [
+            {
+                "source": one,
+                "candidate": 2,
+                "source_heading": f"Own part {one}",
+                "candidate_heading": "",
+                "part": 0.001,
+            }
+            for one in range(120)
+        ]
+        hit = make_hit(1, 0, parts=parts, score=0.5, alignment=alignment, explanation={"sentences": rows})
+        page = page_of(make_results(hits=[hit], by="sentences", fusion=None))
+        assert words(page.find_class("legend")[0]).startswith("sentences: a hit’s bar")
+        (card,) = page.find_class("hit")
+        assert [words(part) for part in card.find_class("parts")[0]] == ["sentences rank 1, score 0.5000"]
+        assert widths(card.find_class("score-of-hit")[0].find("svg"), "sentences") == [100]
+        assert card.find(".//h2/a").get("href") == "comparisons/1.html#alignment"
+        (aligned,) = card.find_class("aligned")
+        assert f"The 5 pairs of paragraphs that add most, of 7 pairs that add up to {alignment['score']:.4f}" in (
+            words(aligned)
+        )
+        shown = aligned.xpath("details")
+        assert len(shown) == 5 and [one.get("open") is not None for one in shown] == [True] + 4 * [False]
+        for found, pair in zip(shown, alignment["pairs"], strict=False):
+            summary = words(found.find("summary"))
+            assert f"adds {pair['contribution']:.4f}" in summary and f"cosine {pair['score']:.3f}" in summary
+            assert pair["source_heading"] in summary
+            listed = found.find_class("sentence-pair")
+            assert len(listed) == 12 and "2 sentence pairs that add less left out" in words(found)
+            for one, sentence in zip(listed, pair["sentences"], strict=False):
+                assert f"cosine {sentence['cosine']:.3f}" in words(one) and sentence["candidate_text"] in words(one)
+            assert found.xpath(".//a/@href") == [f"comparisons/1.html#paragraphs={pair['source'] + 1},3"]
+            marks = [mark.get("data-pairs") for mark in found.xpath(".//mark")]
+            assert marks == (2 * [str(rank) for rank in range(1, 13)] if stretch else [])
+        (table,) = card.findall(".//table")
+        assert "and 20 more pairs that add less" in words(table) and "0.12000" in words(table.find("tfoot"))
 
 
 def test_no_explanation_no_comparison_no_metadata() -> None:

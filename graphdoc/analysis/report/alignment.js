@@ -1,0 +1,99 @@
+// The alignment: pairs of paragraphs that a score by sentences is the sum of, and the sentence pairs of the open one.
+
+const alignedLinks = [...document.querySelectorAll('a.pair[data-pair]')];
+const alignedRange = (() => {
+  const scores = (data.alignment || []).map((pair) => pair.score);
+  return [Math.min(...scores), Math.max(...scores)];
+})();
+const alignedColour = (score, least = 0) => {
+  const [low, high] = alignedRange;
+  return palette().ramp[Math.max(least, high > low ? Math.round((255 * (score - low)) / (high - low)) : 255)];
+};
+
+const sentenceItem = (number, [a, b, cosine, contribution]) => {
+  const item = make('li');
+  const link = make('a', 'pair sentence-pair');
+  Object.assign(link.dataset, { level: 'sentences', a, b, pair: number });
+  link.href = `#a-p${data.documents.a.sentences[a] + 1}`;
+  const score = make('span', 'pair-score');
+  score.append(make('span', 'score', formatNumber(cosine)), make('small', 'pair-share', `adds ${formatSmall(contribution)}`));
+  link.append(score);
+  for (const [side, index] of [['a', a], ['b', b]]) {
+    const end = make('span', 'pair-end');
+    const text = make('span', 'pair-text', excerptOf(side, 'sentences', index));
+    text.dir = 'auto';
+    end.append(badge(side, index), text);
+    link.append(end);
+  }
+  item.append(link);
+  return item;
+};
+
+const sentenceList = (number) => {
+  const { sentences, total } = data.alignment[number];
+  const place = make('div', 'sentence-pairs');
+  const list = make('ol');
+  list.append(...sentences.map((pair) => sentenceItem(number, pair)));
+  const left = total > sentences.length
+    ? `The ${sentences.length} that add most of ${total.toLocaleString('en')} sentence pairs are listed and marked; the rest are in the comparison’s JSON.`
+    : `${total === 1 ? 'The sentence pair' : `The ${total} sentence pairs`} of these paragraphs; click one to read it.`;
+  place.append(make('p', 'note', left), list);
+  return place;
+};
+
+// Sentence pairs are listed below the pair of paragraphs that is open, and marked in both texts.
+const showAligned = () => {
+  for (const link of alignedLinks) {
+    const number = Number(link.dataset.pair);
+    const isOpen = number === state.aligned;
+    link.setAttribute('aria-expanded', String(isOpen));
+    link.querySelector('.chip').style.setProperty('--chip', css(alignedColour(data.alignment[number].score)));
+    const item = link.closest('li');
+    const list = item.querySelector('.sentence-pairs');
+    if (isOpen && !list) item.append(sentenceList(number));
+    if (!isOpen && list) list.remove();
+  }
+  const { selection } = state;
+  const pair = state.aligned === null ? selection?.level === 'paragraphs' && selection : data.alignment[state.aligned];
+  for (const [place, side] of ['a', 'b'].entries()) {
+    panes[side].markParagraph(pair ? pair[side] : null, (pair?.sentences || []).map((one) => one[place]));
+  }
+};
+
+// A paragraph may be longer than the window.
+const revealStrongest = ({ sentences: [strongest] }) => {
+  if (strongest) for (const [place, side] of ['a', 'b'].entries()) panes[side].reveal('sentences', strongest[place]);
+};
+
+const openPair = (number, a, b) => {
+  const { selection } = state;
+  const pair = data.alignment[number];
+  if (a !== undefined) { select('sentences', a, b, number); return; }
+  if (state.aligned === number && selection?.level === 'paragraphs') { clear(); return; }
+  select('paragraphs', pair.a, pair.b, number);
+  revealStrongest(pair);
+  const count = pair.total === 1 ? '1 sentence pair' : `${pair.total} sentence pairs`;
+  find('#announcement').textContent = `A ${pair.a + 1} and B ${pair.b + 1}: ${count}`;
+};
+
+// The pair of the paragraph that a sentence of a text is in: the one that was looked for, if it is listed.
+const openPairOf = (side, sentence) => {
+  const paragraph = data.documents[side].paragraphs.findIndex(([, last]) => sentence < last);
+  const direction = side === 'a' ? 'source' : 'candidate';
+  const link = alignedLinks.find(({ dataset }) => dataset.direction === direction && Number(dataset[side]) === paragraph);
+  if (!link) return;
+  if (Number(link.dataset.pair) !== state.aligned) openPair(Number(link.dataset.pair));
+  link.scrollIntoView({ block: 'nearest' });
+};
+
+const alignedRibbons = (colours) => {
+  const pale = state.selection ? 0.1 : 0.22;
+  const ribbons = data.alignment.map(({ a, b, score }) => (
+    { level: 'paragraphs', a, b, colour: alignedColour(score, colours.dark ? 40 : 70), alpha: pale }));
+  const open = state.aligned === null ? null : data.alignment[state.aligned];
+  if (open) {
+    ribbons.push({ level: 'paragraphs', a: open.a, b: open.b, colour: colours.accent, alpha: 0.1, edge: true });
+    for (const [a, b] of open.sentences) ribbons.push({ level: 'sentences', a, b, colour: colours.accent, alpha: 0.16 });
+  }
+  return ribbons;
+};

@@ -1,0 +1,123 @@
+"""The page of a search by sentences, from the index to a real browser: what is alike, and the reports it leads to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from open_report import Report
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.retrieval.alignments import SHOWN_PAIRS, SHOWN_SENTENCES
+from graphdoc.retrieval.page import write_page_with_comparisons
+from graphdoc.retrieval.sentence_folder import SentenceFolder
+
+pytestmark = pytest.mark.browser
+
+ATTACK = "The <script>window.attacked=1</script> sluice opens."
+
+
+@pytest.fixture(scope="module")
+def stored() -> list[Document]:
+    """Two documents, one of them with more paragraphs and sentences than are shown."""
+    mud = [Section(f"Mud settles on day {day}. {ATTACK} Birds come.", heading=f"Day {day}") for day in range(7)]
+    long = Section(" ".join(f"The gauge shows {height} centimetres." for height in range(40)), heading=ATTACK)
+    return [Document("mud", [*mud, long], title=ATTACK), Document("rice", [Section("Rice is washed. It is steamed.")])]
+
+
+@pytest.fixture(scope="module")
+def source(stored: list[Document]) -> Document:
+    """A document that is asked with, as long as what is found."""
+    tides = "The tide rises. The moon pulls the sea. Birds leave. Nobody pays. " + ATTACK
+    return Document("new", [Section(tides, heading="Tides"), *stored[0].sections], title="On tides")
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def test_hits_show_their_best_pairs_and_lead_to_reports(
+    browser: Any, tmp_path: Path, encoder: DocumentEncoder, stored: list[Document], source: Document
+) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(stored)
+    found = index.search(source, by="sentences", direction="both", words=0.25)
+    path = write_page_with_comparisons(index, found, source, tmp_path / "hits.html")
+    assert ATTACK not in path.read_text(encoding="utf-8")
+    shown = Report(browser, path)
+    shown.page.click("#open-all")
+    for hit in found:
+        assert hit.alignment is not None
+        card = shown.page.locator(f"#hit-{hit.rank}")
+        excerpt = hit.alignment.excerpt()
+        best = hit.alignment.alignment.best(SHOWN_PAIRS)
+        assert flat(card.locator(".parts").inner_text()).count("rank") == 2
+        for pair, content, details in zip(best, excerpt["pairs"], card.locator("details.pair").all(), strict=True):
+            summary = flat(details.locator("summary").inner_text())
+            added, cosine = (float(summary.split(f"{word} ")[1].split()[0]) for word in ("adds", "cosine"))
+            assert added == pytest.approx(pair.contribution, rel=6e-3) and cosine == pytest.approx(
+                pair.score, abs=6e-4
+            )
+            headings = (
+                hit.alignment.heading("source", pair.source),
+                hit.alignment.heading("candidate", pair.candidate),
+            )
+            assert all(flat(heading) in summary for heading in headings)
+            chosen = sorted(pair.sentences, key=lambda one: (-one.contribution, one.source, one.candidate))
+            buttons = details.locator(".sentence-pair").all()
+            assert len(buttons) == min(len(chosen), SHOWN_SENTENCES) and content["total"] == len(chosen)
+            left = len(chosen) - len(buttons)
+            assert (f"{left} sentence pairs that add less left out" in details.inner_text()) == (left > 1)
+            for number, (one, button) in enumerate(zip(chosen, buttons, strict=False), start=1):
+                texts = hit.alignment.text("source", one.source), hit.alignment.text("candidate", one.candidate)
+                said = flat(button.text_content())
+                assert f"cosine {one.cosine:.3f} {texts[0]} {texts[1]}" in said
+                assert float(said.split("adds ")[1].split()[0]) == pytest.approx(one.contribution, rel=6e-3)
+                # Both sentences stand in the texts, under the number of their pair.
+                marks = details.locator(f"mark[data-pairs~='{number}']").all_text_contents()
+                assert [flat(mark).lstrip("0123456789, ") for mark in marks] == list(texts)
+            buttons[-1].press("Enter")
+            assert buttons[-1].get_attribute("aria-pressed") == "true"
+            marked = details.locator("mark.is-chosen").all_text_contents()
+            assert [flat(mark).lstrip("0123456789, ") for mark in marked] == list(texts)
+            buttons[-1].press("Space")
+            assert details.locator("mark.is-chosen").count() == 0
+    first = shown.page.locator("#hit-1 details.pair >> nth=0")
+    first.locator("summary").click()
+    assert not first.locator(".both-texts").is_visible()
+    first.locator("summary").press("Enter")
+    pair = found[0].alignment.alignment.best(1)[0]  # type: ignore[union-attr]
+    first.locator("a").click()
+    assert shown.page.url.endswith(f"hits-comparisons/001.html#paragraphs={pair.source + 1},{pair.candidate + 1}")
+    assert shown.page.is_visible("#panel-alignment") and shown.page.locator(".sentence-pair").count()
+    assert shown.page.locator(".is-of-paragraph").count()
+    shown.page.go_back()
+    shown.page.click("#hit-1 h2 a")
+    assert shown.page.url.endswith("001.html#alignment") and shown.page.is_visible("#panel-alignment")
+    assert shown.page.evaluate("window.attacked") is None and shown.logged == []
+    shown.context.close()
+
+
+def test_wholes_and_folders_have_no_sentences_to_show(
+    browser: Any, tmp_path: Path, encoder: DocumentEncoder, stored: list[Document], source: Document
+) -> None:
+    encoder.encode_to_disk(stored, tmp_path / "vectors", level="sentence")
+    folder = SentenceFolder(tmp_path / "vectors", encoder)
+    phone = {"viewport": {"width": 360, "height": 740}}
+    for by in ("sentences", "paragraphs", "document"):
+        found = folder.search(source, by=by)  # type: ignore[arg-type]
+        shown = Report(browser, found.to_html(tmp_path / f"{by}.html"), **phone)
+        text = shown.text("#hit-1 .aligned")
+        pairs = found[0].alignment.alignment.best(1)  # type: ignore[union-attr]
+        if by == "document":
+            assert text == "Both documents were compared as wholes."
+        else:
+            assert "No text is kept of this document." in text and shown.page.locator("#hit-1 .pair a").count() == 0
+            assert f"paragraph {pairs[0].candidate + 1}" in text and f"paragraph {pairs[0].source + 1}" in text
+        if by == "sentences":
+            best = max(pairs[0].sentences, key=lambda one: one.contribution)
+            assert f"sentence {best.candidate + 1}" in text
+        assert (shown.page.locator("mark").count() > 0) == (by == "sentences")
+        assert shown.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        shown.close()
