@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -168,7 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for seed in range(1 if row in UNTRAINED else seeds):
             table.setdefault(row, []).append(runs.scores(row, seed))
             print(row, seed, table[row][-1], flush=True)
-    command = "python benchmarks/sentence_pairs.py" + (f" --seeds {options.seeds}" if options.seeds else "")
+    given = [*(["--rows", *options.rows] if options.rows else []), "--dtype", options.dtype]
+    given += ["--seeds", str(options.seeds)] if options.seeds else []
+    command = shlex.join(["python", "benchmarks/sentence_pairs.py", *given])
     parts = [
         f"# {study.title}",
         f"`{command}`",
