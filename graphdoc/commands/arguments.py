@@ -88,6 +88,20 @@ def add_query_arguments(group: argparse._ArgumentGroup, *, required: bool = True
     )
 
 
+def add_scoring_arguments(group: argparse._ArgumentGroup) -> None:
+    """Add how documents are scored by their sentences."""
+    group.add_argument(
+        "--normalisation",
+        choices=("none", "zscore"),
+        help="compare the scores of a paragraph with those it has with all documents (default: none)",
+    )
+    group.add_argument(
+        "--direction",
+        choices=("source", "both"),
+        help="look for the document in the others, or also for them in it (default: source)",
+    )
+
+
 def prepare_for_ray(options: argparse.Namespace) -> None:
     """Let the model be loaded where it is not run, if a cluster is asked for.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError, SettingsError
 from ..runtime.wording import counted
-from .arguments import load_encoder
+from .arguments import add_scoring_arguments, load_encoder
 from .outputs import Outputs, write_json, written
 from .sources import encodable, no_documents, read_many
 from .summaries import list_left_out, print_lines
@@ -64,16 +64,7 @@ def add_ranking_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("section", "blank_line", "passage"),
         help="which sentences belong together (default: what the model says)",
     )
-    group.add_argument(
-        "--normalisation",
-        choices=("none", "zscore"),
-        help="compare the scores of a paragraph with those it has with all documents (default: none)",
-    )
-    group.add_argument(
-        "--direction",
-        choices=("source", "both"),
-        help="look for a document in the others, or also for them in it (default: source)",
-    )
+    add_scoring_arguments(group)
     group.add_argument(
         "--as-published",
         action="store_true",

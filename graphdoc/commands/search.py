@@ -12,7 +12,7 @@ from rich.console import Console
 from ..errors import SettingsError
 from ..runtime.csv import write_csv
 from ..runtime.wording import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, load_encoder, positive
 from .index import open_index
 from .outputs import JSON, Outputs, write_json
 from .sources import encodable, no_documents, read_many, read_one
@@ -115,16 +115,7 @@ def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--pool", type=positive, metavar="N", help="rank the N documents that a hybrid search finds")
     group.add_argument("--candidates", metavar="RUN", help="rank the documents of a run in the format of TREC")
-    group.add_argument(
-        "--normalisation",
-        choices=("none", "zscore"),
-        help="compare the scores of a paragraph with those it has in the whole index (default: none)",
-    )
-    group.add_argument(
-        "--direction",
-        choices=("source", "both"),
-        help="look for the document in the others, or also for them in it (default: source)",
-    )
+    add_scoring_arguments(group)
 
 
 def run(options: argparse.Namespace) -> None:
