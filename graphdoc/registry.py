@@ -20,8 +20,21 @@ READOUTS: dict[str, str] = {
     "attention": "graphdoc.modeling.readouts.attention:AttentionReadout",
     "sections": "graphdoc.modeling.readouts.sections:SectionReadout",
 }
-
-
+# Ways to find the subtopics of a pair of documents.
+SUBTOPICS: dict[str, str] = {
+    "words": "graphdoc.subtopics.ways:WordSubtopics",
+    "vectors": "graphdoc.subtopics.ways:VectorSubtopics",
+}
+# Ways to choose the sentences of a view.
+VIEW_SAMPLINGS: dict[str, str] = {
+    "soft": "graphdoc.sampling.view_samplings:SOFT",
+    "hard": "graphdoc.sampling.view_samplings:HARD",
+    "uniform": "graphdoc.sampling.view_samplings:UNIFORM",
+    "random": "graphdoc.sampling.view_samplings:RANDOM",
+    "negative": "graphdoc.sampling.view_samplings:NEGATIVE",
+    "truncated": "graphdoc.sampling.view_samplings:TRUNCATED",
+    "pagerank": "graphdoc.sampling.view_samplings:PAGERANK",
+}
 # Stores that keep an index.
 ENGINES: dict[str, str] = {
     "lancedb": "graphdoc.retrieval.lance:LanceEngine",

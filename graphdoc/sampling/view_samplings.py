@@ -1,0 +1,173 @@
+"""Ways to choose the sentences of a view: by the subtopics that two documents share, or beside them (SST, eq. 7-9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .draws import Rows
+
+Shares = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ViewSide:
+    """One document of a pair, as views are drawn of it.
+
+    Args:
+        id: its id, on which draws depend.
+        clusters: ``(sentences,)``, subtopic of every sentence.
+        tokens: ``(sentences,)``, tokens of every sentence, without special tokens.
+        centrality: ``(sentences,)``, how central sentences are in the pair; None where the sampling does not ask.
+    """
+
+    id: str
+    clusters: npt.NDArray[np.integer[Any]]
+    tokens: npt.NDArray[np.integer[Any]]
+    centrality: npt.NDArray[np.floating[Any]] | None = None
+
+    def counts(self, subtopics: int) -> Rows:
+        """Sentences in every subtopic, ``(subtopics,)``."""
+        return np.bincount(self.clusters, minlength=subtopics).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """What a sampling chooses from.
+
+    Args:
+        own: the document that a view is drawn of.
+        own_counts: ``(subtopics,)``, its sentences in every subtopic.
+        other_counts: ``(subtopics,)``, those of the other document.
+        most_tokens: tokens of a view.
+        draw: random numbers of this view.
+    """
+
+    own: ViewSide
+    own_counts: Rows
+    other_counts: Rows
+    most_tokens: int
+    draw: np.random.Generator
+
+    @property
+    def common(self) -> Rows:
+        """The smaller number of sentences that either document has in a subtopic, ``(subtopics,)``."""
+        return np.minimum(self.own_counts, self.other_counts)
+
+    def roulette(self, shares: Shares, left: list[list[int]]) -> Iterator[int]:
+        """Choose subtopics by their shares, and of each a sentence, until all with a share are used up.
+
+        A subtopic without sentences drops out, and the shares of the others grow in proportion.
+
+        Args:
+            shares: ``(subtopics,)``, how likely every subtopic is.
+            left: sentences of every subtopic that were not chosen yet; those that are chosen are taken out.
+        """
+        shares = np.where([bool(sentences) for sentences in left], shares, 0.0)
+        while (total := shares.sum()) > 0:
+            subtopic = int(np.searchsorted(np.cumsum(shares), self.draw.random() * total, side="right"))
+            subtopic = min(subtopic, int(np.flatnonzero(shares)[-1]))
+            yield left[subtopic].pop(int(self.draw.integers(len(left[subtopic]))))
+            if not left[subtopic]:
+                shares[subtopic] = 0.0
+
+    def sentences_by_subtopic(self) -> list[list[int]]:
+        """The sentences of every subtopic."""
+        found: list[list[int]] = [[] for _ in self.own_counts]
+        for sentence, subtopic in enumerate(self.own.clusters.tolist()):
+            found[subtopic].append(sentence)
+        return found
+
+
+def _uniform(choice: Choice) -> Iterator[int]:
+    r"""Subtopics with the same probability, ``P_i = 1 / m`` (eq. 7)."""
+    yield from choice.roulette(np.ones(len(choice.own_counts)), choice.sentences_by_subtopic())
+
+
+def _hard(choice: Choice) -> Iterator[int]:
+    r"""The largest subtopic that both documents have, and where it is used up the others as in eq. 7 (eq. 8).
+
+    Without a common subtopic this is :data:`UNIFORM`.
+    """
+    left = choice.sentences_by_subtopic()
+    if choice.common.any():
+        largest = np.zeros(len(left))
+        largest[int(choice.common.argmax())] = 1.0
+        yield from choice.roulette(largest, left)
+    yield from choice.roulette(np.ones(len(left)), left)
+
+
+def _soft(choice: Choice) -> Iterator[int]:
+    r"""Subtopics by ``Q = P^a * P / (P^a . P)``: those that are large here, and large in both documents (eq. 9).
+
+    Without a common subtopic, and where the common ones are used up, subtopics have their shares in the document.
+    """
+    left = choice.sentences_by_subtopic()
+    own = choice.own_counts / max(int(choice.own_counts.sum()), 1)
+    yield from choice.roulette(choice.common * own, left)
+    yield from choice.roulette(own, left)
+
+
+def _negative(choice: Choice) -> Iterator[int]:
+    """The smaller half of the subtopics, each with the same probability: the opposite of :data:`HARD`.
+
+    Of two that both documents have as little of, the one with fewer sentences is the smaller. A document with nothing
+    in them gives sentences of its smallest subtopic.
+    """
+    left = choice.sentences_by_subtopic()
+    order = np.lexsort((np.arange(len(left)), choice.own_counts + choice.other_counts, choice.common))
+    half = order[: max(len(order) // 2, 1)]
+    if not choice.own_counts[half].any():
+        half = order[choice.own_counts[order] > 0][:1]
+    shares = np.zeros(len(left))
+    shares[half] = 1.0
+    yield from choice.roulette(shares, left)
+
+
+def _random(choice: Choice) -> Iterator[int]:
+    """A run of sentences from a random place, such that they fill the view where the document does."""
+    tokens = np.asarray(choice.own.tokens, np.int64)
+    from_here = np.cumsum(tokens[::-1])[::-1]
+    starts = int(np.count_nonzero(from_here >= choice.most_tokens))
+    first = int(choice.draw.integers(max(starts, 1)))
+    yield from range(first, len(tokens))
+
+
+def _truncated(choice: Choice) -> Iterator[int]:
+    """The first sentences."""
+    yield from range(len(choice.own.tokens))
+
+
+def _pagerank(choice: Choice) -> Iterator[int]:
+    """The sentences that are most central in the pair, as Match-Ignition chooses them."""
+    assert choice.own.centrality is not None
+    yield from np.argsort(-choice.own.centrality, kind="stable").tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A way to choose sentences.
+
+    Args:
+        choose: gives sentence after sentence, as they are put into a view.
+        reads_centrality: whether it needs the centrality of sentences.
+        is_fixed: whether all views of a pair are the same.
+    """
+
+    choose: Callable[[Choice], Iterator[int]]
+    reads_centrality: bool = False
+    is_fixed: bool = False
+
+
+# Named in graphdoc.registry.VIEW_SAMPLINGS.
+UNIFORM = Sampling(_uniform)
+HARD = Sampling(_hard)
+SOFT = Sampling(_soft)
+RANDOM = Sampling(_random)
+NEGATIVE = Sampling(_negative)
+TRUNCATED = Sampling(_truncated, is_fixed=True)
+PAGERANK = Sampling(_pagerank, reads_centrality=True, is_fixed=True)

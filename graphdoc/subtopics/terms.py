@@ -1,0 +1,128 @@
+"""The words of sentences as they are compared: distinct stems without stop words, and the length in words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import Stemmer
+import stop_words
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+# Letters of scripts that put no spaces between words, as passages count them.
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"(?P<unspaced>[{_UNSPACED}]+)|[^\W_{_UNSPACED}]+(?:['\u2019][^\W_{_UNSPACED}]+)*")
+_CHARACTERS_PER_WORD = 2
+
+# Snowball's names of the languages that documents are cut with, and those of the lists of stop words.
+_STEMMED = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "en": "english",
+    "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french",
+    "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian",
+    "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese",
+    "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
+    "yi": "yiddish",
+}  # fmt: skip
+
+
+class PlacedTerm(NamedTuple):
+    """A term where it stands in a sentence.
+
+    Args:
+        term: the stem, or the pair of characters.
+        word: the word as it is written.
+    """
+
+    term: str
+    word: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceTerms:
+    """What a sentence is compared by.
+
+    Args:
+        terms: its distinct terms.
+        words: its length in words, stop words included; where a script has no spaces, two characters count as one.
+    """
+
+    terms: frozenset[str]
+    words: int
+
+
+class TermMaker:
+    """Makes terms of sentences in a language.
+
+    Words are reduced to their stems by Snowball; without a stemmer for the language they count as they are, in small
+    letters. Stop words are those of scikit-learn in English and of the package stop-words in other languages it knows.
+    Where a script has no spaces between words, terms are pairs of characters that follow each other.
+
+    Args:
+        language: language of the sentences, a two-letter code such as ``en``.
+
+    >>> TermMaker("en").terms("The matched documents match.").terms == {"match", "document"}
+    True
+    """
+
+    def __init__(self, language: str) -> None:
+        self.language = language.partition("-")[0].lower()
+        self._stop_words = _stop_words(self.language)
+        self._stemmer: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TermMaker, (self.language,)
+
+    def terms(self, sentence: str) -> SentenceTerms:
+        """What a sentence is compared by."""
+        found, words = self._read(sentence)
+        return SentenceTerms(frozenset(self._stems([word for word, is_stem in found if is_stem])) | {
+            word for word, is_stem in found if not is_stem
+        }, words)  # fmt: skip
+
+    def all_terms(self, sentences: Iterable[str]) -> list[SentenceTerms]:
+        """What each of some sentences is compared by."""
+        return [self.terms(sentence) for sentence in sentences]
+
+    def placed(self, sentence: str) -> list[PlacedTerm]:
+        """All terms of a sentence in their order, as often as they occur, with the words they stand for."""
+        found, _ = self._read(sentence, keep_case=True)
+        words = [word.lower() for word, is_stem in found if is_stem]
+        stems = iter(self._stems(words))
+        return [PlacedTerm(next(stems) if is_stem else word, word) for word, is_stem in found]
+
+    def _read(self, sentence: str, *, keep_case: bool = False) -> tuple[list[tuple[str, bool]], int]:
+        """Words without stop words, and whether each is to be reduced to its stem; and the length in words."""
+        found: list[tuple[str, bool]] = []
+        words = unspaced = 0
+        for match in _WORD.finditer(sentence):
+            if run := match["unspaced"]:
+                unspaced += len(run)
+                pairs = [run[place : place + 2] for place in range(len(run) - 1)] or [run]
+                found += [(pair, False) for pair in pairs if pair not in self._stop_words]
+                continue
+            words += 1
+            lowered = match[0].lower()
+            if lowered not in self._stop_words:
+                found.append((match[0] if keep_case else lowered, True))
+        return found, words + unspaced // _CHARACTERS_PER_WORD
+
+    def _stems(self, words: list[str]) -> list[str]:
+        if self._stemmer is None:
+            name = _STEMMED.get(self.language)
+            # A stemmer cannot be given to another process, so that each makes its own.
+            self._stemmer = Stemmer.Stemmer(name).stemWords if name else list
+        stems: list[str] = self._stemmer(words)
+        return stems
+
+
+@lru_cache(maxsize=64)
+def _stop_words(language: str) -> frozenset[str]:
+    if language == "en":
+        return frozenset(ENGLISH_STOP_WORDS)
+    language = "nb" if language == "no" else language
+    if language not in stop_words.LANGUAGE_MAPPING:
+        return frozenset()
+    return frozenset(word.lower() for word in stop_words.get_stop_words(language))

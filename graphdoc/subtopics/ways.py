@@ -1,0 +1,118 @@
+"""The ways to find the subtopics of a pair: by words, by vectors, or as a model has learned to."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import SettingsError
+from ..registry import SUBTOPICS, load
+from ..settings.mistakes import either
+from .clustering import Subtopics, find_subtopics
+from .similarities import Floats, vector_similarity, word_similarity
+from .terms import TermMaker
+
+
+class SubtopicFinder(ABC):
+    """Finds the subtopics of pairs; what it needs of a document is made once.
+
+    Attributes:
+        reads_vectors: whether it needs vectors of the sentences, beside their texts.
+    """
+
+    reads_vectors: ClassVar[bool] = False
+
+    @classmethod
+    @abstractmethod
+    def make(cls, language: str) -> Self:
+        """A finder for documents in a language, a two-letter code."""
+
+    @abstractmethod
+    def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
+        """What is needed of the sentences of a document.
+
+        Args:
+            texts: the sentences.
+            vectors: ``(sentences, width)``, their vectors; needed where :attr:`reads_vectors`.
+        """
+
+    @abstractmethod
+    def similarity(self, first: Any, second: Any) -> Floats:
+        """Similarity of all sentences of both documents, ``(sentences, sentences)``, with a diagonal of 0.
+
+        Args:
+            first: features of one document.
+            second: features of the other.
+        """
+
+    def find(self, first: Any, second: Any, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
+        """Find the subtopics of a pair.
+
+        Args:
+            first: features of one document.
+            second: features of the other.
+            cluster_size: sentences of a subtopic, about.
+            seed: see :func:`~graphdoc.subtopics.clustering.find_subtopics`.
+        """
+        return find_subtopics(self.similarity(first, second), len(first), cluster_size=cluster_size, seed=seed)
+
+
+class WordSubtopics(SubtopicFinder):
+    """Sentences are alike by the words they share (SST, eq. 1)."""
+
+    def __init__(self, language: str) -> None:
+        self._terms = TermMaker(language)
+
+    @classmethod
+    def make(cls, language: str) -> Self:
+        """A finder for documents in a language."""
+        return cls(language)
+
+    def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
+        """Terms of every sentence."""
+        return self._terms.all_terms(texts)
+
+    def similarity(self, first: Any, second: Any) -> Floats:
+        """Common words over lengths."""
+        return word_similarity([*first, *second])
+
+
+class VectorSubtopics(SubtopicFinder):
+    """Sentences are alike by the cosines of their vectors (SST, eq. 3), without training."""
+
+    reads_vectors = True
+
+    @classmethod
+    def make(cls, language: str) -> Self:
+        """A finder; the language does not matter."""
+        return cls()
+
+    def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
+        """The vectors."""
+        if vectors is None:
+            raise ValueError("subtopics by vectors need vectors of the sentences")
+        return np.asarray(vectors, np.float32)
+
+    def similarity(self, first: Any, second: Any) -> Floats:
+        """Cosines of the nearest."""
+        return vector_similarity(np.concatenate([first, second]))
+
+
+def subtopic_finder(name: str, language: str) -> SubtopicFinder:
+    """The way to find subtopics of a name.
+
+    Args:
+        name: ``words`` or ``vectors``.
+        language: language of the documents, a two-letter code.
+
+    Raises:
+        SettingsError: there is no such way.
+    """
+    if name not in SUBTOPICS:
+        raise SettingsError(f"subtopics={name!r} is unknown; use {either(SUBTOPICS)}")
+    kind: type[SubtopicFinder] = load(SUBTOPICS[name])
+    return kind.make(language)
