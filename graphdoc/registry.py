@@ -25,6 +25,11 @@ SUBTOPICS: dict[str, str] = {
     "words": "graphdoc.subtopics.ways:WordSubtopics",
     "vectors": "graphdoc.subtopics.ways:VectorSubtopics",
 }
+# How a model reads the two views of a pair.
+VIEW_READERS: dict[str, str] = {
+    "cross": "graphdoc.matching.reader:CrossReader",
+    "dual": "graphdoc.matching.reader:DualReader",
+}
 # Ways to choose the sentences of a view.
 VIEW_SAMPLINGS: dict[str, str] = {
     "soft": "graphdoc.sampling.view_samplings:SOFT",
@@ -71,6 +76,9 @@ RECIPES: dict[str, RecipeTargets] = {
     ),
     "finetune retrieve": RecipeTargets(
         "graphdoc.settings.retrieve:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
+    ),
+    "finetune views": RecipeTargets(
+        "graphdoc.settings.view_training:ViewTrainingSettings", "graphdoc.recipes.views:train_views"
     ),
 }
 

@@ -21,6 +21,7 @@ from .baselines import tfidf_similarities
 from .bootstrap import RESAMPLES
 from .evaluator import Evaluator, WorkOptions, measured_once
 from .labels import ReadyDocument, plain_document
+from .matches import MatchedPairs
 from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
@@ -174,6 +175,7 @@ class PairEvaluator(Evaluator):
             np.array([(row_of[pair.a], row_of[pair.b]) for pair in part], np.int64).reshape(-1, 2)
             for part in (self.pairs, self.validation)
         ]
+        self._matched = MatchedPairs(self.documents, np.concatenate(self._rows_of_pairs))
         words = np.array([plain_document(document).words for document in self.documents])
         self.words, self.validation_words = (words[rows].max(axis=1) for rows in self._rows_of_pairs)
 
@@ -209,7 +211,14 @@ class PairEvaluator(Evaluator):
     def similarities(
         self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
     ) -> PairSimilarities:
-        """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`)."""
+        """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`).
+
+        A model that was trained on views gives scores of its own.
+        """
+        if encoder.model.config.matching is not None:
+            shown = options.get("show_progress")
+            found = self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=shown)
+            return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
         vectors = self.encode(encoder, processes, **options)
         return PairSimilarities(
             *(row_cosines(vectors[rows[:, 0]], vectors[rows[:, 1]]) for rows in self._rows_of_pairs)

@@ -51,6 +51,8 @@ class GraphBatch:
         plan: how graph attention is computed; None where nodes have no edges.
         passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a
             passage encoder that is frozen.
+        second_from: where a passage is two texts that are read together, its first token that is of the second, for
+            every passage; None where passages are one text each.
         origin: the batch on the CPU that this one was moved from.
     """
 
@@ -68,6 +70,7 @@ class GraphBatch:
     sections: SectionLayout
     plan: AttentionPlan | None
     passage_vectors: Tensor | None = None
+    second_from: tuple[int, ...] | None = None
     origin: GraphBatch | None = None
 
     @classmethod
@@ -107,6 +110,7 @@ class GraphBatch:
         section_ids: Integers | None = None,
         chunk_ids: Integers | None = None,
         passage_vectors: Sequence[npt.NDArray[np.float32]] | None = None,
+        second_from: tuple[int, ...] | None = None,
     ) -> GraphBatch:
         """Put graphs into one batch.
 
@@ -117,6 +121,8 @@ class GraphBatch:
                 from 0 in every document; None where they are not split, and each is one section.
             chunk_ids: ``(passages,)``, place of every passage in its section; None for its place in reading order.
             passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each.
+            second_from: first token of the second text of every passage, where all are two texts that are read
+                together; None where each is one.
         """
         if not len(graphs):
             raise ValueError("a batch needs at least one document")
@@ -126,6 +132,10 @@ class GraphBatch:
         passages = sum(batch.passage_counts)
         if token_ids and len(token_ids) != passages:
             raise ValueError(f"token ids of {len(token_ids)} passages do not fit graphs with {passages} passages")
+        if second_from is not None:
+            if len(second_from) != len(token_ids):
+                raise ValueError(f"second_from of {len(second_from)} passages does not fit {len(token_ids)}")
+            batch = replace(batch, second_from=second_from)
         if passage_vectors is None:
             return batch
         return replace(batch, passage_vectors=torch.from_numpy(np.concatenate(passage_vectors)))
@@ -248,12 +258,20 @@ class GraphBatch:
             width = lengths[positions[0]]
             input_ids = np.full((len(positions), width), pad_token_id, dtype=np.int64)
             mask = np.zeros((len(positions), width), dtype=np.int64)
+            types = None if self.second_from is None else np.zeros((len(positions), width), dtype=np.int64)
             for row, position in enumerate(positions):
                 ids = self.token_ids[position]
                 input_ids[row, : len(ids)] = ids
                 mask[row, : len(ids)] = 1
-            places = torch.from_numpy(self.places[positions]) if with_structure else None
-            yield MiniBatch(torch.from_numpy(input_ids), torch.from_numpy(mask), torch.from_numpy(positions), places)
+                if types is not None and self.second_from is not None:
+                    types[row, self.second_from[position] : len(ids)] = 1
+            yield MiniBatch(
+                torch.from_numpy(input_ids),
+                torch.from_numpy(mask),
+                torch.from_numpy(positions),
+                torch.from_numpy(self.places[positions]) if with_structure else None,
+                None if types is None else torch.from_numpy(types),
+            )
 
 
 def _restored(skeleton: dict[str, Any], blocks: dict[torch.dtype, Tensor]) -> GraphBatch:

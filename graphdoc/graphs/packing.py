@@ -31,12 +31,14 @@ class MiniBatch:
         passage_order: ``(passages,)``, row of every passage among the passages of the batch.
         structure: ``(passages, 2)``, section id and chunk id of every passage; None for a passage encoder that does
             not read them.
+        token_types: ``(passages, tokens)``, 1 for tokens of a second text, else 0; None where no passage has two.
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     passage_order: Tensor
     structure: Tensor | None = None
+    token_types: Tensor | None = None
 
     def to(self, device: torch.device | str) -> MiniBatch:
         """The same mini-batch on another device."""
@@ -45,6 +47,7 @@ class MiniBatch:
             self.attention_mask.to(device, non_blocking=True),
             self.passage_order.to(device, non_blocking=True),
             None if self.structure is None else self.structure.to(device, non_blocking=True),
+            None if self.token_types is None else self.token_types.to(device, non_blocking=True),
         )
 
 

@@ -308,6 +308,7 @@ class EncodingPipeline:
         bar: tqdm[Any] | None = None,
     ) -> Window:
         """Run the model over documents whose graphs are made (see :meth:`run`)."""
+        self.require_vectors()
         batch = batch.to(self.device)
         total, done, shown = len(batch.token_ids), 0, 0
 
@@ -335,6 +336,19 @@ class EncodingPipeline:
         if self.precision.dtype == "int8" and dtype is not None:
             raise ModelError(f"the weights of {self.name} are int8; load it with dtype='float32' for dtype={dtype!r}")
         return computed_in(dtype, self.model.passage_encoder, self.name)
+
+    def require_vectors(self) -> None:
+        """Refuse to encode single documents with a model that reads two together.
+
+        Raises:
+            ModelError: it is such a model.
+        """
+        views = self.model.config.matching
+        if views is not None and views.encoder == "cross":
+            raise ModelError(
+                f"{self.name} reads two documents together and has no vectors of single ones; use graphdoc match or "
+                "encoder.match, or another model"
+            )
 
     def _require_own_vectors(self, vectors: Tensor) -> None:
         """Refuse passage vectors that this model's passage encoder cannot have made."""

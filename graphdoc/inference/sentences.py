@@ -52,6 +52,7 @@ def sentence_vectors(
     Raises:
         ModelError: a number in them is infinite or none.
     """
+    pipeline.require_vectors()
     model, batch = pipeline.model, GraphBatch.from_documents(sentences, None)
     if model.structural_embeddings is not None:
         if passages is None:

@@ -10,6 +10,7 @@ from transformers.configuration_utils import SubConfigSpec
 from ..graphs.kinds.kind import GraphKind, graph_kind
 from ..registry import READOUTS, load
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
+from ..settings.views import ViewSettings
 
 if TYPE_CHECKING:
     from .readouts.readout import Readout
@@ -41,7 +42,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         """
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
-        self.labels = settings.labels
+        self.labels, self.views = settings.labels, settings.views
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)
@@ -71,7 +72,14 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.graph_layers and self.skip != "linear":
             keys.append("skip")
+        if self.views is not None:
+            keys.append("views")
         return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)
+
+    @property
+    def matching(self) -> ViewSettings | None:
+        """How pairs of documents are matched view by view; None for a model of single documents."""
+        return None if self.views is None else ViewSettings(**self.views)
 
     @property
     def readout_class(self) -> type[Readout]:

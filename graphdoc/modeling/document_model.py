@@ -201,7 +201,7 @@ class DocumentModel(PreTrainedModel):
         if self.structural_embeddings is not None:
             assert moved.structure is not None
             added = self.structural_embeddings(moved.structure)
-        tokens = self.passage_encoder.tokens(moved.input_ids, moved.attention_mask, added)
+        tokens = self.passage_encoder.tokens(moved.input_ids, moved.attention_mask, added, moved.token_types)
         return self.passage_encoder.pool(tokens, moved.attention_mask), tokens
 
     @property

@@ -89,12 +89,36 @@ class PassageEncoder(nn.Module):
         """
         return self.pool(self.tokens(input_ids, attention_mask, added), attention_mask)
 
-    def tokens(self, input_ids: Tensor, attention_mask: Tensor, added: Tensor | None = None) -> Tensor:
-        """Vectors of all tokens, before pooling, ``(passages, tokens, encoder hidden)``; see :meth:`forward`."""
+    @property
+    def reads_token_types(self) -> bool:
+        """Whether the transformer tells the tokens of a second text by an embedding of their own, as BERT does."""
+        return int(getattr(self.transformer.config, "type_vocab_size", None) or 0) > 1
+
+    def tokens(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        added: Tensor | None = None,
+        token_types: Tensor | None = None,
+    ) -> Tensor:
+        """Vectors of all tokens, before pooling.
+
+        Args:
+            input_ids: see :meth:`forward`.
+            attention_mask: see there.
+            added: see there.
+            token_types: ``(passages, tokens)``, 1 for tokens of a second text; a transformer without such embeddings
+                tells the texts by what stands between them.
+
+        Returns:
+            ``(passages, tokens, encoder hidden)``.
+        """
         inputs = {"input_ids": input_ids}
         if added is not None:
             embeddings = self.transformer.get_input_embeddings()(input_ids)
             inputs = {"inputs_embeds": embeddings + added.unsqueeze(1).to(embeddings.dtype)}
+        if token_types is not None and self.reads_token_types:
+            inputs["token_type_ids"] = token_types
         with quick_dropout(self.transformer, input_ids.device):
             hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
         return hidden

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +15,6 @@ from ..corpus.prepare import TrainingCorpus
 from ..documents.readers.pair_files import read_link_file, read_pair_file
 from ..errors import DocumentError
 from ..evaluation.labels import class_names
-from ..evaluation.pairs import require_both_labels
 from ..runtime.wording import counted
 from ..sampling import (
     ClassBalancedBatches,
@@ -31,6 +29,7 @@ from ..settings.compare import ComparisonSettings
 from ..training.batch import TrainingBatch, TrainingExample
 from .base import Start
 from .corpus_data import CorpusData
+from .corpus_pairs import CorpusPairs, rows_by_id
 from .labelled_batch import WHOLE, LabelledCollator, token_counts
 
 Rows = npt.NDArray[np.int64]
@@ -181,26 +180,20 @@ class PairedData(_SectionData):
         super().__init__(start)
         settings, processes = start.settings, start.processes
         training = settings.training
-        given = read_pair_file(settings.groups.file or "")
-        row_of = rows_by_id(self._corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
-        known = given.among(row_of, settings.groups.on_unknown, setting="groups.unknown=leave_out")
-        first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
-        self.pairs = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
-        require_both_labels(self.pairs, len(given))
-        self.ids = frozenset(id for pair in self.pairs for id in (pair.a, pair.b))
+        found = CorpusPairs.of(
+            self._corpus,
+            read_pair_file(settings.groups.file or ""),
+            settings.groups.on_unknown,
+            setting="groups.unknown=leave_out",
+        )
+        self._found, self.pairs, self.ids, rows = found, found.pairs, found.ids, found.rows
         self.documents = len(self.ids)
-        self._beyond = self._beyond_limit(settings, sorted(row_of[id] for id in self.ids))
-        self._left_out = {
-            "of unknown documents": len(given) - len(known),
-            "repeated": known.repeated,
-            "with themselves": len(known) - known.repeated - len(self.pairs),
-        }
-        rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in self.pairs], np.int64)
+        self._beyond = self._beyond_limit(settings, sorted(set(rows.ravel().tolist())))
         examples = PairedExamples(self._corpus, rows)
         collate = PairCollator(
             self._collator(settings, np.zeros(len(self._corpus), np.int64)),
             rows,
-            np.array([pair.label for pair in self.pairs], np.int64),
+            found.labels,
         )
 
         def batches_of() -> PairBatches:
@@ -218,26 +211,13 @@ class PairedData(_SectionData):
         """What a run writes down about its data."""
         return {
             **self._corpus.record(),
-            "pairs": len(self.pairs),
-            "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
-            "similar": self._similar,
-            "train": self.documents,
-            "left_out": {reason: count for reason, count in self._left_out.items() if count},
+            **self._found.record(),
             "passages_beyond_most_tokens": self._beyond,
         }
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        line = (
-            f"{counted(len(self.pairs), 'pair')} of {self.documents:,} documents to train on, {self._similar:,} of "
-            "them similar"
-        )
-        told = ", ".join(f"{count:,} {reason}" for reason, count in self._left_out.items() if count)
-        return [self.report.summary(), line + (f"; left out: {told}" if told else ""), *self._told_beyond()]
-
-    @property
-    def _similar(self) -> int:
-        return sum(pair.label for pair in self.pairs)
+        return [self.report.summary(), self._found.describe(), *self._told_beyond()]
 
 
 class PairedExamples:
@@ -310,26 +290,3 @@ def _groups(settings: ComparisonSettings, corpus: TrainingCorpus, *, warn: bool)
     if groups.on_unknown == "stop":
         given.among(row_of, setting="groups.unknown=leave_out")
     return make(corpus.ids, given, unknown=groups.on_unknown, joining=groups.joining, most=groups.most, warn=warn)
-
-
-def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:
-    """The row of every id of the corpus.
-
-    Args:
-        corpus: the documents.
-        name: the file that names some of them, for messages.
-        ids: the ids that it names.
-
-    Raises:
-        DocumentError: it names a document whose id another one has too.
-    """
-    there = corpus.ids
-    if len(row_of := {id: row for row, id in enumerate(there)}) < len(there):
-        wanted = set(ids)
-        repeated = next((id for id, count in Counter(there).items() if count > 1 and id in wanted), None)
-        if repeated is not None:
-            raise DocumentError(
-                f"{name}: several documents have the id {repeated!r}, so that it is not clear which is meant; "
-                "give every document an id of its own (corpus.columns.id)"
-            )
-    return row_of

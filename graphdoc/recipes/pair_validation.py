@@ -14,6 +14,7 @@ from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs
 from ..settings.compare import ComparisonSettings
 from ..settings.corpus import CorpusSettings
+from ..settings.view_training import ViewTrainingSettings
 from ..training.loop import RunEvaluation
 from .base import Start, transformer_precision
 
@@ -34,7 +35,7 @@ class PairValidation:
 
     comparison: PairEvaluator
 
-    def __init__(self, start: Start[ComparisonSettings]) -> None:
+    def __init__(self, start: Start[ComparisonSettings] | Start[ViewTrainingSettings]) -> None:
         self._settings, self._encoder = start.settings, start.encoder
         start.processes.run_first(self._read)
 

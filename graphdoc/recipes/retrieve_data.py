@@ -21,8 +21,8 @@ from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..settings.retrieve import RetrievalSettings
 from ..settings.training import TrainingSettings
 from .base import Start
-from .compare_data import rows_by_id
 from .corpus_data import CorpusData
+from .corpus_pairs import rows_by_id
 from .mined_negatives import ListedCorpus, MinedNegatives
 from .query_batch import AnsweredQueries, QueryCollator, QueryTexts
 from .query_sets import QuerySets, queries_counted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import textwrap
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Annotated, Any, Self
@@ -23,7 +24,7 @@ from pydantic import (
 from pydantic_core import core_schema, to_jsonable_python
 
 from ..errors import SettingsError
-from .mistakes import Refused, first_mistake
+from .mistakes import Refused, either, first_mistake
 
 
 def _as_text(value: object) -> object:
@@ -44,6 +45,17 @@ Count = Annotated[int, Field(ge=1, le=10**9)]
 """How many there are of something, or how often it is done."""
 Share = Annotated[float, Field(ge=0, lt=1)]
 """A part of the whole, but not all of it."""
+
+
+def known_name(names: Iterable[str]) -> AfterValidator:
+    """Accept the names of a registry alone."""
+
+    def check(name: str) -> str:
+        if name not in names:
+            raise ValueError(f"must be {either(names)}")
+        return name
+
+    return AfterValidator(check)
 
 
 class Settings(BaseModel):

@@ -5,16 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ..registry import GRAPH_KINDS, READOUTS
 from ..runtime.plain_text import class_name
-from .base import Settings
-from .mistakes import Refused, either
+from .base import Settings, known_name
+from .mistakes import Refused
+from .views import ViewSettings
 
 Pooling = Literal["cls", "mean"]
 SectionAggregation = Literal["lstm", "mean"]
@@ -24,17 +25,8 @@ Unit = Literal["passage", "chunk", "sentence"]
 Paragraph = Literal["section", "blank_line", "passage"]
 
 
-def _known(names: Iterable[str]) -> AfterValidator:
-    def check(name: str) -> str:
-        if name not in names:
-            raise ValueError(f"must be {either(names)}")
-        return name
-
-    return AfterValidator(check)
-
-
-GraphKind = Annotated[str, _known(GRAPH_KINDS), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})]
-Readout = Annotated[str, _known(READOUTS), Field(json_schema_extra={"enum": list(READOUTS)})]
+GraphKind = Annotated[str, known_name(GRAPH_KINDS), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})]
+Readout = Annotated[str, known_name(READOUTS), Field(json_schema_extra={"enum": list(READOUTS)})]
 # More is a slip of the pen, and would fill any memory before anything runs.
 Size = Annotated[int, Field(ge=1, le=65_536)]
 Rows = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -92,6 +84,8 @@ class DocumentFields:
         multi_label: whether a document can have any number of the classes, or exactly one.
         labels: names of the classes that the head separates, on one line each; None for a model without head.
         classifier_dropout: dropout on document vectors in front of the head, in training.
+        views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.views.ViewSettings`);
+            None for a model of single documents.
     """
 
     structural_embeddings: bool = False
@@ -123,6 +117,7 @@ class DocumentFields:
     multi_label: bool = False
     labels: list[str] | None = None
     classifier_dropout: Dropout = 0.1
+    views: dict[str, Any] | None = None
 
 
 def _explain(schema: dict[str, Any]) -> None:
@@ -136,6 +131,11 @@ class DocumentSettings(DocumentFields, Settings):
     """Settings of a document model, checked one by one; what has to fit a passage encoder is checked with it."""
 
     model_config = ConfigDict(json_schema_extra=_explain)
+
+    @field_validator("views")
+    @classmethod
+    def _check_views(cls, views: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if views is None else ViewSettings(**views).as_values()
 
     @field_validator("labels", mode="before")
     @classmethod

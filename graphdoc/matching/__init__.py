@@ -1,0 +1,1 @@
+"""Matching pairs of documents view by view (SST)."""
