@@ -22,6 +22,7 @@ from .inference.all_levels import encode_all_levels, with_sentences
 from .inference.inputs import AnyDocument, documents_of
 from .inference.precision import LoadPrecision, Precision
 from .inference.vectors import VectorPipeline
+from .matching import MatchOptions, PairMatch, match_pairs
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
 from .runtime.arguments import require_path, require_whole
@@ -212,6 +213,30 @@ class DocumentEncoder(VectorPipeline):
         first = self._encoded(a, sentences, dtype)
         second = first if b is None else self._encoded(b, sentences, dtype)
         return DrawnComparison(first, second, self.describe(), self.model.config.similarity, within=b is None)
+
+    def match(
+        self,
+        a: AnyDocument | SegmentedDocument,
+        b: AnyDocument | SegmentedDocument,
+        **options: Unpack[MatchOptions],
+    ) -> PairMatch:
+        """Say how well two documents match, with a model that was trained on views of pairs (SST).
+
+        Args:
+            a: first document.
+            b: second document.
+            options: see :class:`~graphdoc.matching.MatchOptions`.
+
+        Returns:
+            The score, and the views and subtopics that it comes from.
+
+        Raises:
+            DocumentError: a document has no text.
+            ModelError: the model was not trained on views.
+            SettingsError: an option is out of range.
+        """
+        (result,) = match_pairs(self, [(a, b)], **options)
+        return result
 
     def compare_all(
         self, documents: Iterable[AnyDocument | EncodedDocument], *, dtype: Precision | None = None

@@ -186,6 +186,17 @@ def read_link_file(path: str | Path) -> Pairs:
     return _read(path, 2, "a link is expected as two ids with a tab between")
 
 
+def read_any_pairs(path: str | Path) -> Pairs:
+    """Read pairs whose labels do not matter: two ids in a line with a tab between, and a label or none.
+
+    Raises:
+        DocumentError: the file cannot be read, has no pairs, or a line is not of this form.
+    """
+    for _, line in numbered_lines(path):
+        return read_link_file(path) if len(line.split("\t")) == 2 else read_pair_file(path)
+    return read_pair_file(path)
+
+
 def _read(path: str | Path, columns: int, expected: str) -> Pairs:
     if not str(path):
         raise DocumentError("the name of a file of pairs is empty; name a file")
