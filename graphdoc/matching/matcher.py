@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..checkpoints.configuration import token_limit
 from ..errors import DocumentError, ModelError
 from ..graphs.packing import Packing
 from ..inference.pipeline import EncodingPipeline
@@ -150,7 +151,7 @@ class PairMatcher:
         self._pipeline = pipeline
         self.settings = settings or own
         self.special = SpecialTokens.of(pipeline.tokenizer)
-        self.reader = view_reader(self.settings, self.special, pipeline.segmenter, pipeline.name)
+        self.reader = view_reader(self.settings, pipeline, self.special, pipeline.name)
         self.drawer = ViewDrawer(
             self.settings, pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
         )
@@ -236,13 +237,13 @@ class PairMatcher:
         return float(scores.max() if how == "max" else scores.mean())
 
 
-def view_reader(settings: ViewSettings, special: SpecialTokens, segmenter: Segmenter, name: str) -> ViewReader:
+def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: SpecialTokens, name: str) -> ViewReader:
     """How a model reads views.
 
     Args:
         settings: the settings of views.
+        pipeline: the model.
         special: special tokens of its tokenizer.
-        segmenter: its segmenter, which knows its limit.
         name: what to call it in messages.
 
     Raises:
@@ -250,7 +251,8 @@ def view_reader(settings: ViewSettings, special: SpecialTokens, segmenter: Segme
     """
     kind: type[ViewReader] = load(VIEW_READERS[settings.encoder])
     reader = kind(special)
-    longest, limit = reader.longest(settings.view_tokens), int(segmenter.tokenizer.model_max_length)
+    longest = reader.longest(settings.view_tokens)
+    limit = min(int(pipeline.tokenizer.model_max_length), token_limit(pipeline.model.config.encoder_config))
     if longest > limit:
         most = settings.view_tokens * limit // longest
         raise ModelError(

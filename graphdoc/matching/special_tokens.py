@@ -35,17 +35,23 @@ class SpecialTokens:
 
     @classmethod
     def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
-        """Those of a tokenizer, found by what it makes of two short texts."""
+        """Those of a tokenizer, found by what it makes of two short texts.
+
+        Where it puts nothing between two texts, they are set apart by what stands after one.
+        """
         alone, pair = tokenizer("a"), tokenizer("a", "a")
         own, both = alone.sequence_ids(0), pair.sequence_ids(0)
         first, last = own.index(0), _last(own, 0)
         starts, ends = (both.index(0), both.index(1)), (_last(both, 0), _last(both, 1))
         ids, between = pair["input_ids"], slice(ends[0] + 1, starts[1])
+        before, after = tuple(alone["input_ids"][:first]), tuple(alone["input_ids"][last + 1 :])
+        if not ids[between]:
+            return cls(before, after, before, after, after, len(after))
         # Some tokenizers give no types, or the same to both texts.
         types = pair.get("token_type_ids") or [0] * len(ids)
         return cls(
-            tuple(alone["input_ids"][:first]),
-            tuple(alone["input_ids"][last + 1 :]),
+            before,
+            after,
             tuple(ids[: starts[0]]),
             tuple(ids[between]),
             tuple(ids[ends[1] + 1 :]),

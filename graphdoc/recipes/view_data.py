@@ -47,7 +47,7 @@ class ViewData(CorpusData):
         settings, encoder = start.settings, start.encoder
         self._special = SpecialTokens.of(encoder.tokenizer)
         # Before the corpus is made ready, which takes longer than finding a mistake here.
-        self.reader = view_reader(settings.views, self._special, encoder.segmenter, settings.model.start)
+        self.reader = view_reader(settings.views, encoder, self._special, settings.model.start)
         given = pairs_of(settings.pairs)
         super().__init__(start)
         self.found = CorpusPairs.of(self._corpus, given, settings.pairs.unknown, setting="pairs.unknown=leave_out")

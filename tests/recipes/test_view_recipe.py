@@ -1,0 +1,344 @@
+"""Runs on views of pairs: what they leave, how they go on, which views they read, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corpus_examples import write_rows
+from safetensors.torch import load_file
+
+from graphdoc import DocumentEncoder
+from graphdoc.cli import main
+from graphdoc.corpus import view_pool
+from graphdoc.corpus.view_pool import ViewPool
+from graphdoc.errors import GraphdocError, OutputError
+from graphdoc.graphs.packing import Packing
+from graphdoc.losses import ClassificationLoss
+from graphdoc.recipes import views
+from graphdoc.recipes.base import Start
+from graphdoc.recipes.view_data import ViewData
+from graphdoc.runtime.processes import Processes
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.view_training import ViewTrainingSettings
+from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.starting_model import load_start
+from graphdoc.training.step import CachedStep
+
+CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "views_own_pairs.yaml"
+WORDS = {
+    "rice": ["rice", "koji", "mould", "steam", "malt", "barley", "soya", "brine"],
+    "tide": ["tide", "marsh", "flood", "dike", "sluice", "barrier", "storm", "sea"],
+}
+
+
+def documents(count: int = 8) -> list[dict[str, Any]]:
+    """Documents of 14 sentences; those of even number are mostly about rice, others about tides."""
+    draw = np.random.default_rng(0)
+    found = []
+    for number in range(count):
+        own, other = (WORDS["rice"], WORDS["tide"])[:: 1 if number % 2 == 0 else -1]
+        sentences = [
+            f"The {' and '.join(draw.choice(own if draw.random() < 0.8 else other, 3))} are here." for _ in range(14)
+        ]
+        found.append({"id": f"d{number}", "sections": [" ".join(sentences[:6]), " ".join(sentences[6:])]})
+    return found
+
+
+@pytest.fixture
+def overrides(backbone_folder: Callable[[str], Path], tmp_path: Path) -> list[str]:
+    """Settings of a quick run on all pairs of eight documents; those of the same subject match."""
+    pairs = [(a, b) for a in range(8) for b in range(a + 1, 8)]
+    lines = [f"d{a}\td{b}\t{int((a - b) % 2 == 0)}\n" for a, b in pairs]
+    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    return [
+        f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', documents())}", f"corpus.cache={tmp_path / 'cache'}",
+        "corpus.preparing_processes=1", f"model.start={backbone_folder('bert')}",
+        f"pairs.file={tmp_path / 'pairs.tsv'}",
+        "views.view_tokens=24", "views.receptive_field=12", "views.cluster_size=4", "training.batch_size=7",
+        "training.epochs=2", "training.learning_rate=1.0e-3", "training.loading_processes=0", "training.log_steps=1",
+        "training.keep_activations=0", "model.settings.passage_tokens=40",
+    ]  # fmt: skip
+
+
+@pytest.fixture
+def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
+    """Runs the command: ``finetune("name", "views.sampling=hard")``."""
+
+    def run(name: str, *options: str) -> int:
+        arguments = ["finetune", "views", "--config", str(CONFIG), "--device", "cpu", *overrides]
+        return main([*arguments, f"output={tmp_path / name}", *options])
+
+    return run
+
+
+def start_of(overrides: list[str], *options: str) -> Start[ViewTrainingSettings]:
+    settings = load_settings(ViewTrainingSettings, CONFIG, [*overrides, *options])
+    device = torch.device("cpu")
+    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
+
+
+def data_of(overrides: list[str], *options: str) -> ViewData:
+    start = start_of(overrides, *options)
+    views.begin_views(start.encoder, start.settings)
+    return ViewData(start)
+
+
+def pool_of(data: ViewData) -> ViewPool:
+    pool: ViewPool = data.loader._options["collate_fn"].source.pool
+    return pool
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def test_a_run_leaves_a_model_that_matches(finetune: Callable[..., int], tmp_path: Path) -> None:
+    assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
+    results = read(tmp_path / "run" / "results.json")
+    assert {"pair_auc", "pair_f1", "pair_accuracy"} <= results["before"].keys() == results["after"].keys()
+    record = read(tmp_path / "run" / "record.json")["corpus"]
+    assert (record["pairs"], record["similar"], record["views_of_a_pair"]) == (28, 12, 2)
+    assert record["sentences_beyond_field"] == 16
+
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    assert encoder.model.config.labels == ["different", "similar"]
+    assert encoder.model.config.matching is not None
+    assert encoder.model.config.matching.receptive_field == 12
+    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    match = encoder.match(first, second)
+    assert match.score == max(view.score for view in match.views if view.score is not None)
+    assert len(match.views) == 3
+    assert match.beyond == (2, 2)
+    assert match.probability == pytest.approx(1 / (1 + np.exp(-match.score)))
+    assert encoder.match(first, second, aggregation="mean").score == pytest.approx(
+        np.mean([view.score for view in match.views])
+    )
+    assert len(encoder.match(first, second, views=5).views) == 5
+    assert match.to_dict()["views"][0]["a"] == list(match.views[0].a)
+    frame = match.to_frame()
+    assert len(frame) == sum(len(view.a) + len(view.b) for view in match.views)
+    assert set(frame["document"]) == {"a", "b"}
+
+
+def test_what_is_measured_is_what_the_model_gives(finetune: Callable[..., int], tmp_path: Path) -> None:
+    from graphdoc.evaluation.pair_scores import pair_auc
+
+    assert finetune("run", f"validation.pairs={tmp_path / 'pairs.tsv'}") == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    texts = {row["id"]: "\n\n".join(row["sections"]) for row in documents()}
+    from graphdoc import read_documents
+
+    there = {document.id: document for document in read_documents(tmp_path / "corpus.jsonl")}
+    assert texts.keys() == there.keys()
+    lines = [line.split("\t") for line in (tmp_path / "pairs.tsv").read_text().splitlines()]
+    scores = [encoder.match(there[a], there[b]).score for a, b, _ in lines]
+    expected = pair_auc([int(label) for _, _, label in lines], scores)
+    assert read(tmp_path / "run" / "results.json")["after"]["pair_auc"] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("options", [("loss.kind=cosine",), ("loss.kind=contrast", "loss.negatives=2")])
+def test_two_towers_are_trained_on_pairs(
+    finetune: Callable[..., int], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    assert finetune("run", "views.encoder=dual", *options) == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    match = encoder.match(first, second)
+    assert -1 <= match.score <= 1
+    assert match.score == pytest.approx(np.mean([view.score for view in match.views]))
+    assert match.probability is None
+    # A dual encoder has vectors of single documents as well.
+    assert encoder.encode([first]).shape == (1, 24)
+
+
+def test_a_run_goes_on_as_if_nothing_had_been(finetune: Callable[..., int], tmp_path: Path) -> None:
+    options = ("training.save_steps=1", "training.keep_checkpoints=9")
+    assert finetune("run", *options) == 0
+    expected = load_file(tmp_path / "run" / "model" / "model.safetensors")
+    for name in ("checkpoint-8", "checkpoint-7", "checkpoint-6", "model"):
+        (tmp_path / "run" / name).rename(tmp_path / f"before-{name}")
+    assert finetune("run", *options, "--resume") == 0
+    for name, weight in load_file(tmp_path / "run" / "model" / "model.safetensors").items():
+        assert torch.equal(weight, expected[name]), name
+
+
+def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
+    start = start_of(overrides)
+    recipe = views.recipe(start)
+    batch: TrainingBatch = next(iter(recipe.task.data.loader.batches()))
+    model = start.encoder.model.eval()
+    logits = model(batch.graphs, Packing(100_000)).logits
+    ClassificationLoss()(logits, batch.targets["class"]).loss.backward()
+    expected = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
+    model.zero_grad()
+    CachedStep(model, recipe.task.objective, packing=Packing(60))(batch)
+    assert any("token_type_embeddings" in name for name in expected)
+    largest = max(float(gradient.abs().max()) for gradient in expected.values())
+    for name, gradient in expected.items():
+        found = dict(model.named_parameters())[name].grad
+        assert found is not None
+        assert float((found - gradient).abs().max()) <= 1e-5 * largest, name
+
+
+def test_every_epoch_reads_another_view(overrides: list[str]) -> None:
+    def batches(*options: str) -> list[dict[str, tuple[int, ...]]]:
+        data = data_of(overrides, "training.batch_size=28", *options)
+        return [
+            {id: tuple(map(int, ids)) for id, ids in zip(batch.ids, batch.graphs.token_ids, strict=True)}
+            for batch in data.loader.batches()
+        ]
+
+    first, second = batches()
+    assert first.keys() == second.keys()
+    assert sum(first[id] != second[id] for id in first) > 20
+    one, two = batches("training_views=fixed")
+    assert one == two == first
+    # Of a pool of one view all epochs read the same.
+    assert batches("pool=1") == [first, first]
+
+
+def test_views_read_at_once_make_one_score(finetune: Callable[..., int], tmp_path: Path, overrides: list[str]) -> None:
+    data = data_of(overrides, "views.together=true", "model.settings.readout=attention")
+    batch = next(iter(data.loader.batches()))
+    assert batch.graphs.passage_counts == (3,) * 7
+    assert len(data.found.pairs) == 28
+    assert finetune("run", "views.together=true", "model.settings.readout=attention") == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    match = encoder.match("Rice is steamed. Koji grows.", "Tides rise. The sea is deep.")
+    assert [view.score for view in match.views] == [None] * 3
+    with pytest.raises(GraphdocError, match="views=5"):
+        encoder.match("Rice is steamed.", "Tides rise.", views=5)
+
+
+def test_negatives_are_of_the_same_first_document(overrides: list[str]) -> None:
+    data = data_of(overrides, "views.encoder=dual", "loss.kind=contrast", "loss.negatives=2", "training.batch_size=5")
+    collate = data.loader._options["collate_fn"]
+    labels, rows = data.found.labels, data.found.rows
+    batch = next(iter(data.loader.batches()))
+    queries, candidates = batch.roles["query"], batch.roles["candidate"]
+    assert queries == slice(5)
+    drawn = {number: collate._drawn(number, 0) for number in np.flatnonzero(labels == 1).tolist()}
+    assert any(len(own) == 2 for own in drawn.values())
+    for number, own in drawn.items():
+        assert all(rows[other, 0] == rows[number, 0] and labels[other] == 0 for other in own)
+    assert candidates.stop - candidates.start == len(batch.targets["group"])
+    # Every answer is among the candidates, and known as one.
+    for row, positive in enumerate(batch.targets["positive"].tolist()):
+        assert batch.targets["group"][positive] in batch.targets["answers"][row]
+
+
+def test_a_pool_does_not_depend_on_workers_or_on_an_interruption(
+    overrides: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(view_pool, "PART_PAIRS", 8)
+    monkeypatch.setattr(view_pool, "BLOCK_PAIRS", 3)
+    monkeypatch.setattr(view_pool, "MANY_PAIRS", 1)
+    pool = pool_of(data_of(overrides, "corpus.preparing_processes=1"))
+    parts = sorted(pool.folder.glob("part-*.npy"))
+    assert len(parts) == 4
+    expected = [path.read_bytes() for path in parts]
+    views_before = [pool.view(pair, number) for pair in range(28) for number in range(2)]
+
+    # A part without its mark was written by a run that ended before it was done.
+    (pool.folder / ".part-00002.npy.checked").unlink()
+    parts[3].unlink()
+    parts[2].write_bytes(b"half")
+    stamps = [path.stat().st_mtime_ns for path in parts[:2]]
+    again = pool_of(data_of(overrides, "corpus.preparing_processes=2"))
+    assert again.folder == pool.folder
+    assert [path.read_bytes() for path in parts] == expected
+    assert [path.stat().st_mtime_ns for path in parts[:2]] == stamps
+    for view, (pair, number) in zip(views_before, [(p, n) for p in range(28) for n in range(2)], strict=True):
+        for side, other in zip(view, again.view(pair, number), strict=True):
+            np.testing.assert_array_equal(side.sentences, other.sentences)
+            np.testing.assert_array_equal(side.tokens, other.tokens)
+    assert pool.subtopics(3).first == 12
+    assert len(pool.subtopics(3).clusters) == 24
+
+
+def test_a_damaged_pool_is_refused(overrides: list[str]) -> None:
+    pool = pool_of(data_of(overrides))
+    (part,) = pool.folder.glob("part-*.npy")
+    content = bytearray(part.read_bytes())
+    content[-3] ^= 1
+    part.write_bytes(bytes(content))
+    with pytest.raises(OutputError, match="part-00000"):
+        data_of(overrides)
+
+
+def test_another_way_to_draw_has_another_pool(overrides: list[str]) -> None:
+    folders = {
+        pool_of(data_of(overrides, *options)).folder
+        for options in ((), ("views.sampling=hard",), ("views.seed=1",), ("views.cluster_size=6",), ("pool=5",))
+    }
+    assert len(folders) == 5
+    # How a model is measured later has no say in what it is trained on.
+    assert pool_of(data_of(overrides, "views.views=7")).folder in folders
+
+
+def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").write_text("d0 0 d2 1\nd0 0 d1 0\nd1 0 d3 2\nd5 0 d1 0\n", encoding="utf-8")
+    hits = [("d0", "d1"), ("d0", "d4"), ("d0", "d2"), ("d0", "d0"), ("d1", "d6"), ("d1", "d7"), ("d5", "d2")]
+    lines = [f"{query} Q0 {hit} {rank} {-rank} first\n" for rank, (query, hit) in enumerate(hits, start=1)]
+    (tmp_path / "first.run").write_text("".join(lines), encoding="utf-8")
+    options = ("pairs.file=null", f"pairs.qrels={tmp_path / 'qrels.txt'}", f"pairs.run={tmp_path / 'first.run'}")
+    data = data_of(overrides, *options, "training.batch_size=2")
+    found = {(pair.a, pair.b): pair.label for pair in data.found.pairs}
+    # What is judged irrelevant is no negative from the hits, and d5 has nothing that is relevant.
+    assert found == {("d0", "d2"): 1, ("d1", "d3"): 1, ("d0", "d4"): 0, ("d1", "d6"): 0, ("d1", "d7"): 0}
+    shallow = data_of(overrides, *options, "pairs.depth=1", "training.batch_size=2", "pairs.least_grade=2")
+    assert {(pair.a, pair.b): pair.label for pair in shallow.found.pairs} == {("d1", "d3"): 1, ("d1", "d6"): 0}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["model.settings.graph_layers=1"], ["model.settings.graph_layers=1", "graph_layers=0"]),
+        (["views.view_tokens=60"], ["views.view_tokens=60", "120", "views.view_tokens="]),
+        (["pairs.file=nowhere.tsv"], ["nowhere.tsv"]),
+        (["model.tune=frozen"], ["model.tune='frozen'", "lora"]),
+        (["loss.kind=cosine"], ["loss.kind='cosine'", "views.encoder=dual"]),
+        (["views.encoder=dual"], ["loss.kind='cross_entropy'", "views.encoder=cross"]),
+        (["views.cluster_size=0"], ["views.cluster_size=0"]),
+        (["views.views=0"], ["views.views=0"]),
+        (["views.sampling=best"], ["views.sampling='best'", "soft"]),
+        (["pairs.qrels=x.txt"], ["pairs.file", "pairs.qrels"]),
+        (["training_views=fixed", "pool=3"], ["pool=3", "training_views=fixed"]),
+        (["views.together=true", "pool=2", "model.settings.readout=attention"], ["pool=2", "3 views"]),
+    ],
+)
+def test_what_cannot_be_trained_on_is_refused(
+    finetune: Callable[..., int], capsys: pytest.CaptureFixture[str], options: list[str], words: list[str]
+) -> None:
+    assert finetune("run", *options) == 2
+    message = capsys.readouterr().err.strip().splitlines()[-1]
+    assert all(word in message for word in words), message
+
+
+def test_labels_all_alike_are_refused(finetune: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "alike.tsv").write_text("d0\td2\t1\nd1\td3\t1\n", encoding="utf-8")
+    assert finetune("run", f"pairs.file={tmp_path / 'alike.tsv'}") == 2
+    assert "both labels" in capsys.readouterr().err
+
+
+def test_a_model_that_reads_two_documents_has_no_vectors_of_one(
+    finetune: Callable[..., int], tmp_path: Path, mini: DocumentEncoder
+) -> None:
+    assert finetune("run") == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    for use in (
+        lambda: encoder.encode(["Rice is steamed."]),
+        lambda: encoder.compare("Rice is steamed.", "Tides rise."),
+        lambda: encoder.attention("Rice is steamed."),
+        lambda: list(encoder.stream(["Rice is steamed."], level="sentence")),
+    ):
+        with pytest.raises(GraphdocError, match="match"):
+            use()
+    with pytest.raises(GraphdocError, match="graphdoc finetune views"):
+        mini.match("Rice is steamed.", "Tides rise.")
