@@ -30,6 +30,7 @@ from .runtime.devices import usable_device
 from .runtime.plain_text import described
 from .segmentation.spans import SegmentedDocument
 from .similarity.encoded_document import EncodedDocument
+from .similarity.pair_subtopics import CLUSTER_SIZE, pair_subtopics
 
 if TYPE_CHECKING:
     from .vectors.store import Manifest
@@ -187,6 +188,9 @@ class DocumentEncoder(VectorPipeline):
         b: AnyDocument | EncodedDocument | None = None,
         *,
         sentences: bool = False,
+        subtopics: str | None = None,
+        cluster_size: int = CLUSTER_SIZE,
+        receptive_field: int | None = None,
         dtype: Precision | None = None,
     ) -> DrawnComparison:
         """Compare two documents at every level, or the parts of one document.
@@ -195,6 +199,9 @@ class DocumentEncoder(VectorPipeline):
             a: first document, encoded before (:meth:`encode_levels`) or not.
             b: second document; None compares the first with itself.
             sentences: also compare sentence by sentence.
+            subtopics: also find the subtopics of their sentences, by ``words`` or ``vectors``; None for none.
+            cluster_size: sentences of a subtopic, about.
+            receptive_field: sentences of a document that subtopics are made of, its first ones; None for all.
             dtype: compute the transformer in this precision.
 
         Returns:
@@ -203,6 +210,7 @@ class DocumentEncoder(VectorPipeline):
         Raises:
             DocumentError: a document has no text.
             ModelError: a document was encoded by another model.
+            SettingsError: there is no such way to find subtopics, or their sizes are out of range.
 
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> comparison = encoder.compare("Rice is steamed.", "Steam the rice for twenty minutes.")
@@ -210,9 +218,22 @@ class DocumentEncoder(VectorPipeline):
         (True, 1)
         """
         self._warn_if_untrained("scores")
-        first = self._encoded(a, sentences, dtype)
-        second = first if b is None else self._encoded(b, sentences, dtype)
-        return DrawnComparison(first, second, self.describe(), self.model.config.similarity, within=b is None)
+        needs_sentences = sentences or subtopics is not None
+        first = self._encoded(a, needs_sentences, dtype)
+        second = first if b is None else self._encoded(b, needs_sentences, dtype)
+        found = None
+        if subtopics is not None:
+            found = pair_subtopics(
+                first,
+                None if b is None else second,
+                self.model.config.language,
+                by=subtopics,
+                cluster_size=cluster_size,
+                receptive_field=receptive_field,
+            )
+        return DrawnComparison(
+            first, second, self.describe(), self.model.config.similarity, within=b is None, subtopics=found
+        )
 
     def match(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -10,6 +11,8 @@ import numpy as np
 from rich.console import Console
 
 from ..errors import DocumentError, SettingsError
+from ..registry import SUBTOPICS
+from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .outputs import Outputs, write_json
 from .sources import read_one
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
     from ..similarity import Comparison, EncodedDocument
+    from ..subtopics.table import SubtopicTable
 
 MOST_DOCUMENTS = 5  # of a figure
 NAME = "compare"
@@ -28,6 +32,7 @@ DESCRIPTION = """Compare two documents, or the parts of one, and show where thei
 
 Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.
 A contribution is a section's share of the document score, over all of B; contributions add up to it.
+With --subtopics sentences of both documents are put into groups of one subject: what both speak of, and what only one.
 Three documents or more are compared each with each: a table of scores, and with --figure one picture of all levels."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
@@ -36,6 +41,7 @@ EPILOG = """examples:
   graphdoc compare a.md b.md c.md --figure levels.png   documents, sections and passages of all three in one picture
   graphdoc compare papers.jsonl.gz#P01 papers.jsonl.gz#P02 --json result.json
   graphdoc compare a.md b.md --sentences --csv pairs.csv --level sentence
+  graphdoc compare a.md b.md --subtopics --html report.html
 """
 
 OUTPUTS = Outputs(
@@ -56,6 +62,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("more", metavar="C", nargs="*", default=[], help="more documents, each compared with each")
     parser.add_argument(
         "--sentences", action="store_true", help="also compare sentence by sentence, and paragraphs by their sentences"
+    )
+    group = parser.add_argument_group("subtopics")
+    group.add_argument(
+        "--subtopics",
+        nargs="?",
+        const="vectors",
+        choices=tuple(SUBTOPICS),
+        help="also say which subtopics both documents have, and which only one: sentences are alike by their vectors, "
+        "or by the words they share (default without a name: vectors)",
+    )
+    group.add_argument(
+        "--cluster-size", type=positive, metavar="N", help="sentences of a subtopic, about (default: 6)"
+    )
+    group.add_argument(
+        "--receptive-field",
+        type=positive,
+        metavar="N",
+        help="sentences of a document that are looked at, its first ones (default: all)",
     )
     parser.add_argument(
         "--top",
@@ -78,9 +102,13 @@ def run(options: argparse.Namespace) -> None:
     """Compare, print and write."""
     sources = [source for source in (options.a, options.b, *options.more) if source is not None]
     several = len(sources) > 2
-    for name in ("html", "json", "csv", "plot", "level", "sentences") if several else ():
+    for name in ("html", "json", "csv", "plot", "level", "sentences", "subtopics") if several else ():
         if getattr(options, name):
             raise SettingsError(f"--{name} is for two documents, not {len(sources)}; use --figure, or name two")
+    for name in ("cluster_size", "receptive_field"):
+        if getattr(options, name) is not None and options.subtopics is None:
+            shown = name.replace("_", "-")
+            raise SettingsError(f"--{shown} has no effect without --subtopics; give it too, or leave --{shown} out")
     outputs = FIGURES if several else OUTPUTS
     outputs.prepare(options, sources)
     if options.figure is not None and not 2 <= len(sources) <= MOST_DOCUMENTS:
@@ -99,7 +127,9 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
     from ..analysis.comparisons import DrawnMutualComparison
 
     sentences = options.sentences or options.level in ("paragraph", "sentence")
-    comparison = encoder.compare(*documents, sentences=sentences)
+    sizes = {name: getattr(options, name) for name in ("cluster_size", "receptive_field")}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    comparison = encoder.compare(*documents, sentences=sentences, subtopics=options.subtopics, **given)
     both = (comparison.a, comparison.b)
     target = OUTPUTS.write(
         options,
@@ -120,9 +150,11 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
     target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
     _print_sections(target, comparison)
     _print_matches(target, comparison, "passage", options.top)
-    if comparison.sentences is not None:
+    if sentences:
         _print_matches(target, comparison, "paragraph", options.top)
         _print_matches(target, comparison, "sentence", options.top)
+    if comparison.subtopics is not None:
+        _print_subtopics(target, comparison.subtopics)
     target.print()
     for side in "A" if comparison.within else "AB":
         target.print(coverage_line(side, sides[side].segmented.coverage))
@@ -190,6 +222,31 @@ def _print_matches(
             span = encoded.spans(level)[row]
             line = f"  {side}  {segmented.document.section_name(span.section)}: {segmented.text(span)}"
             print_passage(target, line)
+
+
+def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
+    counts = Counter(row.holder for row in subtopics.rows)
+    target.print(f"\n[bold]subtopics[/bold], of sentences that are alike by {subtopics.by}")
+    if not subtopics.within:
+        apart = f"{counts['a']:,} only A has, {counts['b']:,} only B"
+        target.print(f"{counted(counts['both'], 'subtopic')} of both documents, {apart}\n")
+    holders = {"both": "A and B", "a": "A", "b": "B"}
+    columns: list[Column | str] = [names("leading words", 60), names("in"), "A", "B", "similarity"]
+    if subtopics.within:
+        columns = [names("leading words", 70), "sentences", "similarity"]
+    rows = Table(columns)
+    for row in subtopics.rows:
+        similarity = "" if row.similarity is None else row.similarity
+        words = ", ".join(row.words) or "(no words)"
+        if subtopics.within:
+            rows.add(words, len(row.a), similarity)
+        else:
+            rows.add(words, holders[row.holder], len(row.a), len(row.b), similarity)
+    rows.print(target)
+    for side, beyond in zip("AB", subtopics.beyond, strict=True):
+        if beyond:
+            line = f"{side}: {counted(beyond, 'sentence')} beyond --receptive-field are in no subtopic"
+            print_lines(target, [line])
 
 
 def _heading(encoded: EncodedDocument, row: int) -> str:

@@ -15,11 +15,12 @@ from ..errors import SettingsError
 from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
+from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .chunk_attention import attention_columns
 from .comparison_dict import comparison_dict
 from .cosine import Floats, similarity_matrix, similarity_scale
-from .encoded_document import EncodedDocument
+from .encoded_document import NO_SENTENCES, EncodedDocument
 from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 Level = Literal["section", "passage", "paragraph", "sentence"]
 LEVELS: tuple[str, ...] = get_args(Level)
-_NO_SENTENCES = "sentences were not encoded; call compare(..., sentences=True)"
 
 
 class Match(NamedTuple):
@@ -64,6 +64,7 @@ class Comparison:
         model: what the vectors were made with, for the record.
         similarity: ``cosine`` or ``dot``.
         within: whether this is one document compared with itself.
+        subtopics: the subtopics of their sentences; None unless they were asked for.
     """
 
     a: EncodedDocument
@@ -71,6 +72,7 @@ class Comparison:
     model: Mapping[str, Any]
     similarity: str = "cosine"
     within: bool = False
+    subtopics: SubtopicTable | None = None
 
     def __repr__(self) -> str:
         names = f"{self.a.segmented.document.id!r} " + (
@@ -135,7 +137,7 @@ class Comparison:
         """
         a, b = self.a.sentence_set, self.b.sentence_set
         if a is None or b is None:
-            raise SettingsError(_NO_SENTENCES)
+            raise SettingsError(NO_SENTENCES)
         return align(a, b, by=by, direction=direction)
 
     @cached_property
@@ -184,6 +186,40 @@ class Comparison:
             )
         return pd.DataFrame(attention_columns(self))
 
+    def subtopic_frame(self) -> pd.DataFrame:
+        """The sentences of all subtopics as a table.
+
+        Returns:
+            One row per sentence, subtopic after subtopic: ``subtopic``, ``holder`` (``both``, ``a`` or ``b``),
+            ``words``, ``similarity``, ``document`` (``a`` or ``b``), ``sentence``, ``heading``, ``text``, ``start``,
+            ``end``.
+
+        Raises:
+            SettingsError: subtopics were not asked for.
+        """
+        import pandas as pd
+
+        if self.subtopics is None:
+            raise SettingsError("subtopics were not asked for; call compare(..., subtopics='words')")
+        rows = []
+        for row in self.subtopics.rows:
+            for side, encoded, sentences in (("a", self.a, row.a), ("b", self.b, row.b)):
+                parts = _part_columns(encoded, "sentence")
+                for sentence in sentences:
+                    own = {name: values[sentence] for name, values in parts.items()}
+                    rows.append(
+                        {
+                            "subtopic": row.number,
+                            "holder": row.holder,
+                            "words": ", ".join(row.words),
+                            "similarity": row.similarity,
+                            "document": side,
+                            "sentence": sentence,
+                            **own,
+                        }
+                    )
+        return pd.DataFrame(rows)
+
     def scores(self, level: Level) -> Floats:
         """The matrix of a level.
 
@@ -193,7 +229,7 @@ class Comparison:
         require_one_of("level", level, LEVELS)
         scores: Floats | None = getattr(self, f"{level}s")
         if scores is None:
-            raise SettingsError(_NO_SENTENCES)
+            raise SettingsError(NO_SENTENCES)
         return scores
 
     def contributions(self, level: Level) -> Floats | None:
@@ -265,7 +301,8 @@ class Comparison:
         Returns:
             ``document`` (number); ``sections``, ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first
             document); ``sentence_scores`` and ``alignment`` (see :meth:`alignment`), where sentences were encoded;
-            ``attention`` (chunkwise, matrices per head, or None); ``contributions`` and ``matches`` by level; ``a``
+            ``attention`` (chunkwise, matrices per head, or None); ``subtopics`` (see
+            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``contributions`` and ``matches`` by level; ``a``
             and ``b`` (sections with headings, passages with text and span in their section's text); ``coverage``;
             ``model``.
         """

@@ -33,6 +33,7 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
         "sentences": None if comparison.sentences is None else _rounded(comparison.sentences),
         "sentence_scores": comparison.sentence_scores,
         "alignment": None if comparison.sentences is None else comparison.alignment().to_dict(),
+        "subtopics": None if comparison.subtopics is None else comparison.subtopics.to_dict(),
         "contributions": {
             "sections": _rounded(by_section, 9),
             "passages": _rounded(by_passage, 9),

@@ -16,6 +16,7 @@ from .chunk_attention import ChunkwiseAttention
 from .sentence_sets import SentenceSet
 
 Vectors = npt.NDArray[np.float32]
+NO_SENTENCES = "sentences were not encoded; call compare(..., sentences=True)"
 
 
 @dataclass(frozen=True)

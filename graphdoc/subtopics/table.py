@@ -1,0 +1,201 @@
+"""The subtopics of a pair as a table: who has them, their leading words, and how alike both documents are in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from .clustering import Subtopics
+from .terms import TermMaker
+
+Floats = npt.NDArray[np.float64]
+Holder = Literal["both", "a", "b"]
+
+LEADING_WORDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopic:
+    """One subtopic of a pair, or of one document.
+
+    Args:
+        number: its number.
+        a: sentences of the first document in it, in reading order.
+        b: those of the second; none within one document.
+        words: words that tell it from the other subtopics, most telling first, as they are written in the texts.
+        share_a: its share of the first document's sentences.
+        share_b: its share of the second's.
+        similarity: mean similarity between its sentences of the one document and those of the other, within one
+            document between all of them; None where there is no such pair.
+    """
+
+    number: int
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    words: tuple[str, ...]
+    share_a: float
+    share_b: float
+    similarity: float | None
+
+    @property
+    def holder(self) -> Holder:
+        """Whether ``both`` documents have it, or only ``a`` or ``b``."""
+        if self.a and self.b:
+            return "both"
+        return "a" if self.a else "b"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return {
+            "number": self.number,
+            "holder": self.holder,
+            "words": list(self.words),
+            "a": list(self.a),
+            "b": list(self.b),
+            "share_a": round(self.share_a, 6),
+            "share_b": round(self.share_b, 6),
+            "similarity": None if self.similarity is None else round(self.similarity, 6),
+        }
+
+
+@dataclass(frozen=True)
+class SubtopicTable:
+    """All subtopics of a pair of documents, or of one.
+
+    Args:
+        subtopics: which sentence is in which.
+        rows: the subtopics, first those that both documents have, each by falling size.
+        by: what they were found by, such as ``words``.
+        cluster_size: sentences of a subtopic, about.
+        beyond: sentences of either document beyond the receptive field, which are in none.
+        within: whether they are of one document.
+    """
+
+    subtopics: Subtopics
+    rows: tuple[Subtopic, ...]
+    by: str
+    cluster_size: int
+    beyond: tuple[int, int] = (0, 0)
+    within: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        subtopics: Subtopics,
+        texts: Sequence[str],
+        similarity: npt.ArrayLike,
+        language: str,
+        *,
+        by: str,
+        cluster_size: int,
+        beyond: tuple[int, int] = (0, 0),
+        within: bool = False,
+    ) -> SubtopicTable:
+        """Describe subtopics.
+
+        Args:
+            subtopics: which sentence is in which.
+            texts: all sentences, those of the first document first.
+            similarity: ``(sentences, sentences)``, what sentences have in common by ``by``.
+            language: language of the texts, a two-letter code.
+            by: what subtopics were found by.
+            cluster_size: sentences of a subtopic, about.
+            beyond: sentences of either document that are not among these.
+            within: whether all sentences are of one document.
+        """
+        words = leading_words(subtopics, texts, language)
+        scores = np.asarray(similarity, np.float64)
+        sizes = [max(len(side), 1) for side in subtopics.sides]
+        rows = []
+        for number in range(subtopics.number):
+            own = np.flatnonzero(subtopics.clusters == number)
+            first, second = own[own < subtopics.first], own[own >= subtopics.first]
+            rows.append(
+                Subtopic(
+                    number,
+                    tuple(first.tolist()),
+                    tuple((second - subtopics.first).tolist()),
+                    words[number],
+                    len(first) / sizes[0],
+                    len(second) / sizes[1] if len(subtopics.sides[1]) else 0.0,
+                    _mean_similarity(scores, first, second, within),
+                )
+            )
+        order = {"both": 0, "a": 1, "b": 2}
+        ranked = sorted(rows, key=lambda row: (order[row.holder], -len(row.a) - len(row.b), row.number))
+        return cls(subtopics, tuple(ranked), by, cluster_size, beyond, within)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values.
+
+        Returns:
+            ``by``, ``cluster_size``, ``beyond`` (sentences of a and b that are in none), ``rows`` (see
+            :class:`Subtopic`), and ``a`` and ``b``, the subtopic of every sentence of the field of either.
+        """
+        first, second = (side.tolist() for side in self.subtopics.sides)
+        return {
+            "by": self.by,
+            "cluster_size": self.cluster_size,
+            "beyond": list(self.beyond),
+            "rows": [row.to_dict() for row in self.rows],
+            "a": first,
+            "b": second,
+        }
+
+
+def leading_words(
+    subtopics: Subtopics, texts: Sequence[str], language: str, most: int = LEADING_WORDS
+) -> list[tuple[str, ...]]:
+    r"""The words that tell every subtopic from the others.
+
+    A subtopic is taken as one text: a term's weight in it is its frequency there times
+    :math:`\log(1 + \bar{n} / f)`, where :math:`\bar{n}` is the mean number of terms of a subtopic and :math:`f` how
+    often the term occurs in all of them (class-based tf-idf, as in BERTopic). A term is shown as the word that it
+    stands for most often.
+
+    Args:
+        subtopics: which sentence is in which.
+        texts: the sentences.
+        language: their language, a two-letter code.
+        most: words of a subtopic, at most.
+
+    Returns:
+        The words of every subtopic, most telling first; of equals the first in reading order.
+    """
+    maker = TermMaker(language)
+    counts: list[Counter[str]] = [Counter() for _ in range(subtopics.number)]
+    written: dict[str, Counter[str]] = {}
+    for text, number in zip(texts, subtopics.clusters.tolist(), strict=True):
+        for term, word in maker.placed(text):
+            # Numbers tell little, and single letters are what is left of formulas.
+            if len(word) > 1 and not word.isdigit():
+                counts[number][term] += 1
+                written.setdefault(term, Counter())[word if word.isupper() else word.lower()] += 1
+    totals: Counter[str] = Counter()
+    for own in counts:
+        totals.update(own)
+    mean = sum(totals.values()) / max(len(counts), 1)
+    return [
+        tuple(
+            written[term].most_common(1)[0][0]
+            for term, _ in sorted(own.items(), key=lambda item: -item[1] * float(np.log1p(mean / totals[item[0]])))[
+                :most
+            ]
+        )
+        for own in counts
+    ]
+
+
+def _mean_similarity(
+    similarity: Floats, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64], within: bool
+) -> float | None:
+    if within:
+        pairs = similarity[np.ix_(first, first)][~np.eye(len(first), dtype=bool)]
+    else:
+        pairs = similarity[np.ix_(first, second)]
+    return float(pairs.mean()) if pairs.size else None
