@@ -302,9 +302,9 @@ class Comparison:
             ``document`` (number); ``sections``, ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first
             document); ``sentence_scores`` and ``alignment`` (see :meth:`alignment`), where sentences were encoded;
             ``attention`` (chunkwise, matrices per head, or None); ``subtopics`` (see
-            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``contributions`` and ``matches`` by level; ``a``
-            and ``b`` (sections with headings, passages with text and span in their section's text); ``coverage``;
-            ``model``.
+            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``contributions`` and
+            ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and span in their
+            section's text); ``coverage``; ``model``.
         """
         return comparison_dict(self)
 

@@ -27,6 +27,7 @@ const openPanel = (panel, focusIt = false) => {
   }
   if (focusIt) find(panel === 'a' || panel === 'b' ? `#pane-${panel}` : panel === 'map' ? '#map' : `#panel-${panel}`).focus({ preventScroll: narrow.matches });
   showAll();
+  if (data.subtopics) showSubtopics();
 };
 
 const readHash = () => {
@@ -45,6 +46,7 @@ const readHash = () => {
     alignedLinks[aligned].scrollIntoView({ block: 'nearest' });
     return;
   }
+  if (location.hash === '#subtopics' && data.subtopics) { openPanel('subtopics'); return; }
   if (location.hash === '#alignment' && data.alignment) { openPanel('alignment'); return; }
   const passage = /^#([ab])-p(\d+)$/.exec(location.hash);
   if (passage && panes[passage[1]].passages[Number(passage[2]) - 1]) {
@@ -111,6 +113,7 @@ find('#zoom-in').addEventListener('click', () => heatMap.zoom(0.6));
 find('#zoom-out').addEventListener('click', () => heatMap.zoom(1 / 0.6));
 for (const name of ['focus', 'blur']) find('#map').addEventListener(name, () => heatMap.drawCursor());
 document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && data.subtopics && chosenSubtopic !== null) chooseSubtopic(chosenSubtopic);
   if (event.key === 'Escape' && (state.selection || state.focus || state.pointed || heatMap.cursor)) clear();
 });
 find('#theme').addEventListener('click', () => {
@@ -118,6 +121,7 @@ find('#theme').addEventListener('click', () => {
   try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
   showAll();
   if (data.alignment) showAligned();
+  if (data.subtopics) showSubtopics();
 });
 find('#print').addEventListener('click', () => window.print());
 const drawPrintMaps = () => {

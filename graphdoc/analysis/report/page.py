@@ -19,6 +19,7 @@ from ..pages.numbers import finite, number, percent
 from . import content
 from .alignment import LISTED_SENTENCES, read_alignment
 from .matrices import LEVELS, read_levels
+from .subtopics import read_subtopics
 
 FORMAT = "graphdoc.comparison/1"
 
@@ -26,7 +27,7 @@ _FOLDER = Path(__file__).parent
 _STYLES = (BASE, _FOLDER / "report.css", _FOLDER / "layout.css")
 _SCRIPTS = (
     *("scale.js", "attention.js", "colour.js", "map.js", "heatmap.js", "text.js", "state.js"),
-    *("readout.js", "selection.js", "alignment.js", "views.js", "main.js"),
+    *("readout.js", "selection.js", "alignment.js", "subtopics.js", "views.js", "main.js"),
 )
 
 
@@ -55,6 +56,9 @@ def render_report(comparison: Mapping[str, Any]) -> str:
     data = content.script_data(comparison, levels, (a, b))
     if alignment is not None:
         data["alignment"] = alignment["packed"]
+    subtopics = read_subtopics(comparison, a, b)
+    if subtopics is not None:
+        data["subtopics"] = subtopics["packed"]
     page = _template().render(
         policy=Markup(content_policy(style, boot, code)),
         style=Markup(style),
@@ -72,6 +76,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         matches={name: content.read_matches(comparison, name, a, b) for name in LEVELS if name in found},
         listed_matches=content.LISTED_MATCHES,
         alignment=alignment,
+        subtopics=subtopics,
         listed_sentences=LISTED_SENTENCES,
         attention=levels["passages"].attention if "passages" in levels else None,
         has_contributions=any(level.contribution is not None for level in levels.values()),

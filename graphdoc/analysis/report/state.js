@@ -56,7 +56,11 @@ const act = {
   point: (cell, byKey) => { state.pointed = cell; showReadout(); if (byKey) announce(cell); },
   select: ([a, b]) => select(state.level, a, b),
   step: (by) => step(by),
-  focus: (side, index, sentence) => (state.tool === 'alignment' && sentence !== null ? openPairOf(side, sentence) : focusPassage(side, index)),
+  focus: (side, index, sentence) => {
+    if (state.tool === 'alignment' && sentence !== null) openPairOf(side, sentence);
+    else if (state.tool === 'subtopics' && sentence !== null) chooseSubtopicOf(side, sentence);
+    else focusPassage(side, index);
+  },
   scrolled: () => {
     if (scheduled) return;
     scheduled = true;

@@ -27,7 +27,9 @@ const showMarks = () => {
 };
 
 const showRibbons = () => {
+  // Ribbons of other pairs would hide which sentences have one colour.
   if (narrow.matches || !levels.passages) return;
+  if (state.tool === 'subtopics') { drawRibbons(find('#gutter'), panes.a, panes.b, [], palette()); return; }
   const level = state.level === 'paragraphs' && !state.focus ? 'paragraphs' : 'passages';
   const found = measureAt(level);
   const colours = palette();
