@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 # Pages whose code trains or encodes much; of what they show, README.md has the most used.
 LONG_PAGES = {
     *("classification.md", "comparison.md", "comparison-and-attention.md", "evaluation.md", "faithfulness.md"),
-    *("encoding.md", "integrations.md", "pretraining.md", "search.md", "training-retrieval.md"),
+    *("encoding.md", "integrations.md", "pretraining.md", "search.md", "subtopics.md", "training-retrieval.md"),
 }
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -300,7 +300,10 @@ def test_every_graph_kind_and_readout_is_explained() -> None:
 def test_every_setting_of_training_is_explained() -> None:
     pages = [
         ROOT / "docs" / name
-        for name in ("training-settings.md", "classification.md", "comparison.md", "training-retrieval.md")
+        for name in (
+            *("training-settings.md", "classification.md", "comparison.md", "training-retrieval.md"),
+            "subtopics.md",
+        )
     ]
     codes = (code.strip("`") for page in pages for code in _INLINE_CODE.findall(blocks_of(page)[1]))
     explained = {code.partition("=")[0] for code in codes}

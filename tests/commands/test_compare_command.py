@@ -293,3 +293,39 @@ class TestRefusals:
     def test_a_device_that_torch_does_not_know(self, refused: Command, two: tuple[Path, Path], model: str) -> None:
         message = refused("compare", *two, "--model", model, "--device", "tpu")
         assert all(part in message for part in ("'tpu'", "cpu", "leave it out")), message
+
+
+@pytest.mark.parametrize(("choice", "by"), [((), "vectors"), (("words",), "words")])
+def test_subtopics(
+    graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path, choice: tuple[str, ...], by: str
+) -> None:
+    output = tmp_path / "comparison.json"
+    arguments = ("compare", *two, "--model", model, "--json", output, "--cluster-size", "2", "--receptive-field", "4")
+    status, out, err = graphdoc(*arguments, "--subtopics", *choice)
+    assert (status, err) == (0, "")
+    found = json.loads(output.read_text(encoding="utf-8"))["subtopics"]
+    assert (found["by"], found["cluster_size"], len(found["a"])) == (by, 2, 4)
+    holders = [row["holder"] for row in found["rows"]]
+    numbers = [holders.count(holder) for holder in ("both", "a", "b")]
+    shared = "1 subtopic" if numbers[0] == 1 else f"{numbers[0]} subtopics"
+    assert f"{shared} of both documents, {numbers[1]} only A has, {numbers[2]} only B" in out
+    for row in found["rows"]:
+        assert ", ".join(row["words"]) in out
+    if found["beyond"][0]:
+        assert f"A: {found['beyond'][0]} sentence" in out
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--cluster-size", "4"), ["--cluster-size", "--subtopics"]),
+        (("--receptive-field", "4"), ["--receptive-field", "--subtopics"]),
+        (("--subtopics", "topics"), ["topics", "words"]),
+        (("--subtopics", "words", "--cluster-size", "0"), ["--cluster-size", "0"]),
+    ],
+)
+def test_sizes_without_subtopics_are_refused(
+    refused: Command, two: tuple[Path, Path], model: str, options: tuple[str, ...], words: list[str]
+) -> None:
+    message = refused("compare", *two, "--model", model, *options)
+    assert all(word in message for word in words), message
