@@ -189,6 +189,7 @@ class DocumentEncoder(VectorPipeline):
         *,
         sentences: bool = False,
         subtopics: str | None = None,
+        subtopic_model: str | Path | None = None,
         cluster_size: int = CLUSTER_SIZE,
         receptive_field: int | None = None,
         dtype: Precision | None = None,
@@ -199,7 +200,9 @@ class DocumentEncoder(VectorPipeline):
             a: first document, encoded before (:meth:`encode_levels`) or not.
             b: second document; None compares the first with itself.
             sentences: also compare sentence by sentence.
-            subtopics: also find the subtopics of their sentences, by ``words`` or ``vectors``; None for none.
+            subtopics: also find the subtopics of their sentences, by ``words`` or ``vectors``, or as a model has
+                learned to (``adaptive``); None for none.
+            subtopic_model: name or folder of that model, which ``graphdoc finetune subtopics`` trains.
             cluster_size: sentences of a subtopic, about.
             receptive_field: sentences of a document that subtopics are made of, its first ones; None for all.
             dtype: compute the transformer in this precision.
@@ -222,12 +225,17 @@ class DocumentEncoder(VectorPipeline):
         first = self._encoded(a, needs_sentences, dtype)
         second = first if b is None else self._encoded(b, needs_sentences, dtype)
         found = None
+        if subtopics is None and subtopic_model is not None:
+            raise SettingsError(
+                f"subtopic_model={described(str(subtopic_model))} has no effect without subtopics='adaptive'"
+            )
         if subtopics is not None:
             found = pair_subtopics(
                 first,
                 None if b is None else second,
                 self.model.config.language,
                 by=subtopics,
+                model=subtopic_model,
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
             )

@@ -53,7 +53,7 @@ class SubtopicHead(nn.Module):
     .. math::
         z_i = W \Big(v_i - \frac{1}{n} \sum_j v_j\Big) + b
 
-    What all :math:`n` sentences of a pair have in common is taken off, since it says nothing about which of them belong
+    What all :math:`n` sentences of a pair have in common is taken off, since it does not tell which of them belong
     together. The head has one width for all pairs; a pair of fewer subtopics leaves the last columns out.
 
     Args:

@@ -31,8 +31,8 @@ class DocumentOutput(ModelOutput):
         chunk_queries: ``(passages, heads, width)``, what passages look for in chunkwise attention.
         chunk_keys: ``(passages, heads, width)``, what passages are found by.
         logits: ``(documents, classes)`` in fp32; None for a model without head.
-        subtopics: ``(passages, columns)`` in fp32, logits of subtopics for every sentence of pairs, where the model has
-            learned them and documents are such pairs, with a graph; else None.
+        subtopics: ``(passages, columns)`` in fp32, logits of subtopics of every sentence, where the model has
+            learned them and documents are pairs, with their graphs; else None.
     """
 
     documents: Tensor | None = None

@@ -87,8 +87,8 @@ class DocumentFields:
         classifier_dropout: dropout on document vectors in front of the head, in training.
         views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.views.ViewSettings`);
             None for a model of single documents.
-        subtopics: how the subtopics of pairs are found (see :class:`~graphdoc.settings.clustering.ClusteringSettings`);
-            None for a model that has not learned them.
+        subtopics: how subtopics of pairs are found that were learned (see
+            :class:`~graphdoc.settings.clustering.ClusteringSettings`); None for a model that has learned none.
     """
 
     structural_embeddings: bool = False
