@@ -309,6 +309,11 @@ class DocumentEncoder(VectorPipeline):
         readout = self.model.readout
         if readout.has_sections and not self.model.config.graph_layers and readout.own_attention is None:
             raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
+        if self.model.config.clustering is not None:
+            raise SettingsError(
+                f"the graph of {self.name} is one of pairs of documents, whose subtopics it has learned; use graphdoc "
+                "compare A B --subtopics adaptive --subtopic-model, or another model"
+            )
         self._warn_if_untrained("weights")
         segmented = self.segment_with_text(document)
         window = self.run([segmented], attention=True, split=readout.has_sections)

@@ -151,10 +151,16 @@ class DocumentModel(PreTrainedModel):
         self._init_weights(self.subtopic_head.linear)
         return self.subtopic_head
 
-    def remove_head(self) -> None:
-        """Take the head away where there is one, before the vectors that it reads are trained for something else."""
+    def remove_head(self, *, subtopics: bool = True) -> None:
+        """Take the head away where there is one, before the vectors that it reads are trained for something else.
+
+        Args:
+            subtopics: take the head for subtopics away too.
+        """
         self.head = None
         self.config.labels, self.config.multi_label = None, False
+        if subtopics:
+            self.subtopic_head, self.config.subtopics = None, None
 
     def forward(
         self,

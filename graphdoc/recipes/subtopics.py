@@ -73,11 +73,11 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicTrainingSettings
         cluster_size=subtopics.cluster_size,
     )
     # A head for classes would read vectors of other passages.
-    model.remove_head()
-    if model.config.subtopics != wanted.as_values():
+    model.remove_head(subtopics=False)
+    if config.subtopics != wanted.as_values():
         model.add_subtopic_head(wanted)
     was_trained = config.trained
-    begin_training(encoder, settings.model)
+    begin_training(encoder, settings.model, subtopics=True)
     config.unit = "sentence"
     # What is trained here are subtopics, not the vectors of documents.
     config.trained = was_trained

@@ -23,9 +23,8 @@ def test_every_batch_has_as_many_of_both_labels(labels: list[int], half: int, se
     assert all(known[batch].sum() * 2 == len(batch) == batches.batch_size for batch in found)
     assert found == [[number for _, number in batch] for batch in batches.of_epoch(epoch)]
     more = int(known.sum() * 2 >= len(known))
-    counts = {
-        label: Counter(number for batch in found for number in batch if known[number] == label) for label in (0, 1)
-    }
+    everything = [number for batch in found for number in batch]
+    counts = {label: Counter(number for number in everything if known[number] == label) for label in (0, 1)}
     # Pairs of the larger label come once at most; of the smaller, none comes again before all have come.
     assert max(counts[more].values()) == 1
     smaller = [counts[1 - more][number] for number in np.flatnonzero(known == 1 - more)]
@@ -36,9 +35,8 @@ def test_every_batch_has_as_many_of_both_labels(labels: list[int], half: int, se
 @hypothesis_settings(deadline=None, max_examples=50)
 def test_processes_share_the_batches_of_one(labels: list[int], half: int, seed: int) -> None:
     known, sentences = np.array(labels), np.random.default_rng(seed).integers(2, 80, len(labels))
-    one, *two = (
-        BalancedPairBatches(sentences, known, 2 * half, seed, rank, of) for rank, of in ((0, 1), (0, 2), (1, 2))
-    )
+    shares = ((0, 1), (0, 2), (1, 2))
+    one, *two = (BalancedPairBatches(sentences, known, 2 * half, seed, rank, processes) for rank, processes in shares)
     for whole, first, second in zip(*(batches.of_epoch(1) for batches in (one, *two)), strict=True):
         assert sorted(whole) == sorted(first + second)
         assert first and second
