@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
-from graphdoc.modeling.heads import ClassificationHead
+from graphdoc.modeling.heads import ClassificationHead, SubtopicHead
 from graphdoc.registry import READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.settings.document import checked_labels
@@ -181,3 +182,38 @@ def test_checking_names_twice_changes_nothing(labels: Sequence[str]) -> None:
 def test_a_dropout_out_of_range() -> None:
     with pytest.raises(SettingsError, match="classifier_dropout=1 must be a number of at least 0 and below 1"):
         ClassificationHead(4, 2, 1)
+
+
+def test_subtopics_are_read_off_what_sentences_are_beside_their_pair(batch: GraphBatch) -> None:
+    torch.manual_seed(0)
+    head = SubtopicHead(6, 4)
+    sentences = torch.randn(len(batch.rows.passages), 6)
+    found = head(sentences, batch.rows)
+    weight, bias = (value.detach().double().numpy() for value in head.linear.parameters())
+    for number in range(len(batch)):
+        own = sentences[batch.rows.document_of == number].double().numpy()
+        centred = own - own.mean(0)
+        size = np.sqrt((centred**2).mean()) or 1.0
+        expected = centred / size @ weight.T + bias
+        np.testing.assert_allclose(found[batch.rows.document_of == number].detach().numpy(), expected, atol=1e-5)
+    moved = head(50 * sentences + 3, batch.rows)
+    torch.testing.assert_close(moved, found, rtol=1e-4, atol=1e-4)
+    alike = head(torch.ones_like(sentences).requires_grad_(), batch.rows)
+    assert torch.isfinite(alike).all()
+
+
+def test_a_model_with_subtopics_is_saved_and_loaded(
+    tiny_model: ModelFactory, batch: GraphBatch, tmp_path: Path
+) -> None:
+    model = tiny_model(readout="initial_mean", subtopics={"columns": 3})
+    assert model.config.clustering.columns == 3
+    output = model(batch)
+    assert output.subtopics.shape == (len(batch.rows.passages), 3)
+    model.save_pretrained(tmp_path)
+    again = DocumentModel.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(batch).subtopics, output.subtopics)
+    # Document vectors are those before the graph, and without edges there are no subtopics.
+    plain = replace(batch, plan=None)
+    without = model(plain)
+    assert without.subtopics is None
+    torch.testing.assert_close(without.documents, output.documents)
