@@ -15,6 +15,7 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..errors import DocumentError, EvaluationError
 from ..evaluation.trec import ranked, read_qrels, read_run
 from ..matching.matcher import ViewDrawer, view_reader
+from ..matching.sentence_source import SentenceFeatures
 from ..matching.special_tokens import SpecialTokens
 from ..sampling import EpochBatches, RowLists
 from ..segmentation.segmenter import Segmenter
@@ -63,6 +64,7 @@ class ViewData(CorpusData):
             self._special,
             settings.views_drawn,
             self._texts_of,
+            SentenceFeatures(settings.views, drawer.finder, encoder.device),
             start.processes,
             workers=settings.corpus.processes,
             show_progress=start.show_progress,

@@ -69,7 +69,7 @@ def begin_views(encoder: DocumentEncoder, settings: ViewTrainingSettings) -> Non
 OBJECTIVES: dict[str, Callable[[ViewLossSettings], Objective]] = {
     "cross_entropy": lambda loss: Classification(ClassificationLoss()),
     "cosine": lambda loss: PairSimilarity(PairCosine(loss.margin)),
-    "contrast": lambda loss: QueryContrast(InfoNCE("cosine", loss.temperature)),
+    "contrast": lambda loss: QueryContrast(InfoNCE("cosine", loss.temperature), once=False),
 }
 
 
