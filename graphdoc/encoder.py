@@ -189,6 +189,7 @@ class DocumentEncoder(VectorPipeline):
         *,
         sentences: bool = False,
         subtopics: str | None = None,
+        subtopic_model: str | Path | None = None,
         cluster_size: int = CLUSTER_SIZE,
         receptive_field: int | None = None,
         dtype: Precision | None = None,
@@ -199,7 +200,9 @@ class DocumentEncoder(VectorPipeline):
             a: first document, encoded before (:meth:`encode_levels`) or not.
             b: second document; None compares the first with itself.
             sentences: also compare sentence by sentence.
-            subtopics: also find the subtopics of their sentences, by ``words`` or ``vectors``; None for none.
+            subtopics: also find the subtopics of their sentences, by ``words`` or ``vectors``, or as a model has
+                learned to (``adaptive``); None for none.
+            subtopic_model: name or folder of that model, which ``graphdoc finetune subtopics`` trains.
             cluster_size: sentences of a subtopic, about.
             receptive_field: sentences of a document that subtopics are made of, its first ones; None for all.
             dtype: compute the transformer in this precision.
@@ -222,12 +225,17 @@ class DocumentEncoder(VectorPipeline):
         first = self._encoded(a, needs_sentences, dtype)
         second = first if b is None else self._encoded(b, needs_sentences, dtype)
         found = None
+        if subtopics is None and subtopic_model is not None:
+            raise SettingsError(
+                f"subtopic_model={described(str(subtopic_model))} has no effect without subtopics='adaptive'"
+            )
         if subtopics is not None:
             found = pair_subtopics(
                 first,
                 None if b is None else second,
                 self.model.config.language,
                 by=subtopics,
+                model=subtopic_model,
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
             )
@@ -301,6 +309,11 @@ class DocumentEncoder(VectorPipeline):
         readout = self.model.readout
         if readout.has_sections and not self.model.config.graph_layers and readout.own_attention is None:
             raise SettingsError(f"{self.name} has no attention to show: graph_layers and chunk_attention_heads are 0")
+        if self.model.config.clustering is not None:
+            raise SettingsError(
+                f"the graph of {self.name} is one of pairs of documents, whose subtopics it has learned; use graphdoc "
+                "compare A B --subtopics adaptive --subtopic-model, or another model"
+            )
         self._warn_if_untrained("weights")
         segmented = self.segment_with_text(document)
         window = self.run([segmented], attention=True, split=readout.has_sections)

@@ -24,6 +24,7 @@ READOUTS: dict[str, str] = {
 SUBTOPICS: dict[str, str] = {
     "words": "graphdoc.subtopics.ways:WordSubtopics",
     "vectors": "graphdoc.subtopics.ways:VectorSubtopics",
+    "adaptive": "graphdoc.inference.learned_subtopics:AdaptiveSubtopics",
 }
 # How a model reads the two views of a pair.
 VIEW_READERS: dict[str, str] = {
@@ -79,6 +80,9 @@ RECIPES: dict[str, RecipeTargets] = {
     ),
     "finetune views": RecipeTargets(
         "graphdoc.settings.view_training:ViewTrainingSettings", "graphdoc.recipes.views:train_views"
+    ),
+    "finetune subtopics": RecipeTargets(
+        "graphdoc.settings.subtopics:SubtopicTrainingSettings", "graphdoc.recipes.subtopics:train_subtopics"
     ),
 }
 

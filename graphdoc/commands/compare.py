@@ -70,7 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="vectors",
         choices=tuple(SUBTOPICS),
         help="also say which subtopics both documents have, and which only one: sentences are alike by their vectors, "
-        "or by the words they share (default without a name: vectors)",
+        "by the words they share, or as a model has learned (default without a name: vectors)",
+    )
+    group.add_argument(
+        "--subtopic-model",
+        metavar="FOLDER",
+        help="the model that has learned it, for --subtopics adaptive; graphdoc finetune subtopics trains one",
     )
     group.add_argument(
         "--cluster-size", type=positive, metavar="N", help="sentences of a subtopic, about (default: 6)"
@@ -105,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
     for name in ("html", "json", "csv", "plot", "level", "sentences", "subtopics") if several else ():
         if getattr(options, name):
             raise SettingsError(f"--{name} is for two documents, not {len(sources)}; use --figure, or name two")
-    for name in ("cluster_size", "receptive_field"):
+    for name in ("cluster_size", "receptive_field", "subtopic_model"):
         if getattr(options, name) is not None and options.subtopics is None:
             shown = name.replace("_", "-")
             raise SettingsError(f"--{shown} has no effect without --subtopics; give it too, or leave --{shown} out")
@@ -127,8 +132,8 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
     from ..analysis.comparisons import DrawnMutualComparison
 
     sentences = options.sentences or options.level in ("paragraph", "sentence")
-    sizes = {name: getattr(options, name) for name in ("cluster_size", "receptive_field")}
-    given = {name: value for name, value in sizes.items() if value is not None}
+    names_given = ("cluster_size", "receptive_field", "subtopic_model")
+    given = {name: getattr(options, name) for name in names_given if getattr(options, name) is not None}
     comparison = encoder.compare(*documents, sentences=sentences, subtopics=options.subtopics, **given)
     both = (comparison.a, comparison.b)
     target = OUTPUTS.write(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -33,6 +34,8 @@ class DenseBlock:
         adjacency: ``(documents, width, width)``, target by source.
         edges: ``(block edges,)``, the block's edges among the edges of the batch.
         cells: ``(block edges,)``, place of each edge in the flattened adjacency.
+        log_weights: ``(documents, width, width)``, logarithm of the weight of every edge, 0 where there is none; None
+            where all edges count alike.
     """
 
     nodes: Tensor
@@ -41,6 +44,7 @@ class DenseBlock:
     adjacency: Tensor
     edges: Tensor
     cells: Tensor
+    log_weights: Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ def plan_attention(
     node_counts: Sequence[int] | Integers,
     edge_counts: Sequence[int] | Integers,
     form: Form = "auto",
+    edge_weights: npt.NDArray[np.float32] | None = None,
 ) -> AttentionPlan:
     """Choose the cheaper form for every document and lay out the dense ones.
 
@@ -74,6 +79,7 @@ def plan_attention(
         node_counts: nodes of every document.
         edge_counts: edges of every document.
         form: ``dense`` or ``sparse`` to force one.
+        edge_weights: ``(edges,)``, above 0, how much every edge counts; None where all count alike.
 
     Returns:
         The plan, which all layers share.
@@ -84,6 +90,7 @@ def plan_attention(
     )
     dense = np.flatnonzero(is_dense)
     order = dense[np.argsort(-nodes[dense], kind="stable")]
+    log_weights = None if edge_weights is None else np.log(edge_weights)
     blocks: list[DenseBlock] = []
     first = 0
     for place in range(1, len(order) + 1):
@@ -92,7 +99,7 @@ def plan_attention(
             fits = (place - first + 1) * width**2 <= DENSE_BLOCK_CELLS
             if fits and nodes[order[place]] >= DENSE_BLOCK_EVENNESS * width:
                 continue
-        blocks.append(_dense_block(edge_index, order[first:place], nodes, edges))
+        blocks.append(_dense_block(edge_index, order[first:place], nodes, edges, log_weights))
         first = place
     return AttentionPlan(
         tuple(blocks),
@@ -101,7 +108,13 @@ def plan_attention(
     )
 
 
-def _dense_block(edge_index: Integers, documents: Integers, nodes: Integers, edges: Integers) -> DenseBlock:
+def _dense_block(
+    edge_index: Integers,
+    documents: Integers,
+    nodes: Integers,
+    edges: Integers,
+    log_weights: npt.NDArray[np.float32] | None,
+) -> DenseBlock:
     width = int(nodes[documents[0]])
     starts = (np.cumsum(nodes) - nodes)[documents]
     offsets = np.arange(width)
@@ -115,7 +128,12 @@ def _dense_block(edge_index: Integers, documents: Integers, nodes: Integers, edg
     adjacency.reshape(-1)[cells] = True
     places = np.flatnonzero(is_node)
     arrays = (rows, rows.reshape(-1)[places], places, adjacency, own, cells)
-    return DenseBlock(*(torch.from_numpy(array) for array in arrays))
+    block = DenseBlock(*(torch.from_numpy(array) for array in arrays))
+    if log_weights is None:
+        return block
+    added = np.zeros(adjacency.shape, np.float32)
+    added.reshape(-1)[cells] = log_weights[own]
+    return replace(block, log_weights=torch.from_numpy(added))
 
 
 def ranges(starts: Integers, counts: Integers) -> Integers:

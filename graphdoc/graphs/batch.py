@@ -51,6 +51,7 @@ class GraphBatch:
         plan: how graph attention is computed; None where nodes have no edges.
         passage_vectors: ``(passages, encoder hidden)``, pooled passage vectors that were computed before, for a
             passage encoder that is frozen.
+        edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
         second_from: where a passage is two texts that are read together, its first token that is of the second, for
             every passage; None where passages are one text each.
         origin: the batch on the CPU that this one was moved from.
@@ -70,6 +71,7 @@ class GraphBatch:
     sections: SectionLayout
     plan: AttentionPlan | None
     passage_vectors: Tensor | None = None
+    edge_weights: Tensor | None = None
     second_from: tuple[int, ...] | None = None
     origin: GraphBatch | None = None
 
@@ -173,7 +175,14 @@ class GraphBatch:
             places=places,
             rows=rows,
             sections=SectionLayout.of(documents, places, len(graphs)),
-            plan=plan_attention(graphs.edge_index, graphs.node_counts, graphs.edge_counts) if is_planned else None,
+            plan=(
+                plan_attention(
+                    graphs.edge_index, graphs.node_counts, graphs.edge_counts, edge_weights=graphs.edge_weights
+                )
+                if is_planned
+                else None
+            ),
+            edge_weights=None if graphs.edge_weights is None else torch.from_numpy(graphs.edge_weights),
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -198,7 +207,9 @@ class GraphBatch:
 
     def with_plan(self, form: Form) -> GraphBatch:
         """The same batch on the CPU, with graph attention in one form."""
-        return replace(self, plan=plan_attention(self.edge_index.numpy(), self.node_counts, self.edge_counts, form))
+        weights = None if self.edge_weights is None else self.edge_weights.numpy()
+        plan = plan_attention(self.edge_index.numpy(), self.node_counts, self.edge_counts, form, weights)
+        return replace(self, plan=plan)
 
     def to(self, device: torch.device | str) -> GraphBatch:
         """The same batch with its tensors on another device; token ids stay where they are."""
@@ -240,6 +251,7 @@ class GraphBatch:
             own.edge_kind[edges].numpy(),
             np.array(self.node_counts[first:last], np.int64),
             np.array(self.edge_counts[first:last], np.int64),
+            None if own.edge_weights is None else own.edge_weights[edges].numpy(),
         )
         return GraphBatch._of((), graphs, section_ids, chunk_ids).to(self.node_kind.device)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,24 +28,28 @@ class DocumentGraph(Data):  # type: ignore[misc]
         edge_index: ``(2, edges)``, source above target, sorted by target and then source; both directions and
             self-loops are present.
         edge_kind: ``(edges,)``, values of :class:`EdgeKind`.
+        edge_weight: ``(edges,)``, how much every edge counts in graph attention; not there where all count alike.
     """
 
     @classmethod
     def of(cls, graphs: JoinedGraphs) -> DocumentGraph:
         """The graph of a row of one."""
+        weights = {} if graphs.edge_weights is None else {"edge_weight": torch.from_numpy(graphs.edge_weights)}
         return cls(
             edge_index=torch.from_numpy(graphs.edge_index),
             edge_kind=torch.from_numpy(graphs.edge_kind),
             node_kind=torch.from_numpy(graphs.node_kind),
             section_of=torch.from_numpy(graphs.section_of),
             num_nodes=len(graphs.node_kind),
+            **weights,
         )
 
     def joined(self) -> JoinedGraphs:
         """The graph as a row of one."""
         arrays = (self.node_kind, self.section_of, self.edge_index, self.edge_kind)
         counts = (np.array([count], np.int64) for count in (self.num_nodes, self.edge_index.shape[1]))
-        return JoinedGraphs(*(array.numpy() for array in arrays), *counts)
+        graphs = JoinedGraphs(*(array.numpy() for array in arrays), *counts)
+        return replace(graphs, edge_weights=self.edge_weight.numpy()) if "edge_weight" in self else graphs
 
     @property
     def num_passages(self) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import DocumentError
 from .elements import EdgeKind, NodeKind
@@ -36,6 +37,7 @@ class JoinedGraphs:
         edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.elements.EdgeKind`.
         node_counts: ``(documents,)``, nodes of every document.
         edge_counts: ``(documents,)``, edges of every document.
+        edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
     """
 
     node_kind: Integers
@@ -44,6 +46,7 @@ class JoinedGraphs:
     edge_kind: Integers
     node_counts: Integers
     edge_counts: Integers
+    edge_weights: npt.NDArray[np.float32] | None = None
 
     @classmethod
     def of_sections(cls, sections: Sequence[Integers], kind: GraphKind | str | None) -> JoinedGraphs:
@@ -83,6 +86,42 @@ class JoinedGraphs:
         )
 
     @classmethod
+    def of_similarities(cls, sections: Sequence[Integers], similarities: Sequence[npt.ArrayLike]) -> JoinedGraphs:
+        """Build graphs in which passages are connected that are similar, and edges weigh as much as they are.
+
+        Weights are those of the normalised adjacency :math:`D^{-1/2} A D^{-1/2}`, self-loops have the weight 1, and
+        the document node has no other edge. It is no graph kind, since kinds are made of sections alone, before
+        there are any vectors.
+
+        Args:
+            sections: ``(passages,)`` of every document, section number of every passage.
+            similarities: ``(passages, passages)`` of every document, symmetric and not negative; the diagonal does
+                not count.
+        """
+        counts = np.array([len(one) + 1 for one in sections], np.int64)
+        node_kind = np.concatenate([np.repeat(_KINDS[:2], (1, len(one))) for one in sections])
+        section_of = np.concatenate([np.concatenate([_NO_SECTION, one]) for one in sections])
+        edges, weights, edge_counts = [], [], []
+        for start, similarity in zip((np.cumsum(counts) - counts).tolist(), similarities, strict=True):
+            adjacency = np.zeros((len(similarity) + 1,) * 2)  # type: ignore[arg-type]
+            adjacency[1:, 1:] = normalised_adjacency(similarity)
+            np.fill_diagonal(adjacency, 1.0)
+            target, source = np.nonzero(adjacency)
+            edges.append(np.stack([source, target]) + start)
+            weights.append(adjacency[target, source])
+            edge_counts.append(len(target))
+        joined = np.concatenate(edges, axis=1)
+        return cls(
+            node_kind,
+            section_of,
+            joined,
+            _edge_kinds(joined, node_kind, section_of),
+            counts,
+            np.array(edge_counts, np.int64),
+            np.concatenate(weights).astype(np.float32),
+        )
+
+    @classmethod
     def of_queries(cls, sections: Sequence[int]) -> JoinedGraphs:
         """Graphs of queries, one node each (see :func:`~graphdoc.graphs.document_graph.query_graph`).
 
@@ -112,11 +151,42 @@ class JoinedGraphs:
             np.concatenate([part.edge_kind for part in parts]),
             np.concatenate([part.node_counts for part in parts]),
             np.concatenate([part.edge_counts for part in parts]),
+            _joined_weights(parts),
         )
 
     def __len__(self) -> int:
         """Number of documents."""
         return len(self.node_counts)
+
+
+def normalised_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    r"""Similarities over the roots of what both nodes have in all, :math:`D^{-1/2} A D^{-1/2}`.
+
+    Args:
+        similarity: ``(nodes, nodes)``, symmetric and not negative; the diagonal is taken as 0.
+
+    Returns:
+        ``(nodes, nodes)``; nodes that are similar to none have rows of 0.
+
+    >>> normalised_adjacency([[1.0, 0.5], [0.5, 1.0]]).tolist()
+    [[0.0, 1.0], [1.0, 0.0]]
+    """
+    adjacency = np.array(similarity, np.float64)
+    np.fill_diagonal(adjacency, 0.0)
+    roots = np.sqrt(adjacency.sum(axis=1))
+    scale = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
+    return np.asarray(scale[:, None] * adjacency * scale)
+
+
+def _joined_weights(parts: Sequence[JoinedGraphs]) -> npt.NDArray[np.float32] | None:
+    if all(part.edge_weights is None for part in parts):
+        return None
+    return np.concatenate(
+        [
+            np.ones(len(part.edge_kind), np.float32) if part.edge_weights is None else part.edge_weights
+            for part in parts
+        ]
+    )
 
 
 def _require_memory(kind: GraphKind, section_of: Integers) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
 from .contract import Loss, LossOutput
 from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import ONE_PROCESS, AllProcesses, Gather
@@ -15,13 +16,17 @@ __all__ = [
     "ONE_PROCESS",
     "AllProcesses",
     "ClassificationLoss",
+    "ClusterTerms",
     "Gather",
     "InfoNCE",
     "Loss",
     "LossOutput",
     "MaskedTokens",
     "PairCosine",
+    "PairedSentences",
     "SubDocumentContrast",
+    "SubtopicLoss",
     "SupervisedContrastive",
+    "assignment",
     "balanced_weights",
 ]

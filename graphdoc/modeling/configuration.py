@@ -9,6 +9,7 @@ from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
 from ..registry import READOUTS, load
+from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.views import ViewSettings
 
@@ -42,7 +43,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         """
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
-        self.labels, self.views = settings.labels, settings.views
+        self.labels, self.views, self.subtopics = settings.labels, settings.views, settings.subtopics
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)
@@ -80,6 +81,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     def matching(self) -> ViewSettings | None:
         """How pairs of documents are matched view by view; None for a model of single documents."""
         return None if self.views is None else ViewSettings(**self.views)
+
+    @property
+    def clustering(self) -> ClusteringSettings | None:
+        """How the subtopics of pairs are found; None for a model that has not learned them."""
+        return None if self.subtopics is None else ClusteringSettings(**self.subtopics)
 
     @property
     def readout_class(self) -> type[Readout]:

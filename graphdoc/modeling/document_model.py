@@ -15,10 +15,11 @@ from transformers import initialization as init
 
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import MiniBatch, Packing
+from ..settings.clustering import ClusteringSettings
 from ..settings.document import checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttentionStack
-from .heads import ClassificationHead
+from .heads import ClassificationHead, SubtopicHead
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
 from .readouts.readout import Readout, ReadoutOutput, mean_by_group
@@ -50,7 +51,7 @@ class DocumentModel(PreTrainedModel):
     _supports_flex_attn = True
     _supports_attention_backend = True
     _keep_in_fp32_modules_strict = [  # noqa: RUF012
-        *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.")
+        *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.", r"^subtopic_head\.")
     ]
 
     def __init__(self, config: DocumentConfig) -> None:
@@ -77,6 +78,8 @@ class DocumentModel(PreTrainedModel):
             if config.labels
             else None
         )
+        clustering = config.clustering
+        self.subtopic_head = None if clustering is None else SubtopicHead(config.node_size, clustering.columns)
         # Behind the passage encoder, whose names then are those of weights that both share.
         self.training_parts = nn.ModuleDict()
         self.post_init()  # type: ignore[no-untyped-call]
@@ -97,6 +100,10 @@ class DocumentModel(PreTrainedModel):
             pass
         elif self.head is not None and module is self.head.linear:
             init.normal_(module.weight, std=HEAD_SPREAD)
+            init.zeros_(module.bias)
+        elif self.subtopic_head is not None and module is self.subtopic_head.linear:
+            # As in DMoN, so that no two columns begin as the same.
+            init.orthogonal_(module.weight)
             init.zeros_(module.bias)
         elif isinstance(module, StructuralEmbeddings):
             init.zeros_(module.sections)
@@ -130,10 +137,30 @@ class DocumentModel(PreTrainedModel):
         self._init_weights(self.head.linear)
         return self.head
 
-    def remove_head(self) -> None:
-        """Take the head away where there is one, before the vectors that it reads are trained for something else."""
+    def add_subtopic_head(self, settings: ClusteringSettings) -> SubtopicHead:
+        """Give the model a head for subtopics, drawn from torch's random generator, in place of the one it may have.
+
+        Args:
+            settings: how subtopics are found.
+
+        Returns:
+            The head.
+        """
+        self.config.subtopics = settings.as_values()
+        self.subtopic_head = SubtopicHead(self.config.node_size, settings.columns).to(self.device)
+        self._init_weights(self.subtopic_head.linear)
+        return self.subtopic_head
+
+    def remove_head(self, *, subtopics: bool = True) -> None:
+        """Take the head away where there is one, before the vectors that it reads are trained for something else.
+
+        Args:
+            subtopics: take the head for subtopics away too.
+        """
         self.head = None
         self.config.labels, self.config.multi_label = None, False
+        if subtopics:
+            self.subtopic_head, self.config.subtopics = None, None
 
     def forward(
         self,
@@ -227,9 +254,13 @@ class DocumentModel(PreTrainedModel):
             initial = self.initial_nodes(passage_vectors.float(), batch)
             nodes, attention, inputs = initial, [], []
             # Where no vector reads the graph, a batch may come without its edges.
-            if not self.reads_initial_nodes or (output_attention and batch.plan is not None):
+            reads_edges = batch.plan is not None and (output_attention or self.subtopic_head is not None)
+            subtopics = None
+            if not self.reads_initial_nodes or reads_edges:
                 nodes, attention, inputs = self.graph(initial, batch, output_attention)
                 nodes = torch.where(batch.is_query.unsqueeze(-1), initial, nodes)
+                if self.subtopic_head is not None:
+                    subtopics = self.subtopic_head(nodes.index_select(0, batch.rows.passages), batch.rows)
             if self.reads_initial_nodes:
                 nodes = initial
             passages = nodes.index_select(0, batch.rows.passages)
@@ -242,6 +273,7 @@ class DocumentModel(PreTrainedModel):
             attention=tuple(attention) if output_attention else None,
             layer_inputs=tuple(inputs) if output_attention else None,
             logits=logits,
+            subtopics=subtopics,
         )
 
     @property

@@ -23,6 +23,10 @@ class GraphAttention(nn.Module):
         v_i' = \Vert_h \sum_{j \in N(i)} \alpha^h_{ij} W^h v_j + S v_i + b, \quad
         \alpha^h_{ij} = \mathrm{softmax}_j \, \mathrm{LeakyReLU}_{0.2}(a_s^h \cdot W^h v_j + a_t^h \cdot W^h v_i)
 
+    Where edges have weights :math:`w_{ij}`, the logarithm of the weight is added to the score of an edge, so that
+    attention is :math:`\alpha_{ij} \propto w_{ij} \exp(\ldots)`: with equal scores a node takes the weighted mean of
+    its neighbours, as a convolution would, and an edge of weight 1 is one without.
+
     The skip connection S is the identity, as in the implementation that the paper used, since nodes keep their width,
     or a learned matrix. The parameters live in PyG's ``GATConv``, which computes the sparse form; the dense form is
     the same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
@@ -77,7 +81,8 @@ class GraphAttention(nn.Module):
             heads = self.conv.heads
             attention = nodes.new_zeros(batch.edge_index.shape[1], heads) if return_attention else None
             result = nodes.new_zeros(nodes.shape)
-            if plan.blocks or attention is not None:
+            is_weighted = batch.edge_weights is not None
+            if plan.blocks or is_weighted or attention is not None:
                 values = rearrange(self.conv.lin(nodes), "nodes (heads width) -> nodes heads width", heads=heads)
                 source_score = (values * self.conv.att_src).sum(-1)
                 target_score = (values * self.conv.att_dst).sum(-1)
@@ -91,18 +96,32 @@ class GraphAttention(nn.Module):
                         attention[block.edges] = rearrange(weights, "d heads t s -> (d t s) heads")[block.cells]
             if len(plan.sparse_edges):
                 edges = batch.edge_index[:, plan.sparse_edges]
-                sparse = self.conv(nodes, edges)
-                if self.conv.res is None:
-                    sparse = sparse + nodes
-                result = torch.where(plan.is_sparse_node.unsqueeze(-1), sparse, result)
-                if attention is not None:
-                    # What GATConv returns is after dropout.
+                if is_weighted or attention is not None:
+                    # What GATConv returns is after dropout, and it knows no weights of edges.
                     source, target = edges
                     logits = functional.leaky_relu(
                         source_score[source] + target_score[target], self.conv.negative_slope
                     )
-                    attention[plan.sparse_edges] = softmax(logits, target, num_nodes=len(nodes))
+                    if batch.edge_weights is not None:
+                        logits = logits + batch.edge_weights[plan.sparse_edges].log().unsqueeze(-1)
+                    weights = softmax(logits, target, num_nodes=len(nodes))
+                if is_weighted:
+                    sparse = self.skip(nodes) + self.conv.bias + self._sparse(edges, values, weights)
+                else:
+                    sparse = self.conv(nodes, edges)
+                    if self.conv.res is None:
+                        sparse = sparse + nodes
+                result = torch.where(plan.is_sparse_node.unsqueeze(-1), sparse, result)
+                if attention is not None:
+                    attention[plan.sparse_edges] = weights
             return result, attention
+
+    def _sparse(self, edges: Tensor, values: Tensor, weights: Tensor) -> Tensor:
+        """Messages ``(nodes, hidden)`` along edges with attention weights ``(edges, heads)``."""
+        source, target = edges
+        dropped = functional.dropout(weights, p=self.conv.dropout, training=self.training)
+        sums = torch.zeros_like(values).index_add(0, target, dropped.unsqueeze(-1) * values[source])
+        return sums.flatten(1)
 
     def _dense(
         self, block: DenseBlock, values: Tensor, source_score: Tensor, target_score: Tensor
@@ -111,6 +130,8 @@ class GraphAttention(nn.Module):
         target = rearrange(target_score[block.nodes], "d t heads -> d heads t 1")
         source = rearrange(source_score[block.nodes], "d s heads -> d heads 1 s")
         logits = functional.leaky_relu(target + source, self.conv.negative_slope)
+        if block.log_weights is not None:
+            logits = logits + block.log_weights.unsqueeze(1)
         # A finite fill keeps rows of padding, where everything is masked, free of NaN.
         logits = logits.masked_fill(~block.adjacency.unsqueeze(1), torch.finfo(logits.dtype).min)
         weights = torch.softmax(logits, dim=-1)

@@ -1,10 +1,12 @@
-"""Heads: what is read off document vectors."""
+"""Heads: what is read off document vectors, and off the sentences of a pair."""
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
 from ..errors import SettingsError
+from ..graphs.node_rows import NodeRows
+from .readouts.readout import mean_by_group
 
 
 class ClassificationHead(nn.Module):
@@ -42,4 +44,37 @@ class ClassificationHead(nn.Module):
             ``(documents, classes)``.
         """
         logits: Tensor = self.linear(self.dropout(documents))
+        return logits
+
+
+class SubtopicHead(nn.Module):
+    r"""Puts the sentences of a pair of documents into subtopics (SST, section 3.2).
+
+    .. math::
+        z_i = W \Big(v_i - \frac{1}{n} \sum_j v_j\Big) + b
+
+    What all :math:`n` sentences of a pair have in common is taken off, since it does not tell which of them belong
+    together. The head has one width for all pairs; a pair of fewer subtopics leaves the last columns out.
+
+    Args:
+        width: width of nodes.
+        columns: most subtopics of a pair.
+    """
+
+    def __init__(self, width: int, columns: int) -> None:
+        super().__init__()
+        self.linear = nn.Linear(width, columns)
+
+    def forward(self, sentences: Tensor, rows: NodeRows) -> Tensor:
+        """Compute logits.
+
+        Args:
+            sentences: ``(sentences, width)``, pair after pair, after the graph.
+            rows: which pair each is of.
+
+        Returns:
+            ``(sentences, columns)``.
+        """
+        means = mean_by_group(sentences, rows.document_of, rows.counts)
+        logits: Tensor = self.linear(sentences - means.index_select(0, rows.document_of))
         return logits

@@ -31,6 +31,8 @@ class DocumentOutput(ModelOutput):
         chunk_queries: ``(passages, heads, width)``, what passages look for in chunkwise attention.
         chunk_keys: ``(passages, heads, width)``, what passages are found by.
         logits: ``(documents, classes)`` in fp32; None for a model without head.
+        subtopics: ``(passages, columns)`` in fp32, logits of subtopics of every sentence, where the model has
+            learned them and documents are pairs, with their graphs; else None.
     """
 
     documents: Tensor | None = None
@@ -46,3 +48,4 @@ class DocumentOutput(ModelOutput):
     chunk_queries: Tensor | None = None
     chunk_keys: Tensor | None = None
     logits: Tensor | None = None
+    subtopics: Tensor | None = None

@@ -8,11 +8,13 @@ from pathlib import Path
 from ..corpus.report import CorpusReport
 from ..corpus.source import CorpusSource
 from ..documents.document import Document
-from ..documents.readers.pair_files import read_pair_file
+from ..documents.readers.pair_files import Pairs, read_pair_file
 from ..errors import DocumentError
 from ..evaluation import PairEvaluator
 from ..evaluation.pairs import documents_of_pairs
-from ..settings.compare import ComparisonSettings
+from ..segmentation.segmenter import Segmenter
+from ..segmentation.spans import SegmentedDocument
+from ..settings.compare import ComparisonSettings, ValidationPairSettings
 from ..settings.corpus import CorpusSettings
 from ..settings.view_training import ViewTrainingSettings
 from ..training.loop import RunEvaluation
@@ -40,39 +42,17 @@ class PairValidation:
         start.processes.run_first(self._read)
 
     def _read(self) -> None:
-        validation, training = self._settings.validation, self._settings.training
-        path = Path(validation.pairs or "")
-        if not path.exists():
-            raise DocumentError(
-                f"{path}: there is no such file; give pairs to measure the model on as validation.pairs, or null to "
-                "measure nothing"
-            )
-        pairs = read_pair_file(path)
-        wanted = {id for pair in pairs for id in (pair.a, pair.b)}
-        named = documents_of_pairs(documents_named(self._corpus(), wanted), pairs)
-        found = self._encoder.segmenter.segment_many(named.values())
-        documents = {one.document.id: one for one in found}
-        pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
-        for id in [id for id, document in documents.items() if not document.passages]:
-            if validation.unknown == "stop":
-                raise DocumentError(
-                    f"{pairs.name}: document {id!r} has no text to encode; leave its pairs out "
-                    "(validation.unknown=leave_out)"
-                )
-            del documents[id]
+        settings = self._settings
+        pairs, documents = validation_pairs(settings.validation, settings.corpus, self._encoder.segmenter)
         self.comparison = PairEvaluator(
             documents.values(),
             pairs,
-            by="accuracy" if validation.best == "accuracy" else "f1",
+            by="accuracy" if settings.validation.best == "accuracy" else "f1",
             unknown="leave_out",
             lengths=(),
             resamples=0,
-            dtype=transformer_precision(training),
+            dtype=transformer_precision(settings.training),
         )
-
-    def _corpus(self) -> CorpusSettings:
-        corpus, source = self._settings.corpus, self._settings.validation.source
-        return corpus if source is None else corpus.with_source(source)
 
     def evaluation(self) -> RunEvaluation:
         """How a run measures its model; where the passage encoder stands still, passages are encoded once."""
@@ -102,6 +82,44 @@ class PairValidation:
         line += f"; left out: {', '.join(told)}" if told else ""
         seen = len(documents.intersection(trained))
         return line + (f"; {seen:,} of these documents are trained on too" if seen else "")
+
+
+def validation_pairs(
+    validation: ValidationPairSettings, corpus: CorpusSettings, segmenter: Segmenter
+) -> tuple[Pairs, dict[str, SegmentedDocument]]:
+    """The pairs that a run is measured on, and their documents by id.
+
+    Args:
+        validation: which pairs.
+        corpus: where their documents are, if the former do not say.
+        segmenter: cuts them.
+
+    Returns:
+        All pairs of the file, and the documents that are there and have text.
+
+    Raises:
+        DocumentError: a document of a pair is not there, is there twice or has no text.
+    """
+    path = Path(validation.pairs or "")
+    if not path.exists():
+        raise DocumentError(
+            f"{path}: there is no such file; give pairs to measure the model on as validation.pairs, or null to "
+            "measure nothing"
+        )
+    pairs = read_pair_file(path)
+    wanted = {id for pair in pairs for id in (pair.a, pair.b)}
+    source = corpus if validation.source is None else corpus.with_source(validation.source)
+    named = documents_of_pairs(documents_named(source, wanted), pairs)
+    documents = {one.document.id: one for one in segmenter.segment_many(named.values())}
+    pairs.among(documents, validation.unknown, setting="validation.unknown=leave_out")
+    for id in [id for id, document in documents.items() if not document.passages]:
+        if validation.unknown == "stop":
+            raise DocumentError(
+                f"{pairs.name}: document {id!r} has no text to encode; leave its pairs out "
+                "(validation.unknown=leave_out)"
+            )
+        del documents[id]
+    return pairs, documents
 
 
 def documents_named(settings: CorpusSettings, ids: Collection[str]) -> Iterator[Document]:

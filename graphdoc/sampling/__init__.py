@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .balanced_pairs import BalancedPairBatches
 from .class_balanced import ClassBalancedBatches
 from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
 from .epoch_batches import DocumentBatches, EpochBatches, Place
@@ -14,6 +15,7 @@ __all__ = [
     "SECTION_POSITIONS",
     "SPLITS",
     "SPLIT_RULES",
+    "BalancedPairBatches",
     "ClassBalancedBatches",
     "DocumentBatches",
     "DocumentSections",

@@ -136,7 +136,7 @@ class ComparisonLossSettings(Settings):
         return LOSS_KINDS[self.kind].takes == "pairs"
 
 
-class PairValidationSettings(Settings):
+class ValidationPairSettings(Settings):
     """Labelled pairs that a model is measured on while it is trained."""
 
     pairs: FileName | None = None
@@ -145,9 +145,6 @@ class PairValidationSettings(Settings):
     """where the documents of the pairs are, if not in the corpus; those of the corpus are found in any split"""
     unknown: Unknown = "stop"
     """stop at a pair with a document that is not there, or leave out such pairs"""
-    best: Best = "auc"
-    """number that decides which checkpoint is the best; f1 and accuracy are those of the threshold that is best on
-    these very pairs"""
     at_start: bool = True
     """also measure before the first step"""
 
@@ -155,6 +152,14 @@ class PairValidationSettings(Settings):
     def _check_pairs(self) -> Self:
         self.require_effect("source", self.pairs is not None, "without {here}pairs; give these too, or leave it out")
         return self
+
+
+class PairValidationSettings(ValidationPairSettings):
+    """Labelled pairs that a model is measured on while it is trained, by the similarity of their documents."""
+
+    best: Best = "auc"
+    """number that decides which checkpoint is the best; f1 and accuracy are those of the threshold that is best on
+    these very pairs"""
 
 
 class ComparisonTrainingSettings(TrainingSettings):

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 from ..registry import GRAPH_KINDS, READOUTS
 from ..runtime.plain_text import class_name
 from .base import Settings, known_name
+from .clustering import ClusteringSettings
 from .mistakes import Refused
 from .views import ViewSettings
 
@@ -86,6 +87,8 @@ class DocumentFields:
         classifier_dropout: dropout on document vectors in front of the head, in training.
         views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.views.ViewSettings`);
             None for a model of single documents.
+        subtopics: how subtopics of pairs are found that were learned (see
+            :class:`~graphdoc.settings.clustering.ClusteringSettings`); None for a model that has learned none.
     """
 
     structural_embeddings: bool = False
@@ -118,6 +121,7 @@ class DocumentFields:
     labels: list[str] | None = None
     classifier_dropout: Dropout = 0.1
     views: dict[str, Any] | None = None
+    subtopics: dict[str, Any] | None = None
 
 
 def _explain(schema: dict[str, Any]) -> None:
@@ -136,6 +140,11 @@ class DocumentSettings(DocumentFields, Settings):
     @classmethod
     def _check_views(cls, views: dict[str, Any] | None) -> dict[str, Any] | None:
         return None if views is None else ViewSettings(**views).as_values()
+
+    @field_validator("subtopics")
+    @classmethod
+    def _check_subtopics(cls, subtopics: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if subtopics is None else ClusteringSettings(**subtopics).as_values()
 
     @field_validator("labels", mode="before")
     @classmethod

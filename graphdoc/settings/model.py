@@ -20,6 +20,7 @@ SET_BY_THE_RUN = {
     "classifier_dropout": "labels.dropout",
     "trained": "training itself",
     "views": "views, in graphdoc finetune views",
+    "subtopics": "subtopics, in graphdoc finetune subtopics",
 }
 
 

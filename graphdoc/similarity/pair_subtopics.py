@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ def pair_subtopics(
     by: str = "words",
     cluster_size: int = CLUSTER_SIZE,
     receptive_field: int | None = None,
+    model: str | Path | None = None,
     seed: int = 0,
 ) -> SubtopicTable:
     """Find the subtopics of the sentences of two documents, or of one (SST, section 3.2).
@@ -32,21 +34,23 @@ def pair_subtopics(
         a: first document, with its sentences.
         b: second document, with its sentences; None for the subtopics of the first alone.
         language: language of the documents, a two-letter code.
-        by: what makes sentences alike: ``words`` or ``vectors``.
+        by: what makes sentences alike: ``words``, ``vectors``, or ``adaptive``, what a model has learned.
         cluster_size: sentences of a subtopic, about.
         receptive_field: sentences of a document that are looked at, its first ones; None for all.
+        model: name or folder of that model, for ``adaptive``.
         seed: seed of the clustering.
 
     Returns:
         The subtopics; how alike both documents are in one is the mean cosine between their sentences.
 
     Raises:
+        ModelError: there is no such model, or it has not learned to find subtopics.
         SettingsError: a setting is out of range, there is no such way, or sentences were not encoded.
     """
     require_whole("cluster_size", cluster_size, may_be_none=False)
     require_whole("receptive_field", receptive_field)
     require_whole("seed", seed, least=0, may_be_none=False)
-    finder = subtopic_finder(by, language)
+    finder = subtopic_finder(by, language, model)
     sides = [_Field.of(one, receptive_field) for one in ([a] if b is None else [a, b])]
     if b is None:
         sides.append(sides[0].emptied())

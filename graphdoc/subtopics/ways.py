@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,14 +23,21 @@ class SubtopicFinder(ABC):
 
     Attributes:
         reads_vectors: whether it needs vectors of the sentences, beside their texts.
+        reads_model: whether it needs a model that has learned to find subtopics.
     """
 
     reads_vectors: ClassVar[bool] = False
+    reads_model: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
-    def make(cls, language: str) -> Self:
-        """A finder for documents in a language, a two-letter code."""
+    def make(cls, language: str, model: str | Path | None = None) -> Self:
+        """A finder.
+
+        Args:
+            language: language of the documents, a two-letter code.
+            model: name or folder of a model; given where :attr:`reads_model`.
+        """
 
     @abstractmethod
     def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Any:
@@ -68,7 +76,7 @@ class WordSubtopics(SubtopicFinder):
         self._terms = TermMaker(language)
 
     @classmethod
-    def make(cls, language: str) -> Self:
+    def make(cls, language: str, model: str | Path | None = None) -> Self:
         """A finder for documents in a language."""
         return cls(language)
 
@@ -87,7 +95,7 @@ class VectorSubtopics(SubtopicFinder):
     reads_vectors = True
 
     @classmethod
-    def make(cls, language: str) -> Self:
+    def make(cls, language: str, model: str | Path | None = None) -> Self:
         """A finder; the language does not matter."""
         return cls()
 
@@ -102,17 +110,26 @@ class VectorSubtopics(SubtopicFinder):
         return vector_similarity(np.concatenate([first, second]))
 
 
-def subtopic_finder(name: str, language: str) -> SubtopicFinder:
+def subtopic_finder(name: str, language: str, model: str | Path | None = None) -> SubtopicFinder:
     """The way to find subtopics of a name.
 
     Args:
-        name: ``words`` or ``vectors``.
+        name: ``words``, ``vectors`` or ``adaptive``.
         language: language of the documents, a two-letter code.
+        model: name or folder of a model that has learned to find subtopics; needed by ``adaptive`` alone.
 
     Raises:
-        SettingsError: there is no such way.
+        ModelError: there is no such model, or it has not learned that.
+        SettingsError: there is no such way, it needs a model, or has no use for one.
     """
     if name not in SUBTOPICS:
         raise SettingsError(f"subtopics={name!r} is unknown; use {either(SUBTOPICS)}")
     kind: type[SubtopicFinder] = load(SUBTOPICS[name])
-    return kind.make(language)
+    if kind.reads_model and model is None:
+        raise SettingsError(
+            f"subtopics={name!r} needs a model that has learned to find them; give its folder as subtopic_model, on "
+            "the command line --subtopic-model (graphdoc finetune subtopics trains one)"
+        )
+    if model is not None and not kind.reads_model:
+        raise SettingsError(f"subtopic_model={str(model)!r} has no effect with subtopics={name!r}; leave it out")
+    return kind.make(language, model)

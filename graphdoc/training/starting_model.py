@@ -108,19 +108,20 @@ def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
     return segmenter_of(config, tokenizer, settings.start), config
 
 
-def begin_training(encoder: DocumentEncoder, settings: ModelSettings) -> None:
+def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopics: bool = False) -> None:
     """Mark the weights that are trained, after a head was added where there is to be one.
 
     Args:
         encoder: the encoder around the model.
         settings: what is trained.
+        subtopics: whether the loss looks at the head for subtopics.
 
     Raises:
         ModelError: nothing of the model would be trained.
         SettingsError: gradient checkpointing of a transformer that has none.
         MissingExtraError: low-rank updates without the library for them.
     """
-    prepare_tuning(encoder.model, settings.tune, settings.lora)
+    prepare_tuning(encoder.model, settings.tune, settings.lora, subtopics=subtopics)
     transformer: Any = encoder.model.passage_encoder.transformer
     if settings.gradient_checkpointing:
         if not transformer.supports_gradient_checkpointing:

@@ -16,7 +16,9 @@ from ..settings.model import LoraSettings, Tune
 ADAPTER = "default"
 
 
-def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None = None) -> None:
+def prepare_tuning(
+    model: DocumentModel, tune: Tune, lora: LoraSettings | None = None, *, subtopics: bool = False
+) -> None:
     """Mark the weights that a run trains; what lies above the passage encoder is always trained.
 
     Args:
@@ -24,6 +26,7 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None =
         tune: ``full`` trains the passage encoder, ``lora`` adds low-rank updates to it and trains those, ``frozen``
             leaves it alone, with the structural embeddings that it is given.
         lora: settings for ``lora``.
+        subtopics: whether the loss looks at the head for subtopics, and so at the graph below it.
 
     Raises:
         MissingExtraError: ``lora`` without the package it needs.
@@ -37,9 +40,11 @@ def prepare_tuning(model: DocumentModel, tune: Tune, lora: LoraSettings | None =
         model.passage_encoder.requires_grad_(False)
     if tune == "frozen" and model.structural_embeddings is not None:
         model.structural_embeddings.requires_grad_(False)
-    if model.reads_initial_nodes:
+    if model.reads_initial_nodes and not subtopics:
         # Nothing that a loss looks at comes out of the graph.
         model.graph.requires_grad_(False)
+    if model.subtopic_head is not None and not subtopics:
+        model.subtopic_head.requires_grad_(False)
     if tune == "lora":
         _add_low_rank_updates(model, lora or LoraSettings())
     if not any(parameter.requires_grad for parameter in model.parameters()):

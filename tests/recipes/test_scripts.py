@@ -75,11 +75,18 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
             ["finetune", "retrieve"],
             ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
         ),
+        (
+            "finetune/subtopics.py",
+            ["finetune", "subtopics"],
+            ["pairs.file={pairs}", "model.settings.readout=initial_mean"],
+        ),
     ],
 )
 def test_a_script_trains_the_model_of_its_command(
     config: Path, tmp_path: Path, script: str, command: list[str], options: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "pairs.tsv").write_text("d0\td2\t1\nd0\td1\t0\nd3\td5\t1\nd3\td8\t0\n", encoding="utf-8")
+    options = [option.replace("{pairs}", str(tmp_path / "pairs.tsv")) for option in options]
     common = ["--config", str(config), "--device", "cpu", *options]
     assert main([*command, *common, f"output={tmp_path / 'command'}"]) == 0
     monkeypatch.setattr(sys, "argv", [script, *common, f"output={tmp_path / 'script'}"])

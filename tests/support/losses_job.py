@@ -21,14 +21,16 @@ from graphdoc.losses import (
     Loss,
     MaskedTokens,
     PairCosine,
+    PairedSentences,
     SubDocumentContrast,
+    SubtopicLoss,
     SupervisedContrastive,
 )
 from graphdoc.runtime.processes import Processes
 
 torch.set_num_threads(1)
 
-Tensors = tuple[Tensor, ...]
+Tensors = tuple[Tensor | PairedSentences, ...]
 
 
 @dataclass(frozen=True)
@@ -50,14 +52,16 @@ class Case:
 
 def measured(loss: Loss, tensors: Tensors, gather: Gather) -> dict[str, Any]:
     """The loss, its metrics and the gradients at the tensors that have one."""
-    given = [one.clone().requires_grad_() if one.is_floating_point() else one for one in tensors]
+    given = [
+        one.clone().requires_grad_() if isinstance(one, Tensor) and one.is_floating_point() else one for one in tensors
+    ]
     output = loss(*given, gather=gather)
     output.loss.backward()  # type: ignore[no-untyped-call]
     metrics = {name: value.item() for name, value in output.metrics.items()}
     return {
         "loss": output.loss.item(),
         "metrics": metrics,
-        "gradients": [one.grad.tolist() for one in given if one.grad is not None],
+        "gradients": [one.grad.tolist() for one in given if isinstance(one, Tensor) and one.grad is not None],
     }
 
 
@@ -96,6 +100,28 @@ def _classified(loss: ClassificationLoss, first: int, second: int) -> Case:
     return _dealt(loss, first, 2 * _rows(count, 4), torch.randint(2 if loss.multi_label else 4, shape, generator=draw))
 
 
+def _paired(sizes: Tensor) -> PairedSentences:
+    """Pairs of some sizes, the sentences of each connected in a ring."""
+    pair_of = torch.repeat_interleave(torch.arange(len(sizes)), sizes)
+    ends = sizes.cumsum(0)[pair_of]
+    places = torch.arange(len(pair_of))
+    following = torch.where(places + 1 == ends, ends - sizes[pair_of], places + 1)
+    edges = torch.stack([torch.cat([places, following]), torch.cat([following, places])])
+    weights = (1 + sizes[pair_of]).float().reciprocal()
+    is_second = ends - places <= sizes[pair_of] // 2
+    return PairedSentences(pair_of, is_second, sizes // 2, edges, torch.cat([weights, weights]))
+
+
+def _clustered(labels: list[int], first: int) -> Case:
+    sizes = torch.tensor([4, 7, 5, 6, 4])[: len(labels)]
+    logits, known, cut = 2 * _rows(int(sizes.sum()), 3), torch.tensor(labels), int(sizes[:first].sum())
+    shares = (
+        (logits[:cut], _paired(sizes[:first]), known[:first]),
+        (logits[cut:], _paired(sizes[first:]), known[first:]),
+    )
+    return Case(SubtopicLoss(dissimilar_weight=0.5), shares, (logits, _paired(sizes), known))
+
+
 SUPERVISED, COSINE = SupervisedContrastive(0.3), PairCosine(0.1)
 WEIGHTS = (0.5, 2.0, 7.0, 1.0)
 CLASSIFICATION = {
@@ -130,6 +156,8 @@ CASES: dict[str, Case] = {
             ("similar", SubDocumentContrast("cosine", 0.2, mask_similar=0.5)),
         )
     },
+    "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),
+    "subtopics, one label each": _clustered([1, 0, 0], 1),
     **{
         f"masked tokens, {first} and {second}": _dealt(
             MaskedTokens(0.3), first, 2 * _rows(first + second, 6), torch.arange(first + second) % 6

@@ -1,0 +1,134 @@
+"""The way to find subtopics that a model has learned (SST, section 3.2, "Adaptive Clustering")."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..checkpoints.folders import name_of
+from ..checkpoints.load import load_checkpoint
+from ..errors import ModelError
+from ..graphs.batch import GraphBatch
+from ..losses.clustering import assignment
+from ..segmentation.segmenter import Segmenter
+from ..subtopics.clustering import Subtopics, number_of_subtopics
+from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
+from ..subtopics.similarities import Floats, vector_similarity
+from ..subtopics.ways import SubtopicFinder
+from .pipeline import EncodingPipeline
+from .precision import inference, require_finite
+from .sentences import sentence_segmenter
+
+logger = logging.getLogger(__name__)
+
+
+class AdaptiveSubtopics(SubtopicFinder):
+    """Finds subtopics with a model that ``graphdoc finetune subtopics`` has trained.
+
+    Sentences are encoded by the model's own passage encoder. A sentence is in the subtopic that it belongs to most;
+    subtopics without sentences are left out.
+
+    Args:
+        pipeline: the model.
+
+    Raises:
+        ModelError: it has not learned to find subtopics.
+    """
+
+    reads_model = True
+
+    def __init__(self, pipeline: EncodingPipeline) -> None:
+        settings = pipeline.model.config.clustering
+        if settings is None:
+            raise ModelError(
+                f"{pipeline.name} has not learned to find subtopics; train a model by graphdoc finetune subtopics, or "
+                "find them by vectors or words"
+            )
+        self._pipeline, self.settings = pipeline, settings
+        self._has_warned = False
+
+    @classmethod
+    def make(cls, language: str, model: str | Path | None = None) -> Self:
+        """A finder with a model; the language does not matter."""
+        assert model is not None
+        loaded, tokenizer = load_checkpoint(model)
+        return cls(EncodingPipeline(loaded, tokenizer, name=name_of(model)))
+
+    @property
+    def segmenter(self) -> Segmenter:
+        """Cuts documents into sentences as the model reads them."""
+        return sentence_segmenter(self._pipeline.segmenter)
+
+    def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Vectors:
+        """Vectors of sentences by the model's own passage encoder, ``(sentences, encoder hidden)``.
+
+        Args:
+            texts: the sentences.
+            vectors: not read: they are those of another model.
+        """
+        pipeline = self._pipeline
+        config = pipeline.model.config
+        if not len(texts):
+            return np.empty((0, int(config.encoder_config.hidden_size)), np.float32)
+        tokens = pipeline.tokenizer(list(texts), truncation=True, max_length=config.passage_tokens)["input_ids"]
+        with inference(pipeline.model):
+            found = pipeline.model.encode_passages(GraphBatch.of_passages(tuple(tokens)))
+        require_finite(found)
+        return found.float().cpu().numpy()
+
+    def similarity(self, first: Vectors, second: Vectors) -> Floats:
+        """Cosines of the nearest, as the model's graph has them."""
+        return vector_similarity(np.concatenate([first, second]), self.settings.neighbours)
+
+    def assignments(self, first: Vectors, second: Vectors, *, cluster_size: int | None = None) -> Floats:
+        """How much every sentence belongs to every subtopic, ``(sentences, subtopics)``; rows add up to 1.
+
+        Args:
+            first: features of one document.
+            second: features of the other.
+            cluster_size: sentences of a subtopic, about; None for those that the model was trained with.
+        """
+        sentences = len(first) + len(second)
+        columns = columns_of(sentences, self.settings, cluster_size)
+        self._warn(number_of_subtopics(sentences, cluster_size or self.settings.cluster_size), sentences)
+        if columns < 2:
+            return np.ones((sentences, columns))
+        batch = pair_graphs([(first, second)], self.settings.neighbours).to(self._pipeline.device)
+        with inference(self._pipeline.model):
+            assert batch.passage_vectors is not None
+            logits = self._pipeline.model.encode_graphs(batch.passage_vectors, batch).subtopics
+        assert logits is not None
+        require_finite(logits)
+        found = assignment(logits, torch.full((sentences,), columns, device=logits.device))
+        return np.asarray(found[:, :columns].double().cpu().numpy())
+
+    def find(self, first: Vectors, second: Vectors, *, cluster_size: int = 6, seed: int = 0) -> Subtopics:
+        """Find the subtopics of a pair; nothing in it is random.
+
+        Args:
+            first: features of one document.
+            second: features of the other.
+            cluster_size: sentences of a subtopic, about.
+            seed: not read.
+        """
+        assigned = self.assignments(first, second, cluster_size=cluster_size)
+        return Subtopics.of(assigned.argmax(axis=1) if assigned.size else np.zeros(0, np.int64), len(first))
+
+    def _warn(self, wanted: int, sentences: int) -> None:
+        if wanted > self.settings.columns and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "%d sentences would make %d subtopics, and %s knows %d at most, which they are put into; give a "
+                "smaller receptive_field (it was trained on %d sentences of a document) or a larger cluster_size",
+                sentences,
+                wanted,
+                self._pipeline.name,
+                self.settings.columns,
+                self.settings.receptive_field,
+            )
