@@ -50,6 +50,7 @@ OUTPUTS = Outputs(
     csv=("passages.csv", "write every pair of a level as a table"),
     plot=("sections.png", "draw the similarity matrix of a level (.png, .svg, .pdf)"),
     figure=(None, "draw 2 to 5 documents, their sections and passages, within and across, and what is closest"),
+    maps=(None, "draw how alike sentences are before and after a model put them into subtopics"),
 )
 # What --output stands for with three documents or more.
 FIGURES = Outputs(figure=("levels.png", ""))
@@ -114,6 +115,8 @@ def run(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and options.subtopics is None:
             shown = name.replace("_", "-")
             raise SettingsError(f"--{shown} has no effect without --subtopics; give it too, or leave --{shown} out")
+    if options.maps is not None and (options.subtopic_model is None or several or options.b is None):
+        raise SettingsError("--maps shows the subtopics of two documents by a model; name both, and --subtopic-model")
     outputs = FIGURES if several else OUTPUTS
     outputs.prepare(options, sources)
     if options.figure is not None and not 2 <= len(sources) <= MOST_DOCUMENTS:
@@ -143,6 +146,7 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
         csv=lambda path: comparison.to_csv(path, options.level or "passage"),
         plot=lambda path: comparison.plot(path, options.level or "section"),
         figure=lambda path: DrawnMutualComparison(both, comparison.model, comparison.similarity).plot(path),
+        maps=lambda path: _draw_maps(documents, options, path),
     )
     if target is None:
         return None
@@ -164,6 +168,15 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
     for side in "A" if comparison.within else "AB":
         target.print(coverage_line(side, sides[side].segmented.coverage))
     return target
+
+
+def _draw_maps(documents: list[Document], options: argparse.Namespace, path: str) -> None:
+    from ..analysis.figures.subtopics import plot_adaptive_subtopics
+    from ..inference.learned_subtopics import AdaptiveSubtopics
+
+    finder = AdaptiveSubtopics.make("", options.subtopic_model)
+    sizes = {"cluster_size": options.cluster_size, "receptive_field": options.receptive_field}
+    plot_adaptive_subtopics(finder, *documents, path=path, **sizes)
 
 
 def _compare_several(

@@ -17,7 +17,7 @@ from .tables import console, plain
 
 IMAGES = (".png", ".svg", ".pdf")
 # Options that name images.
-_DRAWN = ("plot", "figure", "reliability")
+_DRAWN = ("plot", "figure", "reliability", "maps")
 # What several commands say of the same option.
 JSON = "write everything as JSON (- for standard output)"
 

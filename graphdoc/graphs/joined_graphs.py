@@ -168,7 +168,7 @@ def normalised_adjacency(similarity: npt.ArrayLike) -> npt.NDArray[np.float64]:
     Returns:
         ``(nodes, nodes)``; nodes that are similar to none have rows of 0.
 
-    >>> normalised_adjacency([[1.0, 0.5], [0.5, 1.0]]).tolist()
+    >>> normalised_adjacency([[1, 4], [4, 1]]).tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """
     adjacency = np.array(similarity, np.float64)

@@ -8,6 +8,9 @@ from ..errors import SettingsError
 from ..graphs.node_rows import NodeRows
 from .readouts.readout import mean_by_group
 
+# Of sentences that are all the same, which are left as they are.
+SMALLEST_VARIANCE = 1e-12
+
 
 class ClassificationHead(nn.Module):
     r"""Separates classes by document vectors (Graph-RoBERTa, section 3.2, "End-to-end Classification").
@@ -51,10 +54,12 @@ class SubtopicHead(nn.Module):
     r"""Puts the sentences of a pair of documents into subtopics (SST, section 3.2).
 
     .. math::
-        z_i = W \Big(v_i - \frac{1}{n} \sum_j v_j\Big) + b
+        z_i = W \frac{v_i - \bar{v}}{\sigma} + b, \quad \bar{v} = \frac{1}{n} \sum_j v_j, \quad
+        \sigma^2 = \frac{1}{n w} \sum_j \Vert v_j - \bar{v} \Vert^2
 
     What all :math:`n` sentences of a pair have in common is taken off, since it does not tell which of them belong
-    together. The head has one width for all pairs; a pair of fewer subtopics leaves the last columns out.
+    together, and what is left is brought to one size over their width :math:`w`, whatever the encoder's is: from
+    assignments that are nearly even, modularity has no gradient to begin with. The head has one width for all pairs; a pair of fewer subtopics leaves the last columns out.
 
     Args:
         width: width of nodes.
@@ -76,5 +81,8 @@ class SubtopicHead(nn.Module):
             ``(sentences, columns)``.
         """
         means = mean_by_group(sentences, rows.document_of, rows.counts)
-        logits: Tensor = self.linear(sentences - means.index_select(0, rows.document_of))
+        centred = sentences - means.index_select(0, rows.document_of)
+        squares = centred.square().mean(dim=1, keepdim=True)
+        variance = mean_by_group(squares, rows.document_of, rows.counts).clamp(min=SMALLEST_VARIANCE)
+        logits: Tensor = self.linear(centred * variance.rsqrt().index_select(0, rows.document_of))
         return logits

@@ -84,8 +84,13 @@ class SubtopicValidation:
         cut = [document for id, document in documents.items() if id in wanted]
         precision = transformer_precision(settings.training)
         self._coverage = Coverage()
-        progress = self._start.show_progress
-        options: StreamOptions = {"dtype": precision, "show_progress": progress, "totals": self._coverage}
+        options: StreamOptions = {
+            "dtype": precision,
+            "token_budget": settings.training.token_budget,
+            "padding": settings.training.padding,
+            "show_progress": self._start.show_progress,
+            "totals": self._coverage,
+        }
         for document in encoder.with_passage_vectors(cut, **options):
             assert document.passage_vectors is not None
             self._vectors[document.document.id] = document.passage_vectors

@@ -104,6 +104,9 @@ class SubtopicTrainingOptions(TrainingSettings):
     """course of the learning rate after the warm-up"""
     warmup: Annotated[float, Field(ge=0, le=1e9)] = 0.0
     """share of all steps (below 1) or number of steps over which the learning rate rises"""
+    padding: Annotated[float, Field(ge=0, le=1)] | None = 0.3
+    """largest share of padding in a mini-batch: sentences differ more in length than passages; null decides by
+    device"""
 
 
 class SubtopicTrainingSettings(LabelledRunSettings):
