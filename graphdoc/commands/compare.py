@@ -175,8 +175,10 @@ def _draw_maps(documents: list[Document], options: argparse.Namespace, path: str
     from ..inference.learned_subtopics import AdaptiveSubtopics
 
     finder = AdaptiveSubtopics.make("", options.subtopic_model)
-    sizes = {"cluster_size": options.cluster_size, "receptive_field": options.receptive_field}
-    plot_adaptive_subtopics(finder, *documents, path=path, **sizes)
+    first, second = documents
+    plot_adaptive_subtopics(
+        finder, first, second, path, cluster_size=options.cluster_size, receptive_field=options.receptive_field
+    )
 
 
 def _compare_several(

@@ -59,7 +59,8 @@ class SubtopicHead(nn.Module):
 
     What all :math:`n` sentences of a pair have in common is taken off, since it does not tell which of them belong
     together, and what is left is brought to one size over their width :math:`w`, whatever the encoder's is: from
-    assignments that are nearly even, modularity has no gradient to begin with. The head has one width for all pairs; a pair of fewer subtopics leaves the last columns out.
+    assignments that are nearly even, modularity has no gradient to begin with. The head has one width for all pairs; a
+    pair of fewer subtopics leaves the last columns out.
 
     Args:
         width: width of nodes.

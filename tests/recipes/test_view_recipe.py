@@ -25,7 +25,7 @@ from graphdoc.recipes.base import Start
 from graphdoc.recipes.view_data import ViewData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.view_training import ViewTrainingSettings
+from graphdoc.settings.view_training import ViewRunSettings
 from graphdoc.subtopics.ways import subtopic_finder
 from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.starting_model import load_start
@@ -78,8 +78,8 @@ def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
     return run
 
 
-def start_of(overrides: list[str], *options: str) -> Start[ViewTrainingSettings]:
-    settings = load_settings(ViewTrainingSettings, CONFIG, [*overrides, *options])
+def start_of(overrides: list[str], *options: str) -> Start[ViewRunSettings]:
+    settings = load_settings(ViewRunSettings, CONFIG, [*overrides, *options])
     device = torch.device("cpu")
     return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
 
