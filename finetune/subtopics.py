@@ -17,11 +17,11 @@ from graphdoc.recipes.base import Recipe, Start, train
 from graphdoc.recipes.subtopic_data import SubtopicData
 from graphdoc.recipes.subtopic_validation import SubtopicValidation
 from graphdoc.recipes.subtopics import begin_subtopics, objective_of
-from graphdoc.settings.subtopics import SubtopicTrainingSettings
+from graphdoc.settings.subtopics import SubtopicRunSettings
 from graphdoc.training.task import Task
 
 
-def recipe(start: Start[SubtopicTrainingSettings]) -> Recipe:
+def recipe(start: Start[SubtopicRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings = start.settings
     # A head above the graph puts sentences into subtopics.
@@ -39,7 +39,7 @@ def recipe(start: Start[SubtopicTrainingSettings]) -> Recipe:
     return Recipe(Task("subtopics", data, objective), data, evaluation, [steps], f"Subtopics of pairs, {steps}.")
 
 
-def train_subtopics(settings: SubtopicTrainingSettings, **options: Any) -> Path:
+def train_subtopics(settings: SubtopicRunSettings, **options: Any) -> Path:
     """Train by the settings; the loop takes steps, saves checkpoints and goes on where a run was interrupted."""
     return train(settings, recipe, **options)
 

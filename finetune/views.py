@@ -17,11 +17,11 @@ from graphdoc.recipes.base import Recipe, Start, train
 from graphdoc.recipes.pair_validation import PairValidation
 from graphdoc.recipes.view_data import ViewData
 from graphdoc.recipes.views import begin_views, objective_of
-from graphdoc.settings.view_training import ViewTrainingSettings
+from graphdoc.settings.view_training import ViewRunSettings
 from graphdoc.training.task import Task
 
 
-def recipe(start: Start[ViewTrainingSettings]) -> Recipe:
+def recipe(start: Start[ViewRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings = start.settings
     # The settings of views become part of the model, and two views that are read together need a head.
@@ -39,7 +39,7 @@ def recipe(start: Start[ViewTrainingSettings]) -> Recipe:
     return Recipe(Task("views", data, objective), data, evaluation, [steps], f"Matching of pairs, {steps}.")
 
 
-def train_views(settings: ViewTrainingSettings, **options: Any) -> Path:
+def train_views(settings: ViewRunSettings, **options: Any) -> Path:
     """Train by the settings; the loop takes steps, saves checkpoints and goes on where a run was interrupted."""
     return train(settings, recipe, **options)
 

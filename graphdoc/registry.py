@@ -79,10 +79,10 @@ RECIPES: dict[str, RecipeTargets] = {
         "graphdoc.settings.retrieve:RetrievalSettings", "graphdoc.recipes.retrieve:train_retrieval"
     ),
     "finetune views": RecipeTargets(
-        "graphdoc.settings.view_training:ViewTrainingSettings", "graphdoc.recipes.views:train_views"
+        "graphdoc.settings.view_training:ViewRunSettings", "graphdoc.recipes.views:train_views"
     ),
     "finetune subtopics": RecipeTargets(
-        "graphdoc.settings.subtopics:SubtopicTrainingSettings", "graphdoc.recipes.subtopics:train_subtopics"
+        "graphdoc.settings.subtopics:SubtopicRunSettings", "graphdoc.recipes.subtopics:train_subtopics"
     ),
 }
 

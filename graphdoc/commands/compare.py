@@ -175,8 +175,10 @@ def _draw_maps(documents: list[Document], options: argparse.Namespace, path: str
     from ..inference.learned_subtopics import AdaptiveSubtopics
 
     finder = AdaptiveSubtopics.make("", options.subtopic_model)
-    sizes = {"cluster_size": options.cluster_size, "receptive_field": options.receptive_field}
-    plot_adaptive_subtopics(finder, *documents, path=path, **sizes)
+    first, second = documents
+    plot_adaptive_subtopics(
+        finder, first, second, path, cluster_size=options.cluster_size, receptive_field=options.receptive_field
+    )
 
 
 def _compare_several(
@@ -244,7 +246,7 @@ def _print_matches(
 
 def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
     counts = Counter(row.holder for row in subtopics.rows)
-    target.print(f"\n[bold]subtopics[/bold], of sentences that are alike by {subtopics.by}")
+    target.print(f"\n[bold]subtopics[/bold] ({subtopics.by})")
     if not subtopics.within:
         apart = f"{counts['a']:,} only A has, {counts['b']:,} only B"
         target.print(f"{counted(counts['both'], 'subtopic')} of both documents, {apart}\n")

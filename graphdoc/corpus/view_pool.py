@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import OutputError
 from ..matching.matcher import DrawnPair, ViewDrawer, ViewPair
+from ..matching.sentence_source import SentenceFeatures
 from ..matching.special_tokens import SpecialTokens
 from ..matching.view_tokens import FieldTokens
 from ..runtime.checksums import is_unchanged, mark_checked, mark_path
@@ -132,6 +133,7 @@ def prepare_view_pool(
     special: SpecialTokens,
     views: int,
     texts_of: TextsOf,
+    features_of: SentenceFeatures,
     processes: Processes | None = None,
     *,
     workers: int = 0,
@@ -149,6 +151,7 @@ def prepare_view_pool(
         special: special tokens of the tokenizer.
         views: views of every pair.
         texts_of: gives the sentences of documents.
+        features_of: makes what subtopics are found by, of the sentences of a document.
         processes: the processes of the job, which divide the parts among themselves; None for one.
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
@@ -159,7 +162,7 @@ def prepare_view_pool(
     Raises:
         OutputError: the pool cannot be written, or another process has stopped.
     """
-    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views)}"
+    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, features_of.identity)}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
     own = range(rank, _parts(len(rows)), count)
     missing = [part for part in own if not _is_whole(folder / _part_name(part), _pairs_of_part(part, len(rows)))]
@@ -170,9 +173,14 @@ def prepare_view_pool(
             for row in wanted.tolist()
             for example in [corpus[row]]
         }
-        features = {row: drawer.finder.features(texts[: len(fields[row])]) for row, texts in texts_of(wanted)}
+        features: dict[int, Any] = {}
+        shown = show_progress if rank == 0 else False
+        with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
+            for row, texts in texts_of(wanted):
+                features[row] = features_of(texts[: len(fields[row])])
+                bar.update(1)
         shared = _Shared(drawer, rows, fields, features, range(views))
-        _fill(folder, shared, missing, workers, show_progress if rank == 0 else False)
+        _fill(folder, shared, missing, workers, shown)
     if processes is not None:
         processes.gather(None)
     return ViewPool(folder, len(rows), views)
@@ -230,7 +238,7 @@ def _save(records: Sequence[Numbers], path: Path) -> None:
         np.save(stream, np.concatenate([ends, *records]).astype(np.int32), allow_pickle=False)
 
 
-def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int) -> str:
+def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, features: str) -> str:
     """Hash of everything that views depend on."""
     settings = drawer.settings
     inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens")
@@ -241,6 +249,7 @@ def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: 
         "settings": {name: value for name, value in settings.as_values().items() if name not in inference_alone},
         "room": drawer.room,
         "views": views,
+        "features": features,
     }
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()

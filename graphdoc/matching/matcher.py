@@ -26,6 +26,7 @@ from ..settings.views import ViewSettings
 from ..subtopics.clustering import Subtopics
 from ..subtopics.ways import SubtopicFinder, subtopic_finder
 from .reader import ViewReader, ViewTokens
+from .sentence_source import SentenceFeatures
 from .special_tokens import SpecialTokens
 from .view_tokens import FieldTokens
 
@@ -156,6 +157,7 @@ class PairMatcher:
             self.settings, pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
         )
         self._segmenter = sentence_segmenter(pipeline.segmenter)
+        self._features = SentenceFeatures(self.settings, self.drawer.finder, pipeline.device)
 
     def documents(self, segmented: Iterable[SegmentedDocument]) -> Iterator[PairDocument]:
         """Make documents ready, each once however many pairs it is in.
@@ -170,7 +172,7 @@ class PairMatcher:
             if not one.passages:
                 raise DocumentError(f"document {one.document.id!r} has no text to match; leave it out")
             field = FieldTokens.of(one.document.id, one.token_ids, self.settings.receptive_field, self.special)
-            yield PairDocument(one, field, self.drawer.finder.features(one.texts[: len(field)]))
+            yield PairDocument(one, field, self._features(one.texts[: len(field)]))
 
     @property
     def segmenter(self) -> Segmenter:

@@ -16,7 +16,7 @@ from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.compare import ComparisonSettings, ValidationPairSettings
 from ..settings.corpus import CorpusSettings
-from ..settings.view_training import ViewTrainingSettings
+from ..settings.view_training import ViewRunSettings
 from ..training.loop import RunEvaluation
 from .base import Start, transformer_precision
 
@@ -37,7 +37,7 @@ class PairValidation:
 
     comparison: PairEvaluator
 
-    def __init__(self, start: Start[ComparisonSettings] | Start[ViewTrainingSettings]) -> None:
+    def __init__(self, start: Start[ComparisonSettings] | Start[ViewRunSettings]) -> None:
         self._settings, self._encoder = start.settings, start.encoder
         start.processes.run_first(self._read)
 

@@ -14,7 +14,7 @@ from ..corpus.passage_vectors import PassageVectors
 from ..documents.readers.pair_files import read_pair_file
 from ..sampling import BalancedPairBatches
 from ..settings.clustering import ClusteringSettings
-from ..settings.subtopics import SubtopicTrainingSettings
+from ..settings.subtopics import SubtopicRunSettings
 from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
 from ..training.batch import TrainingBatch, TrainingExample
 from .base import Start
@@ -83,7 +83,7 @@ class SubtopicData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(self, start: Start[SubtopicTrainingSettings]) -> None:
+    def __init__(self, start: Start[SubtopicRunSettings]) -> None:
         # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
         given = read_pair_file(start.settings.pairs.file or "")
         super().__init__(start)

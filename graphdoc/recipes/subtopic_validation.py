@@ -16,7 +16,7 @@ from ..inference.sentences import sentence_segmenter
 from ..losses.clustering import ClusterTerms
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
-from ..settings.subtopics import SubtopicTrainingSettings
+from ..settings.subtopics import SubtopicRunSettings
 from ..subtopics.pair_graphs import Vectors
 from ..training.batch import TrainingBatch
 from ..training.loop import RunEvaluation
@@ -63,7 +63,7 @@ class SubtopicValidation:
     left_out: dict[str, int]
     _coverage: Coverage
 
-    def __init__(self, start: Start[SubtopicTrainingSettings], objective: SubtopicClusters) -> None:
+    def __init__(self, start: Start[SubtopicRunSettings], objective: SubtopicClusters) -> None:
         self._start, self._objective = start, objective
         self._vectors: dict[str, Vectors] = {}
         start.processes.run_first(self._read)

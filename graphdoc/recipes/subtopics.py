@@ -10,7 +10,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..losses import SubtopicLoss
 from ..settings.clustering import ClusteringSettings
-from ..settings.subtopics import SubtopicLossSettings, SubtopicTrainingSettings
+from ..settings.subtopics import SubtopicLossSettings, SubtopicRunSettings
 from ..subtopics.clustering import number_of_subtopics
 from ..training.starting_model import begin_training
 from ..training.subtopics import SubtopicClusters
@@ -20,12 +20,12 @@ from .subtopic_data import SubtopicData
 from .subtopic_validation import SubtopicValidation
 
 
-def train_subtopics(settings: SubtopicTrainingSettings, **options: Unpack[RunOptions]) -> Path:
+def train_subtopics(settings: SubtopicRunSettings, **options: Unpack[RunOptions]) -> Path:
     """Train a model to find the subtopics of pairs (see :func:`~graphdoc.recipes.base.train`)."""
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[SubtopicTrainingSettings]) -> Recipe:
+def recipe(start: Start[SubtopicRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings = start.settings
     begin_subtopics(start.encoder, settings)
@@ -41,7 +41,7 @@ def recipe(start: Start[SubtopicTrainingSettings]) -> Recipe:
     )
 
 
-def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicTrainingSettings) -> None:
+def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> None:
     """Give a model the head that puts sentences into subtopics, where it has none of the same kind.
 
     Documents are cut into sentences from then on, and their vectors stay what they were: means of passage vectors
@@ -91,7 +91,7 @@ def objective_of(loss: SubtopicLossSettings) -> SubtopicClusters:
 
 
 def _announcement(
-    settings: SubtopicTrainingSettings, data: SubtopicData, validation: SubtopicValidation | None
+    settings: SubtopicRunSettings, data: SubtopicData, validation: SubtopicValidation | None
 ) -> Sequence[str]:
     """What is going to happen, in lines."""
     measured = "no pairs to measure (validation.pairs): the last model is the result"
@@ -101,7 +101,7 @@ def _announcement(
     ]
 
 
-def _graph_and_loss(settings: SubtopicTrainingSettings) -> str:
+def _graph_and_loss(settings: SubtopicRunSettings) -> str:
     """How pairs are read and clustered, in a few words."""
     subtopics, loss = settings.subtopics, settings.loss
     graph = "all" if subtopics.neighbours is None else f"{subtopics.neighbours:,} similar"
@@ -112,7 +112,7 @@ def _graph_and_loss(settings: SubtopicTrainingSettings) -> str:
     )
 
 
-def _how(settings: SubtopicTrainingSettings) -> str:
+def _how(settings: SubtopicRunSettings) -> str:
     """How the model was trained, in a sentence for its card."""
     training = settings.training
     return (

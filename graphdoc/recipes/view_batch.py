@@ -18,7 +18,7 @@ from ..matching.special_tokens import SpecialTokens
 from ..matching.view_tokens import FieldTokens
 from ..sampling import RowLists
 from ..sampling.draws import random_generator
-from ..settings.view_training import ViewTrainingSettings
+from ..settings.view_training import ViewRunSettings
 from ..training.batch import Role, TrainingBatch, TrainingExample
 
 Rows = npt.NDArray[np.int64]
@@ -65,7 +65,7 @@ class ViewSource:
     rows: Rows
     pool: ViewPool
     special: SpecialTokens
-    settings: ViewTrainingSettings
+    settings: ViewRunSettings
 
     def views(self, pairs: Sequence[int], epoch: int) -> list[ViewTokens]:
         """The views that an epoch reads of some pairs, pair after pair, without special tokens."""

@@ -15,10 +15,11 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
 from ..errors import DocumentError, EvaluationError
 from ..evaluation.trec import ranked, read_qrels, read_run
 from ..matching.matcher import ViewDrawer, view_reader
+from ..matching.sentence_source import SentenceFeatures
 from ..matching.special_tokens import SpecialTokens
 from ..sampling import EpochBatches, RowLists
 from ..segmentation.segmenter import Segmenter
-from ..settings.view_training import PairSourceSettings, ViewTrainingSettings
+from ..settings.view_training import PairSourceSettings, ViewRunSettings
 from .base import Start
 from .corpus_data import CorpusData
 from .corpus_pairs import CorpusPairs
@@ -43,7 +44,7 @@ class ViewData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(self, start: Start[ViewTrainingSettings]) -> None:
+    def __init__(self, start: Start[ViewRunSettings]) -> None:
         settings, encoder = start.settings, start.encoder
         self._special = SpecialTokens.of(encoder.tokenizer)
         # Before the corpus is made ready, which takes longer than finding a mistake here.
@@ -63,6 +64,7 @@ class ViewData(CorpusData):
             self._special,
             settings.views_drawn,
             self._texts_of,
+            SentenceFeatures(settings.views, drawer.finder, encoder.device),
             start.processes,
             workers=settings.corpus.processes,
             show_progress=start.show_progress,

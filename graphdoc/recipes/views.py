@@ -10,7 +10,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..losses import ClassificationLoss, InfoNCE, PairCosine
 from ..registry import VIEW_READERS, load
-from ..settings.view_training import LOSS_KINDS, ViewLossSettings, ViewTrainingSettings
+from ..settings.view_training import LOSS_KINDS, ViewLossSettings, ViewRunSettings
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
 from ..training.starting_model import begin_training
 from ..training.task import Task
@@ -19,12 +19,12 @@ from .pair_validation import PairValidation
 from .view_data import ViewData
 
 
-def train_views(settings: ViewTrainingSettings, **options: Unpack[RunOptions]) -> Path:
+def train_views(settings: ViewRunSettings, **options: Unpack[RunOptions]) -> Path:
     """Train a model to match pairs of documents view by view (see :func:`~graphdoc.recipes.base.train`)."""
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[ViewTrainingSettings]) -> Recipe:
+def recipe(start: Start[ViewRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings = start.settings
     begin_views(start.encoder, settings)
@@ -39,7 +39,7 @@ def recipe(start: Start[ViewTrainingSettings]) -> Recipe:
     )
 
 
-def begin_views(encoder: DocumentEncoder, settings: ViewTrainingSettings) -> None:
+def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
     """Give a model the settings of its views, and a head where views are read together.
 
     Args:
@@ -69,16 +69,16 @@ def begin_views(encoder: DocumentEncoder, settings: ViewTrainingSettings) -> Non
 OBJECTIVES: dict[str, Callable[[ViewLossSettings], Objective]] = {
     "cross_entropy": lambda loss: Classification(ClassificationLoss()),
     "cosine": lambda loss: PairSimilarity(PairCosine(loss.margin)),
-    "contrast": lambda loss: QueryContrast(InfoNCE("cosine", loss.temperature)),
+    "contrast": lambda loss: QueryContrast(InfoNCE("cosine", loss.temperature), once=False),
 }
 
 
-def objective_of(settings: ViewTrainingSettings) -> Objective:
+def objective_of(settings: ViewRunSettings) -> Objective:
     """What the model is trained for."""
     return OBJECTIVES[settings.loss.kind](settings.loss)
 
 
-def _announcement(settings: ViewTrainingSettings, data: ViewData, validation: PairValidation | None) -> Sequence[str]:
+def _announcement(settings: ViewRunSettings, data: ViewData, validation: PairValidation | None) -> Sequence[str]:
     """What is going to happen, in lines."""
     measured = "no pairs to measure (validation.pairs): the last model is the result"
     return [
@@ -87,7 +87,7 @@ def _announcement(settings: ViewTrainingSettings, data: ViewData, validation: Pa
     ]
 
 
-def _views_and_loss(settings: ViewTrainingSettings) -> str:
+def _views_and_loss(settings: ViewRunSettings) -> str:
     """How pairs are read and learned, in a few words."""
     views, loss = settings.views, settings.loss
     own = "".join(f", {name} {getattr(loss, name):g}" for name in LOSS_KINDS[loss.kind].own)
@@ -98,7 +98,7 @@ def _views_and_loss(settings: ViewTrainingSettings) -> str:
     return f"{drawn}, {which}; {views.encoder} encoder, {loss.kind} loss{own}"
 
 
-def _how(settings: ViewTrainingSettings) -> str:
+def _how(settings: ViewRunSettings) -> str:
     """How the model was trained, in a sentence for its card."""
     training = settings.training
     return (

@@ -93,7 +93,7 @@ class SubtopicValidationSettings(ValidationPairSettings):
     that both documents have in the same subtopics"""
 
 
-class SubtopicTrainingOptions(TrainingSettings):
+class SubtopicTrainingSettings(TrainingSettings):
     """How long and how subtopics are learned; what the paper does not say was chosen by measuring."""
 
     batch_size: Annotated[int, Field(ge=2, le=10**7, multiple_of=2)] = 32
@@ -109,7 +109,7 @@ class SubtopicTrainingOptions(TrainingSettings):
     device"""
 
 
-class SubtopicTrainingSettings(LabelledRunSettings):
+class SubtopicRunSettings(LabelledRunSettings):
     """Everything about learning the subtopics of pairs of documents (SST, section 3.2, "Adaptive Clustering").
 
     Train a model that puts the sentences of two documents into subtopics. The passage encoder stands still; a
@@ -141,7 +141,7 @@ class SubtopicTrainingSettings(LabelledRunSettings):
     """the documents"""
     model: SubtopicModelSettings = SubtopicModelSettings()
     """what is trained, and where it starts"""
-    training: SubtopicTrainingOptions = SubtopicTrainingOptions()
+    training: SubtopicTrainingSettings = SubtopicTrainingSettings()
     """how long and how"""
     pairs: LabelledPairSettings
     """which pairs are similar"""

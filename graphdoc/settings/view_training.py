@@ -100,7 +100,7 @@ class ViewLossSettings(Settings):
         return self
 
 
-class ViewTrainingOptions(TrainingSettings):
+class ViewTrainingSettings(TrainingSettings):
     """How long and how a model is trained on views; what the paper does not say is as usual for such models."""
 
     batch_size: Annotated[int, Field(ge=1, le=10**7)] = 32
@@ -109,7 +109,7 @@ class ViewTrainingOptions(TrainingSettings):
     """highest learning rate"""
 
 
-class ViewTrainingSettings(LabelledRunSettings):
+class ViewRunSettings(LabelledRunSettings):
     """Everything about training a model to match pairs of long documents view by view (SST).
 
     Train a model that tells whether two long documents match. Of every pair views are made, some sentences of
@@ -140,7 +140,7 @@ class ViewTrainingSettings(LabelledRunSettings):
     """folder of the run; the trained model is its folder model"""
     corpus: ViewCorpusSettings
     """the documents"""
-    training: ViewTrainingOptions = ViewTrainingOptions()
+    training: ViewTrainingSettings = ViewTrainingSettings()
     """how long and how"""
     pairs: PairSourceSettings
     """which pairs match"""

@@ -7,7 +7,10 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS
-from .base import Count, Settings, known_name
+from .base import Count, FileName, Settings, known_name
+
+# Whose vectors of sentences subtopics are found by where nothing is said.
+DEFAULT_SUBTOPIC_MODEL = "mini"
 
 Aggregation = Literal["max", "mean"]
 Subtopics = Annotated[str, known_name(SUBTOPICS), Field(json_schema_extra={"enum": list(SUBTOPICS)})]
@@ -22,6 +25,8 @@ class ViewSettings(Settings):
     """cross reads both views in one passage, dual each in a passage of its own and compares their vectors"""
     subtopics: Subtopics = "words"
     """what makes sentences alike, by which subtopics are found: the words that they share, or vectors"""
+    subtopic_model: FileName | None = None
+    """model of these vectors, which is not trained: mini, a folder or a hub id; null is mini"""
     cluster_size: Annotated[int, Field(ge=1, le=10_000)] = 6
     """sentences of a subtopic, about"""
     receptive_field: Count | None = 40
@@ -40,6 +45,15 @@ class ViewSettings(Settings):
     """read all views of a pair at once, in one graph whose readout pools them, and not one by one"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     """seed of subtopics and views"""
+
+    @model_validator(mode="after")
+    def _check_subtopics(self) -> Self:
+        self.require_effect(
+            "subtopic_model",
+            self.subtopics != "words",
+            "with {here}subtopics=words; leave it out, or set it to vectors",
+        )
+        return self
 
     @model_validator(mode="after")
     def _check_together(self) -> Self:

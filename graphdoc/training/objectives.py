@@ -79,9 +79,11 @@ class QueryContrast(Objective):
 
     Args:
         contrast: the loss between queries and candidates.
+        once: whether copies of a text count once; not where each is another view of it, with another vector.
     """
 
     contrast: Loss
+    once: bool = True
 
     def rows(self, output: DocumentOutput) -> Tensor:
         """Vectors of queries and documents, ``(queries and documents, hidden)``."""
@@ -95,7 +97,7 @@ class QueryContrast(Objective):
         all its answers, filled up with -1, and ``group`` is that of every candidate.
         """
         queries, candidates = rows[batch.roles["query"]], rows[batch.roles["candidate"]]
-        left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0])
+        left_out = no_negatives(batch.targets["answers"], gather.rows(batch.targets["group"])[0], once=self.once)
         output = self.contrast(queries, candidates, batch.targets["positive"], left_out, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(candidates.detach())})
 
@@ -137,12 +139,13 @@ class BestPassageContrast(Objective):
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(passages.detach())})
 
 
-def no_negatives(answers: Tensor, groups: Tensor) -> Tensor:
+def no_negatives(answers: Tensor, groups: Tensor, *, once: bool = True) -> Tensor:
     """Which candidates are no negatives of which queries: answers and their copies, and texts that came before.
 
     Args:
         answers: ``(queries, answers)``, groups of the answers of every query, filled up with -1.
         groups: ``(candidates,)``, group of every candidate.
+        once: whether of several candidates of one group only the first is a negative.
 
     Returns:
         ``(queries, candidates)``.
@@ -150,7 +153,7 @@ def no_negatives(answers: Tensor, groups: Tensor) -> Tensor:
     _, numbers = torch.unique(groups, return_inverse=True)
     places = torch.arange(len(groups), device=groups.device)
     first = torch.full_like(places, len(places)).scatter_reduce(0, numbers, places, "amin")
-    result = (first[numbers] != places).expand(len(answers), -1).clone()
+    result = ((first[numbers] != places) & once).expand(len(answers), -1).clone()
     for column in answers.unbind(1):
         result |= column.unsqueeze(1) == groups
     return result

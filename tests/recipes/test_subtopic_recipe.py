@@ -21,7 +21,7 @@ from graphdoc.recipes import subtopics
 from graphdoc.recipes.base import Start
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.subtopics import SubtopicTrainingSettings
+from graphdoc.settings.subtopics import SubtopicRunSettings
 from graphdoc.training.starting_model import load_start
 from graphdoc.training.step import CachedStep
 
@@ -68,8 +68,8 @@ def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
     return run
 
 
-def start_of(overrides: list[str], *options: str) -> Start[SubtopicTrainingSettings]:
-    settings = load_settings(SubtopicTrainingSettings, CONFIG, [*overrides, *options])
+def start_of(overrides: list[str], *options: str) -> Start[SubtopicRunSettings]:
+    settings = load_settings(SubtopicRunSettings, CONFIG, [*overrides, *options])
     device = torch.device("cpu")
     return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
 

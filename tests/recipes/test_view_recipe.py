@@ -25,7 +25,8 @@ from graphdoc.recipes.base import Start
 from graphdoc.recipes.view_data import ViewData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
-from graphdoc.settings.view_training import ViewTrainingSettings
+from graphdoc.settings.view_training import ViewRunSettings
+from graphdoc.subtopics.ways import subtopic_finder
 from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.starting_model import load_start
 from graphdoc.training.step import CachedStep
@@ -77,8 +78,8 @@ def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
     return run
 
 
-def start_of(overrides: list[str], *options: str) -> Start[ViewTrainingSettings]:
-    settings = load_settings(ViewTrainingSettings, CONFIG, [*overrides, *options])
+def start_of(overrides: list[str], *options: str) -> Start[ViewRunSettings]:
+    settings = load_settings(ViewRunSettings, CONFIG, [*overrides, *options])
     device = torch.device("cpu")
     return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
 
@@ -262,6 +263,27 @@ def test_a_pool_does_not_depend_on_workers_or_on_an_interruption(
     assert len(pool.subtopics(3).clusters) == 24
 
 
+def test_subtopics_by_vectors_are_those_of_a_model_of_its_own(
+    finetune: Callable[..., int], overrides: list[str], tmp_path: Path, tiny_encoder: Callable[..., DocumentEncoder]
+) -> None:
+    source = tiny_encoder("roberta", projection_size=None, graph_layers=0, readout="mean", pooling="mean")
+    folder = source.save_pretrained(tmp_path / "sentences")
+    options = ("views.subtopics=vectors", f"views.subtopic_model={folder}")
+    data = data_of(overrides, *options)
+    pool, rows = pool_of(data), data.found.rows
+    texts = dict(data._texts_of(np.unique(rows)))
+    finder = subtopic_finder("vectors", "en")
+    for pair in (0, 9):
+        fields = [texts[row][:12] for row in rows[pair].tolist()]
+        vectors = [source.encode(list(field)) for field in fields]
+        expected = finder.find(*vectors, cluster_size=4)
+        np.testing.assert_array_equal(pool.subtopics(pair).clusters, expected.clusters)
+    assert finetune("run", *options) == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    assert encoder.match(first, second).subtopics.number > 1
+
+
 def test_a_damaged_pool_is_refused(overrides: list[str]) -> None:
     pool = pool_of(data_of(overrides))
     (part,) = pool.folder.glob("part-*.npy")
@@ -307,6 +329,8 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
         (["views.encoder=dual"], ["loss.kind='cross_entropy'", "views.encoder=cross"]),
         (["views.cluster_size=0"], ["views.cluster_size=0"]),
         (["views.views=0"], ["views.views=0"]),
+        (["views.subtopic_model=mini"], ["views.subtopic_model", "views.subtopics=words"]),
+        (["views.subtopics=vectors", "views.subtopic_model=nowhere/"], ["nowhere"]),
         (["views.sampling=best"], ["views.sampling='best'", "soft"]),
         (["pairs.qrels=x.txt"], ["pairs.file", "pairs.qrels"]),
         (["training_views=fixed", "pool=3"], ["pool=3", "training_views=fixed"]),

@@ -62,7 +62,7 @@ def plot_adaptive_subtopics(
         (panels[1], f"after: by {number} subtopics", similarity_matrix(assigned, assigned, "cosine")),
     ):
         image = axes.imshow(matrix, cmap=MAP, norm=Normalize(0, 1), interpolation="nearest")
-        axes.set_title(title, loc="left", fontsize=11)
+        axes.set_title(title, loc="left", fontsize=11, pad=20)
         _part(axes, len(first), len(vectors))
         count_in_whole_numbers(axes.xaxis, axes.yaxis)
     figure.colorbar(image, ax=panels, label="cosine", fraction=0.03, pad=0.02)
