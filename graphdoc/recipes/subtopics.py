@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, cast
 
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..losses import SubtopicLoss
+from ..modeling.graph_attention import GraphAttention
 from ..settings.clustering import ClusteringSettings
 from ..settings.subtopics import SubtopicLossSettings, SubtopicRunSettings
 from ..subtopics.clustering import number_of_subtopics
@@ -78,6 +79,8 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
         model.add_subtopic_head(wanted)
     was_trained = config.trained
     begin_training(encoder, settings.model, subtopics=True)
+    # All sentences share it, and the head takes off what they share: its gradient is nothing but rounding.
+    cast(GraphAttention, model.graph.layers[-1]).conv.bias.requires_grad_(False)
     config.unit = "sentence"
     # What is trained here are subtopics, not the vectors of documents.
     config.trained = was_trained
