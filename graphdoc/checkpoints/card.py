@@ -46,6 +46,11 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     }[config.unit]
     details = ", ".join(f"{name} {value}" for name, value in config.readout_class.describe(config).items())
     readout = f"`{config.readout}`{details and f': {details}'}"
+    centre = ""
+    if config.centre is not None:
+        learned = "; ".join(markdown(name, 200) for name in config.centre) or "a corpus"
+        again = ", then to unit length" if config.normalize_centred else ""
+        centre = f"| centre | the mean passage vector of {learned}, taken off unit-length passages{again} |\n"
     structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     return f"""---
@@ -62,7 +67,7 @@ A graphdoc document encoder. {state}
 | passage encoder | {config.backbone or "see config.json"}, `{config.pooling}` pooling, {projection}{structure} |
 | passages | {passages}, {config.max_passages or "all"} per document |
 | graph | {graph} |
-| readout | {readout} |
+{centre}| readout | {readout} |
 | similarity | {config.similarity} |
 | vector | {config.hidden_size} numbers |
 {classes}

@@ -93,6 +93,11 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
             f"{WEIGHTS_FILE} of checkpoint {name} holds weights that are no floating-point numbers ({foreign}); "
             "save or fetch it again"
         )
+    if "centre" in report["missing_keys"]:
+        raise ModelError(
+            f"checkpoint {name} has no centre; fit one to documents of yours (graphdoc fit, or encoder.fit), or leave "
+            "centre as it is"
+        )
     mismatched = (key if isinstance(key, str) else key[0] for key in report["mismatched_keys"])
     wrong = sorted(str(key) for key in {*report["missing_keys"], *report["unexpected_keys"], *mismatched})
     if wrong:
@@ -102,7 +107,7 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
             f"foreign or of another shape ({', '.join(wrong[:3])}{more}); take {CONFIG_FILE} and {WEIGHTS_FILE} from "
             "the same run, and leave settings that change shapes as they are"
         )
-    for parameter in model.parameters():
+    for parameter in (*model.parameters(), *(one for one in (model.centre,) if one is not None)):
         # The last bits of a product depend on how weights lie in memory, and a file packs them without gaps.
         parameter.data = parameter.data.clone()
     model.train(False)

@@ -47,6 +47,9 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
         )
     weights = {key: tensor.to(torch.float32) for key, tensor in updates.items() if not key.endswith((DOWN, UP))}
     own = model.state_dict()
+    if model.centre is None:
+        # A model may be loaded without its centre.
+        weights.pop("centre", None)
     for key in [key.removesuffix(DOWN) for key in updates if key.endswith(DOWN)]:
         up = updates.get(key + UP)
         if key in own and up is not None and up.shape[1:] == updates[key + DOWN].shape[:1]:
@@ -55,6 +58,11 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
             weights[key] = updates[key + DOWN]
     missing = {key for key in own if not key.startswith(ENCODER)} - weights.keys()
     stored = {key.partition(".")[0] for key in weights}
+    if "centre" in missing:
+        raise ModelError(
+            f"{name} has no centre; fit one to documents of yours (graphdoc fit, or encoder.fit), or leave centre as "
+            "it is"
+        )
     untrained = sorted({key.partition(".")[0] for key in missing} - stored)
     if untrained:
         raise ModelError(

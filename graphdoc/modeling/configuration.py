@@ -67,6 +67,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
             "trained",
         ]
+        if self.centre is not None:
+            keys += ["centre", "normalize_centred"]
         if self.unit != "passage":
             keys.append("unit")
         if self.structural_embeddings:

@@ -51,8 +51,11 @@ class DocumentModel(PreTrainedModel):
     _supports_flex_attn = True
     _supports_attention_backend = True
     _keep_in_fp32_modules_strict = [  # noqa: RUF012
-        *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.", r"^subtopic_head\.")
+        *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.", r"^subtopic_head\."),
+        r"^centre$",
     ]
+    # A model may be loaded without its centre.
+    _keys_to_ignore_on_load_unexpected = [r"^centre$"]  # noqa: RUF012
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
@@ -69,6 +72,8 @@ class DocumentModel(PreTrainedModel):
         self.projection = (
             nn.Linear(encoder_config.hidden_size, config.projection_size) if config.projection_size else None
         )
+        self.centre: Tensor | None
+        self.register_buffer("centre", None if config.centre is None else torch.zeros(config.node_size))
         self.graph = GraphAttentionStack(
             config.node_size, config.graph_layers, config.graph_heads, config.attention_dropout, config.skip
         )
@@ -281,8 +286,8 @@ class DocumentModel(PreTrainedModel):
         """Whether vectors are those of nodes before the graph, which then only shows its attention."""
         return self.readout.reads_initial_nodes
 
-    def initial_passages(self, passage_vectors: Tensor) -> Tensor:
-        """Initial passage nodes (eq. 1): ``tanh(W x + b)``, or the vectors themselves without a projection.
+    def uncentred_passages(self, passage_vectors: Tensor) -> Tensor:
+        """Initial passage nodes before a centre is taken off (eq. 1): ``tanh(W x + b)``, or without W the vectors.
 
         Args:
             passage_vectors: ``(passages, encoder hidden)``.
@@ -295,6 +300,36 @@ class DocumentModel(PreTrainedModel):
         if self.config.normalize_passages:
             passage_vectors = nn.functional.normalize(passage_vectors, dim=-1)
         return passage_vectors
+
+    def initial_passages(self, passage_vectors: Tensor) -> Tensor:
+        r"""Initial passage nodes, with the centre c of a corpus taken off them where the model has one.
+
+        .. math:: x' = x / \lVert x \rVert - c
+
+        where x is :meth:`uncentred_passages`; with ``normalize_centred`` x' is brought to unit length.
+
+        Args:
+            passage_vectors: ``(passages, encoder hidden)``.
+
+        Returns:
+            ``(passages, hidden)``.
+        """
+        passages = self.uncentred_passages(passage_vectors)
+        if self.centre is None:
+            return passages
+        passages = nn.functional.normalize(passages, dim=-1) - self.centre
+        return nn.functional.normalize(passages, dim=-1) if self.config.normalize_centred else passages
+
+    def set_centre(self, centre: Tensor | None, corpora: Sequence[str] = ()) -> None:
+        """Give the model a centre, or take it away.
+
+        Args:
+            centre: ``(hidden,)``, the mean of passage vectors of unit length (:meth:`uncentred_passages`); None for
+                none.
+            corpora: what it was learned of, as free text.
+        """
+        self.centre = None if centre is None else centre.detach().to(self.device, torch.float32).clone()
+        self.config.centre = None if centre is None else list(corpora)
 
     def initial_nodes(self, passage_vectors: Tensor, batch: GraphBatch) -> Tensor:
         """All initial nodes: passages by eq. 1, document nodes as the mean of their passages (eq. 2).

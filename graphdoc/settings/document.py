@@ -53,6 +53,9 @@ class DocumentFields:
         pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
+        centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
+            length before, as free text; None for a model without centre.
+        normalize_centred: bring what is left of passage vectors to unit length again.
         graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
         window: reach of the ``window`` graph kind, in passages.
         graph_layers: number T of graph attention layers (eq. 3); 0 for none.
@@ -97,6 +100,8 @@ class DocumentFields:
     pooling: Pooling = "cls"
     projection_size: Size | None = 512
     normalize_passages: bool = False
+    centre: list[str] | None = None
+    normalize_centred: bool = False
     graph_kind: GraphKind = "full"
     window: Count = 2
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2

@@ -19,6 +19,7 @@ SET_BY_THE_RUN = {
     "multi_label": "labels.multi_label",
     "classifier_dropout": "labels.dropout",
     "trained": "training itself",
+    "centre": "the model that it starts from (graphdoc fit)",
     "views": "views, in graphdoc finetune views",
     "subtopics": "subtopics, in graphdoc finetune subtopics",
 }
