@@ -188,14 +188,14 @@ def reached(bench: Bench) -> str:
     """How many steps pretrained and other graphs need to reach the other's best, in a sentence."""
     courses = {row: bench.course(row) for row in (GRAPH, PRETRAINED)}
     best = {row: [max(value for _, value in one) for one in found] for row, found in courses.items()}
-    told = []
+    findings = []
     for row, other in ((PRETRAINED, GRAPH), (GRAPH, PRETRAINED)):
         steps = [steps_to(one, goal) for one, goal in zip(courses[row], best[other], strict=True)]
         own = [steps_to(one, goal) for one, goal in zip(courses[other], best[other], strict=True)]
         shown = ", ".join("never" if step is None else f"{step:,}" for step in steps)
-        told.append(f"{row} reaches the best validation accuracy of {other} after {shown} steps (that itself: "
+        findings.append(f"{row} reaches the best validation accuracy of {other} after {shown} steps (that itself: "
                     f"{', '.join(f'{step:,}' for step in own if step is not None)})")  # fmt: skip
-    return f"{bench.name}, seed by seed: {'; '.join(told)}."
+    return f"{bench.name}, seed by seed: {'; '.join(findings)}."
 
 
 def plot(benches: list[Bench], path: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reporting import DATA, ROOT, describe_machine, write_result
-from studies import Study, StudySettings, as_markdown, made_with
+from studies import Study, StudySettings, as_markdown, changes_of_rows
 
 from graphdoc.settings.loading import load_settings
 
@@ -50,7 +50,7 @@ def main() -> None:
             "",
             f"Best: {best_of(table)}.",
             "",
-            *made_with(settings),
+            *changes_of_rows(settings),
         ]
     lines.append("")
     print("\n".join(lines))

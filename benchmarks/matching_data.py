@@ -111,8 +111,8 @@ def news_pairs(options: argparse.Namespace, skipping: Skipping) -> list[str]:
     for name, first, last in zip(PARTS, ends, ends[1:], strict=False):
         write_text(options.output / f"{name}.tsv", "".join(pairs[first:last]))
     sizes = ", ".join(f"{last - first:,} {name}" for name, first, last in zip(PARTS, ends, ends[1:], strict=False))
-    told = [f"{count:,} documents and {len(pairs):,} pairs: {sizes}"]
-    return told + ([f"an id came {others:,} times with another text; the first was kept"] if others else [])
+    lines = [f"{count:,} documents and {len(pairs):,} pairs: {sizes}"]
+    return lines + ([f"an id came {others:,} times with another text; the first was kept"] if others else [])
 
 
 def lecardv2(options: argparse.Namespace, skipping: Skipping) -> list[str]:
@@ -171,8 +171,8 @@ def coliee(options: argparse.Namespace, skipping: Skipping) -> list[str]:
         if known:
             qrels[Path(query).stem] = known
     write_qrels(options.output / "qrels.tsv", qrels)
-    told = [f"{count:,} cases and {sum(map(len, qrels.values())):,} citations of {len(qrels):,} queries"]
-    return told + ([f"{gone:,} citations of cases that are not there were left out"] if gone else [])
+    lines = [f"{count:,} cases and {sum(map(len, qrels.values())):,} citations of {len(qrels):,} queries"]
+    return lines + ([f"{gone:,} citations of cases that are not there were left out"] if gone else [])
 
 
 def parsed(text: str, place: str, needed: Sequence[str], skipping: Skipping) -> Row | None:

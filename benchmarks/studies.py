@@ -253,8 +253,8 @@ def as_markdown(table: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]
     return lines
 
 
-def made_with(settings: StudySettings) -> list[str]:
-    """What every row is made with, as a list."""
+def changes_of_rows(settings: StudySettings) -> list[str]:
+    """What every row changes, as a list."""
     return [
         f"- {row}: {', '.join(f'`{one}`' for one in changed) or f'`{settings.base}` as it is'}"
         for row, changed in settings.rows.items()
@@ -320,7 +320,7 @@ def run_study(
         "",
         f"![{settings.title}]({figure.name})",
         "",
-        *made_with(settings),
+        *changes_of_rows(settings),
         *more(study),
         "",
     ]

@@ -307,7 +307,7 @@ class TestEncode:
 class TestPassageLimit:
     text = " ".join(f"Sentence number {number} says that it is a part of a long text." for number in range(60))
 
-    def test_what_is_left_out_is_counted_and_told(
+    def test_what_is_left_out_is_counted_and_reported(
         self, tiny_encoder: EncoderFactory, caplog: pytest.LogCaptureFixture
     ) -> None:
         encoder = tiny_encoder(max_passages=4)
@@ -482,7 +482,7 @@ class TestSettings:
         assert described["trained"] is False
         assert all(isinstance(value, str | int | bool | None) for value in described.values())
 
-    def test_an_untrained_graph_is_told(
+    def test_an_untrained_graph_is_reported(
         self, tiny: DocumentEncoder, mini: DocumentEncoder, caplog: pytest.LogCaptureFixture
     ) -> None:
         with caplog.at_level(logging.WARNING, "graphdoc"):

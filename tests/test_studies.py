@@ -168,7 +168,7 @@ def test_a_study_is_run_once_and_written(
         ("base=none.yaml", "none.yaml cannot be read"),
     ],
 )
-def test_mistakes_are_told_in_a_line_before_the_long_work(
+def test_mistakes_are_reported_in_a_line_before_the_long_work(
     benchmark: Callable[[str], ModuleType],
     data: Path,
     tmp_path: Path,

@@ -158,19 +158,19 @@ def run(options: argparse.Namespace) -> None:
         }
 
     def plot(path: str) -> None:
-        from ..analysis.figures.classification import plot_confusion
+        from ..evaluation.drawing.classification import plot_confusion
 
         title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
         plot_confusion(scores, title, path)
 
     def reliability(path: str) -> None:
-        from ..analysis.figures.classification import plot_reliability
+        from ..evaluation.drawing.classification import plot_reliability
 
         assert scores.calibration is not None
         plot_reliability(scores.calibration, encoder.name, path)
 
     def page(path: str) -> None:
-        from ..analysis.report.mistakes import write_mistakes
+        from ..evaluation.drawing.mistakes import write_mistakes
 
         write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=options.passages)
 

@@ -157,7 +157,7 @@ def run(options: argparse.Namespace) -> None:
         }
 
     def plot(path: str) -> None:
-        from ..analysis.figures.faithfulness import plot_faithfulness
+        from ..evaluation.drawing.faithfulness import plot_faithfulness
 
         plot_faithfulness({row.name: row.scores for row in rows}, path)
 

@@ -57,7 +57,7 @@ class _SectionData(CorpusData):
             for example in examples
         )
 
-    def _told_beyond(self) -> list[str]:
+    def _beyond_lines(self) -> list[str]:
         return [f"{self._beyond:,} of their passages lie beyond sections.most_tokens"] if self._beyond else []
 
 
@@ -156,7 +156,7 @@ class GroupedData(_SectionData):
         ]
         if self._single:
             lines.append(f"{self._single:,} of them have one passage and are one section each")
-        lines += self._told_beyond()
+        lines += self._beyond_lines()
         return lines
 
 
@@ -217,7 +217,7 @@ class PairedData(_SectionData):
 
     def describe(self) -> list[str]:
         """What there is to train on, in a few lines."""
-        return [self.report.summary(), self._found.describe(), *self._told_beyond()]
+        return [self.report.summary(), self._found.describe(), *self._beyond_lines()]
 
 
 class PairedExamples:

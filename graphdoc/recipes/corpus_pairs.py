@@ -87,8 +87,8 @@ class CorpusPairs:
             f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to train on, "
             f"{int(self.labels.sum()):,} of them similar"
         )
-        told = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count)
-        return line + (f"; left out: {told}" if told else "")
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count)
+        return line + (f"; left out: {left_out}" if left_out else "")
 
 
 def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:

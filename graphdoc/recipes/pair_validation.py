@@ -78,8 +78,8 @@ class PairValidation:
         documents = {id for pair in comparison.pairs for id in (pair.a, pair.b)}
         line = f"{len(comparison.pairs):,} pairs of {len(documents):,} documents to measure"
         reasons = {"unknown": "of unknown documents", "with_themselves": "with themselves"}
-        told = [f"{count:,} {reasons[name]}" for name, count in comparison.left_out.items() if count]
-        line += f"; left out: {', '.join(told)}" if told else ""
+        left_out = [f"{count:,} {reasons[name]}" for name, count in comparison.left_out.items() if count]
+        line += f"; left out: {', '.join(left_out)}" if left_out else ""
         seen = len(documents.intersection(trained))
         return line + (f"; {seen:,} of these documents are trained on too" if seen else "")
 

@@ -145,8 +145,8 @@ class SubtopicValidation:
             trained: ids of the documents that are trained on.
         """
         line = f"{counted(len(self.pairs), 'pair')} of {len(self._vectors):,} documents to measure"
-        told = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
-        line += f"; left out: {', '.join(told)}" if told else ""
+        left_out = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
+        line += f"; left out: {', '.join(left_out)}" if left_out else ""
         if beyond := self._coverage.passages - self._coverage.encoded_passages:
             line += f"; {counted(beyond, 'sentence')} of them beyond corpus.max_passages"
         seen = len(set(self._vectors).intersection(trained))

@@ -17,7 +17,7 @@ from ..runtime.csv import write_csv
 from ..runtime.files import write_text
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
-from .chunk_attention import attention_columns
+from .attention_tables import attention_columns
 from .comparison_dict import comparison_dict
 from .cosine import Floats, similarity_matrix, similarity_scale
 from .encoded_document import NO_SENTENCES, EncodedDocument
@@ -184,7 +184,7 @@ class Comparison:
                 f"model {self.model.get('name')} has no chunkwise attention; compare with one that has the readout "
                 "'sections' and chunk_attention_heads of 1 or more"
             )
-        return pd.DataFrame(attention_columns(self))
+        return pd.DataFrame(attention_columns(self.a, None if self.within else self.b))
 
     def subtopic_frame(self) -> pd.DataFrame:
         """The sentences of all subtopics as a table.

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..segmentation.spans import Span
-from .chunk_attention import attention_dict
+from .attention_tables import attention_dict
 from .cosine import Floats
 from .encoded_document import EncodedDocument
 
@@ -38,7 +38,7 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
             "sections": _rounded(by_section, 9),
             "passages": _rounded(by_passage, 9),
         },
-        "attention": attention_dict(comparison),
+        "attention": attention_dict(comparison.a, None if comparison.within else comparison.b),
         "matches": {f"{level}s": [_match_dict(match) for match in comparison.matches(level)] for level in levels},
         "a": _document_dict(comparison.a, by_section.sum(1), by_passage.sum(1)),
         "b": _document_dict(comparison.b, by_section.sum(0), by_passage.sum(0)),

@@ -182,7 +182,7 @@ def test_sources(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path
     assert ids("old.txt", "--encoding", "latin-1") == ["old", "old"]
 
 
-def test_what_is_left_out_is_told(graphdoc: Command, tmp_path: Path, model: str) -> None:
+def test_what_is_left_out_is_reported(graphdoc: Command, tmp_path: Path, model: str) -> None:
     (tmp_path / "long.txt").write_text(
         " ".join(f"Sentence {number} is a part of a long text." for number in range(400))
     )
@@ -199,7 +199,7 @@ def test_what_is_left_out_is_told(graphdoc: Command, tmp_path: Path, model: str)
     assert json.loads(out)["coverage"]["a"]["encoded_passages"] == 2
 
 
-def test_an_untrained_model_is_told(
+def test_an_untrained_model_is_reported(
     graphdoc: Command, two: tuple[Path, Path], tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
 ) -> None:
     tiny_encoder("bert").save_pretrained(tmp_path / "untrained")

@@ -150,12 +150,12 @@ def test_what_is_skipped_is_listed(graphdoc: Command, corpus: Path, model: str, 
 
 
 @pytest.mark.parametrize(
-    ("sources", "is_told"),
+    ("sources", "is_reported"),
     [(["texts"], True), (["texts/*.txt"], True), (["rows.jsonl"], True), (["texts/b.txt", "texts/a.txt"], True),
      (["texts/a.txt"], False)],
 )  # fmt: skip
-def test_how_to_go_on_without_a_document_is_told(
-    refused: Command, graphdoc: Command, tmp_path: Path, model: str, sources: list[str], is_told: bool
+def test_how_to_go_on_without_a_document_is_reported(
+    refused: Command, graphdoc: Command, tmp_path: Path, model: str, sources: list[str], is_reported: bool
 ) -> None:
     (tmp_path / "texts").mkdir()
     (tmp_path / "texts" / "a.txt").write_text("")
@@ -163,14 +163,14 @@ def test_how_to_go_on_without_a_document_is_told(
     (tmp_path / "rows.jsonl").write_text('{"text": ""}\n{"text": "Two clocks."}\n')
     line = refused("encode", *sources, "--model", model)
     assert "no text" in line
-    assert line.endswith("leave it out (--on-error skip goes on without it)" if is_told else "leave it out")
+    assert line.endswith("leave it out (--on-error skip goes on without it)" if is_reported else "leave it out")
     # Commands for one document have nothing to go on with.
     assert "--on-error" not in refused("compare", "texts/b.txt", "rows.jsonl", "--model", model)
     (tmp_path / "nothing").mkdir()
     assert "--on-error" not in refused("encode", "nothing", "--model", model)
     # Names that the system does not take are told like any other that is not there.
     assert "there is no such file or folder" in refused("encode", "x" * 5000, "--model", model)
-    if is_told:
+    if is_reported:
         assert graphdoc("encode", *sources, "--model", model, "--on-error", "skip")[0] == 0
 
 

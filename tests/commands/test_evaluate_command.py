@@ -190,7 +190,7 @@ def test_what_cannot_be_loaded_is_left_out_with_a_note(graphdoc: Command, corpus
     assert [row["name"] for row in content["rows"]] == [model]
 
 
-def test_documents_that_are_left_out_are_told(graphdoc: Command, model: str, tmp_path: Path) -> None:
+def test_documents_that_are_left_out_are_reported(graphdoc: Command, model: str, tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [*rows_of("train"), *rows_of("test")]
     rows[0]["label"], rows[-1]["label"] = None, ["a", "b"]
     rows.append({"id": "zero", "text": "\u200b", "label": "sea", "split": "train"})

@@ -198,7 +198,7 @@ def test_sections_are_left_out_by_their_heading(
     assert content["rows"][1]["auc"] == pytest.approx(expected.test.values["auc"])
 
 
-def test_what_is_left_out_is_told(
+def test_what_is_left_out_is_reported(
     graphdoc: Command, files: tuple[str | Path, ...], model: str, tmp_path: Path
 ) -> None:
     rows = [*rows_of("test"), {"id": "zero", "text": "\u200b"}, {"id": "[red]<b>", "text": "Tide and wave."}]

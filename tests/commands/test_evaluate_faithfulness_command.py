@@ -119,7 +119,7 @@ def test_one_document_has_no_intervals(graphdoc: Command, corpus: Path, classifi
     assert "bootstrap" not in out
 
 
-def test_what_is_left_out_is_told(graphdoc: Command, corpus: Path, pairs: Path, model: str) -> None:
+def test_what_is_left_out_is_reported(graphdoc: Command, corpus: Path, pairs: Path, model: str) -> None:
     with corpus.open("a", encoding="utf-8") as file:
         file.write(json.dumps({"id": "short", "text": "Tides."}) + "\n")
     with pairs.open("a", encoding="utf-8") as file:

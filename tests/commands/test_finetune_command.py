@@ -235,7 +235,7 @@ class TestBadInput:
         line = self.refused(classify(source, "corpus.dataset_config=abc"))
         assert "corpus.dataset_config='abc'" in line
 
-    def test_a_model_that_diverges_is_told_before_it_is_measured(
+    def test_a_model_that_diverges_is_reported_before_it_is_measured(
         self, classify: Callable[..., Any], corpus: Callable[..., Path]
     ) -> None:
         options = ("training.learning_rate=1e22", "training.warmup=0", "training.evaluation_steps=1")

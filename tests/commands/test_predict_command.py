@@ -108,7 +108,7 @@ def test_several_labels(graphdoc: Command, corpus: Path, classifiers: Callable[.
     assert "(none)" in out
 
 
-def test_what_is_left_out_is_told(
+def test_what_is_left_out_is_reported(
     graphdoc: Command, corpus: Path, classifiers: Callable[..., str], tmp_path: Path
 ) -> None:
     with corpus.open("a", encoding="utf-8") as file:

@@ -348,7 +348,7 @@ class TestResuming:
         path.write_text("\n".join(rows), encoding="utf-8")
         assert pretrain(*options, "--resume").status == 0
 
-    def test_a_start_with_other_weights_is_told(
+    def test_a_start_with_other_weights_is_reported(
         self,
         pretrain: Callable[..., Any],
         refused: Callable[..., str],
@@ -622,7 +622,7 @@ class TestBadInput:
             (("model.tune=lora", "model.lora.targets=[nothing]"), "no linear layer of the passage encoder ends in"),
         ],
     )
-    def test_mistakes_are_told_and_leave_no_folder(
+    def test_mistakes_are_reported_and_leave_no_folder(
         self, refused: Callable[..., str], tmp_path: Path, arguments: tuple[str, ...], message: str
     ) -> None:
         if "model.tune=lora" in arguments:
@@ -677,7 +677,7 @@ class TestBadInput:
         message = refused("training.max_steps=2", "--resume")
         assert message.startswith("run/log.jsonl cannot be written: Is a directory; checkpoints are whole")
 
-    def test_a_full_disk_is_told_and_leaves_the_last_checkpoint(
+    def test_a_full_disk_is_reported_and_leaves_the_last_checkpoint(
         self, refused: Callable[..., str], pretrain: Callable[..., Any], tmp_path: Path
     ) -> None:
         disk = tmp_path / "disk"

@@ -150,7 +150,7 @@ class TestMistakes:
             assert one.prediction.decisions[0].label == one.mistake.label
             assert one.mistake.confidence == pytest.approx(1 - one.prediction.decisions[0].probability, abs=1e-5)
 
-    def test_what_they_leave_out_is_not_told_once_more(
+    def test_what_they_leave_out_is_not_reported_once_more(
         self, classifier: EncoderFactory, caplog: pytest.LogCaptureFixture
     ) -> None:
         encoder = classifier(passage_words=3, max_passages=1)

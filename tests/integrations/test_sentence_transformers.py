@@ -42,7 +42,7 @@ def model(folder: Path) -> SentenceTransformer:
 
 
 def documents(encoder: DocumentEncoder, texts: list[str] = TEXTS) -> Any:
-    """Vectors of texts, of which none is taken for the name of a file."""
+    """Vectors of texts, which are never taken for names of files."""
     return encoder.encode([{"text": text} for text in texts])
 
 

@@ -182,7 +182,7 @@ def test_documents_are_asked_for_as_they_are_needed(
         assert item.segmented.texts[0]
 
 
-def test_what_is_left_out_is_counted_and_told(
+def test_what_is_left_out_is_counted_and_reported(
     classifier: EncoderFactory, structured: list[Document], caplog: pytest.LogCaptureFixture
 ) -> None:
     encoder = classifier(max_passages=2)

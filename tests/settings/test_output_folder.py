@@ -63,7 +63,7 @@ def test_the_home_folder_may_be_written_short() -> None:
     assert output_folder("~/runs/1") == Path.home() / "runs" / "1"
 
 
-def test_what_leads_nowhere_is_told_by_those_who_go_there(documents: Path, tmp_path: Path) -> None:
+def test_what_leads_nowhere_is_reported_by_those_who_go_there(documents: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for output in ("~nobody-of-that-name/run", str(tmp_path / "loop" / "run")):
         assert place_among_documents(output_folder(output), [str(documents)]) is None

@@ -202,7 +202,7 @@ def test_a_stream_is_stopped_by_a_signal_to_all_its_processes_too(undisturbed: U
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="children are found in /proc")
-def test_a_process_that_loads_and_is_killed_is_told_in_one_line(undisturbed: Undisturbed, tmp_path: Path) -> None:
+def test_a_process_that_loads_and_is_killed_is_reported_in_one_line(undisturbed: Undisturbed, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = start(undisturbed.config, folder, "training.loading_processes=2")
     wait_for(run, folder, 3)

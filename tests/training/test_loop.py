@@ -332,7 +332,7 @@ def test_the_best_checkpoint_is_found_where_the_folder_was_moved_to(make_loop: A
     assert not torch.equal(best["projection.weight"], last["projection.weight"])
 
 
-def test_a_best_checkpoint_that_is_gone_is_told_and_another_one_is_best(
+def test_a_best_checkpoint_that_is_gone_is_reported_and_another_one_is_best(
     make_loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     scores = iter([9.0, 3.0, 2.0, 0.5, 0.25, 0.5, 0.25])
@@ -453,7 +453,7 @@ def test_the_file_of_a_checkpoint_that_is_missing_is_named(make_loop: Any, tmp_p
         make_loop(tmp_path, moving_average=0.5).run(checkpoint)
 
 
-def test_a_warm_up_that_outlasts_the_run_is_told(
+def test_a_warm_up_that_outlasts_the_run_is_reported(
     make_loop: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_loop(tmp_path / "a", warmup=10)

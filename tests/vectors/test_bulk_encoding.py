@@ -673,7 +673,7 @@ class TestBadInput:
         encode("a")
         assert contents(tmp_path / "a") == before
 
-    def test_input_that_breaks_off_is_not_told_as_output_that_cannot_be_written(
+    def test_input_that_breaks_off_is_not_reported_as_output_that_cannot_be_written(
         self, encoder: DocumentEncoder, tmp_path: Path
     ) -> None:
         def broken() -> Iterator[Document]:

@@ -47,7 +47,7 @@ def test_deletion_and_insertion_are_the_two_sides_of_an_order(passages: int, ste
     assert np.flatnonzero(come[0]).tolist() == [order[0]]
 
 
-def test_passages_come_by_falling_score_and_equal_ones_as_they_are_told() -> None:
+def test_passages_come_by_falling_score_and_equal_ones_as_they_are_reported() -> None:
     assert order_by([0.2, 0.9, 0.2, 0.5], np.array([2, 3, 1, 0])).tolist() == [1, 3, 2, 0]
     assert order_by([0.2, 0.9, 0.2, 0.5], np.array([0, 1, 2, 3])).tolist() == [1, 3, 0, 2]
     assert order_by([0.0, -0.0, 0.0], np.array([1, 2, 0])).tolist() == [1, 2, 0]

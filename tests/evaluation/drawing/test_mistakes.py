@@ -7,12 +7,12 @@ import lxml.html
 import numpy as np
 import pytest
 
-from graphdoc.analysis.report.mistakes import MOST_CHARACTERS, render_mistakes, write_mistakes
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import OutputError
 from graphdoc.evaluation.classification import ExplainedMistake
 from graphdoc.evaluation.classification_scores import ClassificationScores, Mistake, classification_scores
+from graphdoc.evaluation.drawing.mistakes import MOST_CHARACTERS, render_mistakes, write_mistakes
 from graphdoc.prediction import Decision, Prediction
 from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.spans import SegmentedDocument, Span

@@ -6,19 +6,17 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
 
+from ...analysis.pages.html import BASE, content_policy, environment, source_of, writable
 from ...runtime.files import write_text
 from ...runtime.wording import counted
-from ..pages.html import BASE, content_policy, environment, source_of, writable
-
-if TYPE_CHECKING:
-    from ...evaluation.classification import ExplainedMistake
-    from ...evaluation.classification_scores import ClassificationScores
+from ..classification import ExplainedMistake
+from ..classification_scores import ClassificationScores
 
 # A page of twenty books would be slow to open; the whole text is a link away.
 MOST_CHARACTERS = 20_000

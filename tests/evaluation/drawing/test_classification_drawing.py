@@ -9,10 +9,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from graphdoc.analysis.figures.classification import plot_confusion, plot_reliability
 from graphdoc.errors import OutputError
 from graphdoc.evaluation import classification_scores
 from graphdoc.evaluation.classification_scores import ClassificationScores, calibration
+from graphdoc.evaluation.drawing.classification import plot_confusion, plot_reliability
 
 CLASSES = ("a", "$b$", "<c>")
 

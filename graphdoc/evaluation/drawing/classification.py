@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from .canvas import COLORS, INK, MUTED, count_in_whole_numbers, finish, new_figure, shorten
-
-if TYPE_CHECKING:
-    from ...evaluation.classification_scores import Calibration, ClassificationScores
+from ...analysis.figures.canvas import COLORS, INK, MUTED, count_in_whole_numbers, finish, new_figure, shorten
+from ..classification_scores import Calibration, ClassificationScores
 
 ACCENT = COLORS[0]
 # Up to this number of classes each has its name at the axes, and up to the next a cell is large enough for its count.

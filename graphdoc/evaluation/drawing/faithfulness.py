@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from .canvas import COLORS, MUTED, finish, new_figure, shorten
-
-if TYPE_CHECKING:
-    from ...evaluation.faithfulness.removal_curves import Kind
-    from ...evaluation.faithfulness.scores import FaithfulnessScores
+from ...analysis.figures.canvas import COLORS, MUTED, finish, new_figure, shorten
+from ..faithfulness.removal_curves import Kind
+from ..faithfulness.scores import FaithfulnessScores
 
 LONGEST_NAME = 36
 # A method has its colour in all panels, also where another one is not measured.

@@ -9,8 +9,8 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from graphdoc.analysis.figures.faithfulness import plot_faithfulness
 from graphdoc.errors import OutputError
+from graphdoc.evaluation.drawing.faithfulness import plot_faithfulness
 from graphdoc.evaluation.faithfulness.scores import Case, FaithfulnessScores
 
 
