@@ -20,6 +20,12 @@ READOUTS: dict[str, str] = {
     "attention": "graphdoc.modeling.readouts.attention:AttentionReadout",
     "sections": "graphdoc.modeling.readouts.sections:SectionReadout",
 }
+# How the tokens of a passage become its vector.
+POOLINGS: dict[str, str] = {
+    "cls": "graphdoc.modeling.pooling:ClsPooling",
+    "mean": "graphdoc.modeling.pooling:MeanPooling",
+    "pair": "graphdoc.modeling.pooling:PairPooling",
+}
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {
     "words": "graphdoc.subtopics.ways:WordSubtopics",

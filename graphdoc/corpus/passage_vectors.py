@@ -125,7 +125,7 @@ def prepare_passage_vectors(
             "structural_embeddings change passage vectors with the sections that are drawn, so that a frozen passage "
             "encoder has no lasting ones; set structural_embeddings to false, or tune to lora or full"
         )
-    hidden_size = int(model.config.encoder_config.hidden_size)
+    hidden_size = model.config.passage_size
     fingerprint = _fingerprint(corpus, model, precision)
     folder = corpus.folder / f"passage-vectors-{fingerprint}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
@@ -161,7 +161,7 @@ def _fingerprint(corpus: TrainingCorpus, model: DocumentModel, precision: Precis
         "format_version": FORMAT_VERSION,
         "corpus": corpus.fingerprint,
         "config": {key: value for key, value in config.items() if key not in _NOT_COMPUTED_WITH},
-        "pooling": encoder.pooling,
+        "pooling": model.config.pooling,
         "precision": precision,
     }
     return weights_hash(encoder.state_dict(), json.dumps(made_of, sort_keys=True, default=str).encode())

@@ -17,6 +17,7 @@ from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..modeling.configuration import DocumentConfig
 from ..modeling.document_model import DocumentModel
+from ..registry import POOLINGS, load
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Pooling
@@ -67,7 +68,7 @@ def chunk_encoder(encoder: DocumentEncoder, pooling: Pooling, most: int | None) 
         model = DocumentModel(alone)
     # The same weights, pooled in another way.
     model.passage_encoder = copy.copy(encoder.model.passage_encoder)
-    model.passage_encoder.pooling = pooling
+    model.passage_encoder.pooling = load(POOLINGS[pooling])()
     result = DocumentEncoder(model, encoder.tokenizer, name=f"{encoder.name}, chunks", device=encoder.device)
     result.segmenter = TextChunks(result, most)
     return result

@@ -75,7 +75,7 @@ class AdaptiveSubtopics(SubtopicFinder):
         pipeline = self._pipeline
         config = pipeline.model.config
         if not len(texts):
-            return np.empty((0, int(config.encoder_config.hidden_size)), np.float32)
+            return np.empty((0, config.passage_size), np.float32)
         tokens = pipeline.tokenizer(list(texts), truncation=True, max_length=config.passage_tokens)["input_ids"]
         with inference(pipeline.model):
             found = pipeline.model.encode_passages(GraphBatch.of_passages(tuple(tokens)))

@@ -352,7 +352,7 @@ class EncodingPipeline:
 
     def _require_own_vectors(self, vectors: Tensor) -> None:
         """Refuse passage vectors that this model's passage encoder cannot have made."""
-        width = self.model.config.encoder_config.hidden_size
+        width = self.model.config.passage_size
         reason = None
         if vectors.shape[1] != width:
             reason = f"their vectors have {vectors.shape[1]} numbers, this one's {width}"

@@ -28,6 +28,8 @@ class ViewReader(ABC):
 
     # How the scores of several views become that of a pair, where nothing is said (SST, eq. 11-12).
     aggregation: ClassVar[str]
+    # Whether both views are in one passage.
+    joins_views: ClassVar[bool] = False
     # Classes of the head that scores are read from; none where there is no head.
     labels: ClassVar[tuple[str, ...]] = ()
 
@@ -64,6 +66,7 @@ class CrossReader(ViewReader):
     """Both views in one passage, whose vector a head reads (a cross-encoder): ``[CLS] q [SEP] d [SEP]``."""
 
     aggregation = "max"
+    joins_views = True
     labels = ("different", "similar")
 
     def room(self, view_tokens: int) -> int:

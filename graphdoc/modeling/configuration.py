@@ -8,12 +8,13 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
-from ..registry import READOUTS, load
+from ..registry import POOLINGS, READOUTS, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.views import ViewSettings
 
 if TYPE_CHECKING:
+    from .pooling import Pooling
     from .readouts.readout import Readout
 
 
@@ -47,6 +48,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)
+        self.pooling_class.check(self)
 
     def require_heads(self, name: str) -> None:
         """Check that heads divide the width of nodes.
@@ -95,6 +97,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         return load(READOUTS[self.readout])  # type: ignore[no-any-return]
 
     @property
+    def pooling_class(self) -> type[Pooling]:
+        """The class of the pooling."""
+        return load(POOLINGS[self.pooling])  # type: ignore[no-any-return]
+
+    @property
     def graph(self) -> GraphKind:
         """The kind of the graphs, with its settings."""
         return graph_kind(self.graph_kind, **{name: getattr(self, name) for name in setting_names()})
@@ -105,9 +112,14 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         return None if not self.graph_layers or self.readout_class.reads_initial_nodes else self.graph
 
     @property
+    def passage_size(self) -> int:
+        """Width of passage vectors as the passage encoder gives them."""
+        return self.pooling_class.width(int(self.encoder_config.hidden_size))  # type: ignore[union-attr]
+
+    @property
     def node_size(self) -> int:
-        """Width of nodes, and so of passage vectors."""
-        return self.projection_size or int(self.encoder_config.hidden_size)  # type: ignore[union-attr]
+        """Width of nodes, and so of passage vectors above the projection."""
+        return self.projection_size or self.passage_size
 
     @property
     def hidden_size(self) -> int:

@@ -70,7 +70,7 @@ class DocumentModel(PreTrainedModel):
             else None
         )
         self.projection = (
-            nn.Linear(encoder_config.hidden_size, config.projection_size) if config.projection_size else None
+            nn.Linear(config.passage_size, config.projection_size) if config.projection_size else None
         )
         self.centre: Tensor | None
         self.register_buffer("centre", None if config.centre is None else torch.zeros(config.node_size))
@@ -140,6 +140,7 @@ class DocumentModel(PreTrainedModel):
         config.labels, config.multi_label, config.classifier_dropout = names, multi_label, head.dropout.p
         self.head = head.to(self.device)
         self._init_weights(self.head.linear)
+        self.passage_encoder.pooling.start_head(self.head.linear)
         return self.head
 
     def add_subtopic_head(self, settings: ClusteringSettings) -> SubtopicHead:
@@ -196,7 +197,7 @@ class DocumentModel(PreTrainedModel):
             progress: called with the number of passages done after every mini-batch.
 
         Returns:
-            Pooled passage vectors in fp32, document after document, ``(passages, encoder hidden)``; those that the
+            Pooled passage vectors in fp32, document after document, ``(passages, passage size)``; those that the
             batch brings along, if it does.
         """
         if batch.passage_vectors is not None:
@@ -218,14 +219,14 @@ class DocumentModel(PreTrainedModel):
         return batch.mini_batches(packing, pad_token_id, with_structure=self.structural_embeddings is not None)
 
     def encode_mini_batch(self, mini_batch: MiniBatch) -> Tensor:
-        """Run the transformer over one mini-batch, wherever it is; pooled vectors, ``(passages, encoder hidden)``."""
+        """Run the transformer over one mini-batch, wherever it is; pooled vectors, ``(passages, passage size)``."""
         return self.encode_tokens(mini_batch)[0]
 
     def encode_tokens(self, mini_batch: MiniBatch) -> tuple[Tensor, Tensor]:
         """Run the transformer over one mini-batch, wherever it is.
 
         Returns:
-            Pooled vectors in fp32, ``(passages, encoder hidden)``; the vectors of all tokens, ``(passages, tokens,
+            Pooled vectors in fp32, ``(passages, passage size)``; the vectors of all tokens, ``(passages, tokens,
             encoder hidden)``.
         """
         moved = mini_batch.to(self.device)
@@ -234,7 +235,7 @@ class DocumentModel(PreTrainedModel):
             assert moved.structure is not None
             added = self.structural_embeddings(moved.structure)
         tokens = self.passage_encoder.tokens(moved.input_ids, moved.attention_mask, added, moved.token_types)
-        return self.passage_encoder.pool(tokens, moved.attention_mask), tokens
+        return self.passage_encoder.pool(tokens, moved.attention_mask, moved.token_types), tokens
 
     @property
     def trains_passage_vectors(self) -> bool:
@@ -248,7 +249,7 @@ class DocumentModel(PreTrainedModel):
         """Run everything above the transformer, in fp32 also under autocast.
 
         Args:
-            passage_vectors: ``(passages, encoder hidden)``, document after document.
+            passage_vectors: ``(passages, passage size)``, document after document.
             batch: the graphs.
             output_attention: also return attention weights of all graph layers.
 
@@ -290,7 +291,7 @@ class DocumentModel(PreTrainedModel):
         """Initial passage nodes before a centre is taken off (eq. 1): ``tanh(W x + b)``, or without W the vectors.
 
         Args:
-            passage_vectors: ``(passages, encoder hidden)``.
+            passage_vectors: ``(passages, passage size)``.
 
         Returns:
             ``(passages, hidden)``.
@@ -338,7 +339,7 @@ class DocumentModel(PreTrainedModel):
         document, and its own mean.
 
         Args:
-            passage_vectors: ``(passages, encoder hidden)``.
+            passage_vectors: ``(passages, passage size)``.
             batch: the graphs.
 
         Returns:

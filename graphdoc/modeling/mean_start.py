@@ -32,7 +32,7 @@ def start_at_mean(model: DocumentModel) -> None:
     """
     config = model.config
     reasons = []
-    if config.projection_size not in (None, config.encoder_config.hidden_size):
+    if config.projection_size not in (None, config.passage_size):
         reasons.append(f"projection_size={config.projection_size} (set it to null)")
     if config.graph_layers > 1:
         reasons.append(f"graph_layers={config.graph_layers} (set it to 1 or 0)")

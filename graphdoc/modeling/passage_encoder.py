@@ -13,8 +13,10 @@ from torch import Tensor, nn
 from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig
 
 from ..errors import SettingsError
+from ..registry import POOLINGS, load
 from ..runtime.arguments import require_one_of
 from .dropout import quick_dropout
+from .pooling import Pooling
 
 # Ways in which transformers computes attention.
 ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flex_attention")
@@ -25,7 +27,7 @@ class PassageEncoder(nn.Module):
 
     Args:
         config: configuration of the transformer; it is copied, since building a model changes it.
-        pooling: ``cls`` takes the first token's vector, ``mean`` the average over all tokens.
+        pooling: ``cls``, ``mean`` or ``pair`` (see :mod:`graphdoc.modeling.pooling`).
     """
 
     def __init__(self, config: PreTrainedConfig, pooling: str) -> None:
@@ -35,7 +37,7 @@ class PassageEncoder(nn.Module):
         )
         # A configuration may ask for plain tuples.
         self.transformer.config.return_dict = True
-        self.pooling = pooling
+        self.pooling: Pooling = load(POOLINGS[pooling])()
 
     @property
     def embedding_size(self) -> int:
@@ -76,18 +78,26 @@ class PassageEncoder(nn.Module):
         if self.transformer.config._attn_implementation != implementation:
             raise SettingsError(f"attn_implementation {implementation!r} does not go with {kind}; {known}")
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, added: Tensor | None = None) -> Tensor:
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        added: Tensor | None = None,
+        token_types: Tensor | None = None,
+    ) -> Tensor:
         """Encode passages.
 
         Args:
             input_ids: ``(passages, tokens)``.
             attention_mask: ``(passages, tokens)``, 1 for tokens and 0 for padding.
             added: ``(passages, embedding)``, what is added to the input embeddings of all tokens of a passage.
+            token_types: see :meth:`tokens`.
 
         Returns:
-            Passage vectors in fp32, ``(passages, encoder hidden)``.
+            Passage vectors in fp32, ``(passages, passage size)``.
         """
-        return self.pool(self.tokens(input_ids, attention_mask, added), attention_mask)
+        tokens = self.tokens(input_ids, attention_mask, added, token_types)
+        return self.pool(tokens, attention_mask, token_types)
 
     @property
     def reads_token_types(self) -> bool:
@@ -123,14 +133,14 @@ class PassageEncoder(nn.Module):
             hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
         return hidden
 
-    def pool(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
-        """Passage vectors in fp32, ``(passages, encoder hidden)``, of the vectors of their tokens."""
+    def pool(self, hidden: Tensor, attention_mask: Tensor, token_types: Tensor | None = None) -> Tensor:
+        """Passage vectors in fp32, ``(passages, passage size)``, of the vectors of their tokens.
+
+        Raises:
+            ModelError: the pooling needs two texts in a passage, and there is one.
+        """
         with torch.autocast(hidden.device.type, enabled=False):
-            if self.pooling == "cls":
-                return hidden[:, 0].float()
-            weights = attention_mask.to(torch.float32)
-            weights = weights / weights.sum(dim=1, keepdim=True)
-            return torch.bmm(weights.unsqueeze(1), hidden.float()).squeeze(1)
+            return self.pooling(hidden, attention_mask, token_types)
 
 
 def pooler_options(config: PreTrainedConfig) -> dict[str, bool]:

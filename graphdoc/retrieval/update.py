@@ -223,6 +223,4 @@ class Update:
 
 def sizes_of(encoder: DocumentEncoder) -> Sizes:
     """Lengths of the vectors that an encoder gives."""
-    return Sizes(
-        encoder.hidden_size, encoder.vector_size("passage"), int(encoder.model.config.encoder_config.hidden_size)
-    )
+    return Sizes(encoder.hidden_size, encoder.vector_size("passage"), encoder.model.config.passage_size)

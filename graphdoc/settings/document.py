@@ -11,14 +11,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from ..registry import GRAPH_KINDS, READOUTS
+from ..registry import GRAPH_KINDS, POOLINGS, READOUTS
 from ..runtime.plain_text import class_name
 from .base import Settings, known_name
 from .clustering import ClusteringSettings
 from .mistakes import Refused
 from .views import ViewSettings
 
-Pooling = Literal["cls", "mean"]
 SectionAggregation = Literal["lstm", "mean"]
 Similarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
@@ -26,6 +25,7 @@ Unit = Literal["passage", "chunk", "sentence"]
 Paragraph = Literal["section", "blank_line", "passage"]
 
 
+Pooling = Annotated[str, known_name(POOLINGS), Field(json_schema_extra={"enum": list(POOLINGS)})]
 GraphKind = Annotated[str, known_name(GRAPH_KINDS), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})]
 Readout = Annotated[str, known_name(READOUTS), Field(json_schema_extra={"enum": list(READOUTS)})]
 # More is a slip of the pen, and would fill any memory before anything runs.
@@ -50,7 +50,8 @@ class DocumentFields:
             :class:`~graphdoc.modeling.structural_embeddings.StructuralEmbeddings`).
         structural_sections: rows of the table of sections; sections beyond it share the last row.
         structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
-        pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
+        pooling: how token vectors become a passage vector: ``cls`` (the first token), ``mean``, or ``pair`` for two
+            texts in one passage (both means, their product and their difference).
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
         centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit

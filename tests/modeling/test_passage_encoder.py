@@ -11,6 +11,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.packing import Packing
 from graphdoc.inference.precision import computed_in
 from graphdoc.modeling.passage_encoder import PassageEncoder
+from graphdoc.modeling.pooling import ClsPooling
 
 POOLINGS = ("cls", "mean")
 
@@ -23,7 +24,7 @@ def pooling(request: pytest.FixtureRequest) -> str:
 def by_hand(encoder: PassageEncoder, ids: tuple[int, ...]) -> torch.Tensor:
     """One passage without padding through the bare transformer."""
     hidden = encoder.transformer(input_ids=torch.tensor([ids])).last_hidden_state[0]
-    return hidden[0] if encoder.pooling == "cls" else hidden.mean(0)
+    return hidden[0] if isinstance(encoder.pooling, ClsPooling) else hidden.mean(0)
 
 
 @torch.no_grad()
