@@ -17,6 +17,10 @@ INDEX_FILE, ADAPTER_FILE = f"{WEIGHTS_FILE}.index.json", "adapter_config.json"
 TOKENIZER_FILE = "tokenizer_config.json"
 # The configuration of a checkpoint while the rest is saved; an interrupted save leaves it behind.
 UNFINISHED_FILE = ".unfinished-config.json"
+# In the folder of a checkpoint that of another, by which the subtopics of pairs are found.
+SUBTOPIC_FOLDER = "subtopic_model"
+# What the files of a model are called.
+MODEL_FILES, MODEL_WEIGHTS = ("*.json", "*.txt", "*.model"), "*.safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _FLOATING = ("F64", "F32", "F16", "BF16")
 
@@ -34,7 +38,9 @@ def check_contents(folder: Path, owner: str) -> None:
         ModelError: a link or a name in a file leads out of the folder, or the weights are pickled or an adapter's.
     """
     root = folder.resolve()
-    places = [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
+    # The model of subtopics lies one folder deeper.
+    snapshots = [one for one in (root, root.parent) if one.parent.name == "snapshots"]
+    places = [root, *(one.parent.parent / "blobs" for one in snapshots)]
     try:
         files = [path for path in folder.iterdir() if not path.is_dir()]
     except OSError as error:

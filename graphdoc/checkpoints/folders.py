@@ -10,7 +10,7 @@ from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
 
 from ..errors import ModelError, install_hint
-from .contents import CONFIG_FILE, UNFINISHED_FILE, check_contents
+from .contents import CONFIG_FILE, MODEL_FILES, MODEL_WEIGHTS, SUBTOPIC_FOLDER, UNFINISHED_FILE, check_contents
 from .quiet import first_line, quiet_hub
 
 SHIPPED = Path(__file__).parent
@@ -48,6 +48,27 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
             reason = f"has no {CONFIG_FILE}, since saving it was interrupted; save the model again"
         raise ModelError(f"folder {name} {reason}")
     return _checked_folder(name, f"checkpoint {name}", revision, weights=weights)
+
+
+def subtopic_folder(name: str, folder: Path, revision: str | None = None) -> Path | None:
+    """The folder of the model by which a checkpoint for pairs finds subtopics; None if it has none of its own.
+
+    Args:
+        name: name of the checkpoint, as for :func:`checkpoint_folder`.
+        folder: its folder.
+        revision: branch, tag or commit on the hub.
+
+    Raises:
+        ModelError: the hub cannot be asked for it.
+    """
+    if name not in _shipped_names() and existing(name) is None:
+        try:
+            with quiet_hub():
+                snapshot_download(name, revision=revision, allow_patterns=[f"{SUBTOPIC_FOLDER}/*"])
+        except Exception as error:  # the hub client raises many kinds, from validation to connection errors
+            raise not_found(name, error) from error
+    own = folder / SUBTOPIC_FOLDER
+    return own if (own / CONFIG_FILE).is_file() else None
 
 
 def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
@@ -106,7 +127,7 @@ def _checked_folder(name: str, owner: str, revision: str | None = None, *, weigh
     if folder is None and is_path(name):
         raise ModelError(f"there is no model folder {name}; check the path")
     if folder is None:
-        patterns = ["*.json", *(["*.safetensors"] if weights else []), "*.txt", "*.model"]
+        patterns = [*MODEL_FILES, *([MODEL_WEIGHTS] if weights else [])]
         try:
             with quiet_hub():
                 # Other forms of the same weights lie in folders of their own.

@@ -14,7 +14,7 @@ from ..modeling import DocumentConfig, DocumentModel
 from .backbones import load_backbone
 from .configuration import check_settings, checked_config
 from .contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE, not_floating
-from .folders import backbone_folder, checkpoint_folder, is_path
+from .folders import backbone_folder, checkpoint_folder, is_path, subtopic_folder
 from .quiet import first_line, quiet_transformers
 from .tokenizers import load_tokenizer
 from .updates import apply_updates
@@ -47,10 +47,16 @@ def load_checkpoint(
     if has_updates and config.backbone is not None:
         model, tokenizer = load_backbone(config)
         apply_updates(model, folder / UPDATES_FILE, str(name))
-        return model, tokenizer
-    if not is_whole:
+    elif is_whole:
+        model, tokenizer = (
+            _load_weights(folder, config, str(name)),
+            load_tokenizer(folder, config, f"checkpoint {name}"),
+        )
+    else:
         raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
-    return _load_weights(folder, config, str(name)), load_tokenizer(folder, config, f"checkpoint {name}")
+    if config.matching is not None:
+        model.subtopic_folder = subtopic_folder(str(name), folder, revision)
+    return model, tokenizer
 
 
 def load_without_weights(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,6 +18,9 @@ from .card import is_own_card, model_card
 from .contents import (
     CONFIG_FILE,
     INDEX_FILE,
+    MODEL_FILES,
+    MODEL_WEIGHTS,
+    SUBTOPIC_FOLDER,
     TOKENIZER_FILE,
     UNFINISHED_FILE,
     UPDATES_FILE,
@@ -29,6 +33,7 @@ from .updates import save_updates
 CARD_FILE = "README.md"
 # What a checkpoint may consist of: one that is saved over another leaves none of these behind.
 _FILES = frozenset((CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, UPDATES_FILE, CARD_FILE, TOKENIZER_FILE, "tokenizer.json"))
+_FOLDERS = frozenset((SUBTOPIC_FOLDER,))
 
 
 def save_checkpoint(
@@ -64,7 +69,7 @@ def save_checkpoint(
     """
     target = Path(folder)
     try:
-        _require_own(target, _FILES)
+        _require_own(target, _FILES | _FOLDERS)
         target.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".partial-", dir=target) as temporary, quiet_transformers():
             written = Path(temporary)
@@ -74,6 +79,8 @@ def save_checkpoint(
             else:
                 model.config.save_pretrained(written)
                 save_updates(model, updates, written / UPDATES_FILE)
+            if model.subtopic_folder is not None:
+                _copy_model(model.subtopic_folder, written / SUBTOPIC_FOLDER)
             card = written / CARD_FILE
             card.write_text(model_card(cast(DocumentConfig, model.config), name, training), encoding="utf-8")
             for path in written.glob("*.safetensors"):
@@ -123,11 +130,24 @@ def _require_own(target: Path, names: Iterable[str]) -> None:
     configs = (read_json(target / file) for file in (CONFIG_FILE, UNFINISHED_FILE))
     is_own = any(values.get("model_type") == DocumentConfig.model_type for values in configs)
     for path in sorted(target / name for name in names):
-        replaceable = is_own_card(path) if path.name == CARD_FILE else is_own and not path.is_dir()
+        if path.name in _FOLDERS:
+            is_model = read_json(path / CONFIG_FILE).get("model_type") == DocumentConfig.model_type
+            replaceable = is_own and is_model and not path.is_symlink()
+        else:
+            replaceable = is_own_card(path) if path.name == CARD_FILE else is_own and not path.is_dir()
         if (path.exists() or path.is_symlink()) and not replaceable:
             raise OutputError(
                 f"{path} was not written by graphdoc and would be replaced; move it away, or save into another folder"
             )
+
+
+def _copy_model(source: Path, target: Path) -> None:
+    """Copy the files of a checkpoint, whatever else lies beside them."""
+    target.mkdir()
+    for pattern in (*MODEL_FILES, MODEL_WEIGHTS, CARD_FILE):
+        for path in source.glob(pattern):
+            if path.is_file():
+                shutil.copyfile(path, target / path.name)
 
 
 def _move_in(written: Path, target: Path) -> None:
@@ -135,5 +155,7 @@ def _move_in(written: Path, target: Path) -> None:
     (written / CONFIG_FILE).replace(target / UNFINISHED_FILE)
     for name in (CONFIG_FILE, *sorted(_FILES - {CONFIG_FILE})):
         (target / name).unlink(missing_ok=True)
+    for name in _FOLDERS:
+        shutil.rmtree(target / name, ignore_errors=True)
     for path in (*written.iterdir(), target / UNFINISHED_FILE):
         path.replace(target / (CONFIG_FILE if path.name == UNFINISHED_FILE else path.name))

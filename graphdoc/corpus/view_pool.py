@@ -197,7 +197,9 @@ def _fill(folder: Path, shared: _Shared, missing: Sequence[int], workers: int, s
     parts, waiting = iter(missing), []
     part = next(parts)
     with progress_bar(show_progress, left, doing="Drawing views", unit="pairs") as bar:
-        for records in work_ahead(_draw_block, shared, blocks, workers if left >= MANY_PAIRS else 0):
+        # A model does not go into forked processes, and uses the cores by itself.
+        forked = left >= MANY_PAIRS and not shared.drawer.finder.reads_model
+        for records in work_ahead(_draw_block, shared, blocks, workers if forked else 0):
             waiting += records
             bar.update(len(records))
             if len(waiting) == _pairs_of_part(part, pairs):
@@ -241,7 +243,8 @@ def _save(records: Sequence[Numbers], path: Path) -> None:
 def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, features: str) -> str:
     """Hash of everything that views depend on."""
     settings = drawer.settings
-    inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens")
+    # What the model of subtopics is called does not matter, but its weights, which features has a hash of.
+    inference_alone = ("encoder", "views", "aggregation", "together", "view_tokens", "subtopic_model")
     made_of = {
         "format_version": FORMAT_VERSION,
         "version": __version__,

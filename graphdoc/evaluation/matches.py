@@ -66,9 +66,8 @@ class MatchedPairs:
 
     def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, own: range) -> Iterator[Drawn]:
         """The pairs of this process with their views, drawn with the first model of such views."""
-        settings = encoder.model.config.views
-        vocabulary = encoder.tokenizer.get_vocab()
-        if self._drawn is not None and self._drawn[0] == (settings, vocabulary):
+        drawn_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
+        if self._drawn is not None and self._drawn[0] == drawn_by:
             yield from self._drawn[1]
             return
         wanted = np.unique(self._rows[own.start :: own.step]).tolist()
@@ -79,4 +78,4 @@ class MatchedPairs:
             first, second = (ready[row] for row in self._rows[pair].tolist())
             drawn.append((place, first, second, matcher.draw(first, second)))
             yield drawn[-1]
-        self._drawn = ((settings, vocabulary), drawn)
+        self._drawn = (drawn_by, drawn)

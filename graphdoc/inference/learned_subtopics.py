@@ -16,6 +16,7 @@ from ..checkpoints.load import load_checkpoint
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch
 from ..losses.clustering import assignment
+from ..modeling.weights_hash import weights_hash
 from ..segmentation.segmenter import Segmenter
 from ..subtopics.clustering import Subtopics, number_of_subtopics
 from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
@@ -59,6 +60,11 @@ class AdaptiveSubtopics(SubtopicFinder):
         assert model is not None
         loaded, tokenizer = load_checkpoint(model)
         return cls(EncodingPipeline(loaded, tokenizer, name=name_of(model)))
+
+    @property
+    def identity(self) -> str:
+        """Hash of the model's weights."""
+        return weights_hash(self._pipeline.model.state_dict())
 
     @property
     def segmenter(self) -> Segmenter:

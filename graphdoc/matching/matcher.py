@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..graphs.packing import Packing
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
 from ..inference.sentences import sentence_segmenter
-from ..registry import VIEW_READERS, VIEW_SAMPLINGS, load
+from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS, load
 from ..sampling.centrality import centrality
 from ..sampling.subtopic_views import Purpose, View, draw_views
 from ..sampling.view_samplings import Sampling, ViewSide
@@ -82,11 +83,17 @@ class ViewDrawer:
         settings: the settings.
         language: language of the documents, a two-letter code.
         room: tokens of a view without special tokens.
+        model: name or folder of a model that has learned to find subtopics; needed where the settings ask for it.
+
+    Raises:
+        ModelError: there is no such model, or it has not learned that.
+        SettingsError: there is none, and the settings ask for it.
     """
 
-    def __init__(self, settings: ViewSettings, language: str, room: int) -> None:
+    def __init__(self, settings: ViewSettings, language: str, room: int, model: str | Path | None = None) -> None:
         self.settings, self.room = settings, room
-        self.finder: SubtopicFinder = subtopic_finder(settings.subtopics, language)
+        learned = load(SUBTOPICS[settings.subtopics]).reads_model
+        self.finder: SubtopicFinder = subtopic_finder(settings.subtopics, language, model if learned else None)
         self._sampling: Sampling = load(VIEW_SAMPLINGS[settings.sampling])
 
     def draw(
@@ -153,11 +160,12 @@ class PairMatcher:
         self.settings = settings or own
         self.special = SpecialTokens.of(pipeline.tokenizer)
         self.reader = view_reader(self.settings, pipeline, self.special, pipeline.name)
-        self.drawer = ViewDrawer(
-            self.settings, pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
-        )
+        language, room = pipeline.model.config.language, self.reader.room(self.settings.view_tokens)
+        # Checkpoints of earlier versions only name it.
+        model = pipeline.model.subtopic_folder or self.settings.subtopic_model
+        self.drawer = ViewDrawer(self.settings, language, room, model)
         self._segmenter = sentence_segmenter(pipeline.segmenter)
-        self._features = SentenceFeatures(self.settings, self.drawer.finder, pipeline.device)
+        self._features = SentenceFeatures(self.drawer.finder, model, pipeline.device)
 
     def documents(self, segmented: Iterable[SegmentedDocument]) -> Iterator[PairDocument]:
         """Make documents ready, each once however many pairs it is in.
@@ -178,6 +186,11 @@ class PairMatcher:
     def segmenter(self) -> Segmenter:
         """What cuts documents into sentences."""
         return self._segmenter
+
+    @property
+    def identity(self) -> str:
+        """What subtopics depend on beside the settings."""
+        return self._features.identity
 
     def draw(self, first: PairDocument, second: PairDocument) -> DrawnPair:
         """The subtopics of a pair, and the views that it is matched by."""

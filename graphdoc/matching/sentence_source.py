@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
+from ..checkpoints.folders import name_of
 from ..checkpoints.load import load_checkpoint
 from ..documents.document import Document
 from ..documents.section import Section
 from ..inference.pipeline import EncodingPipeline
 from ..inference.queries import encode_queries
 from ..modeling.weights_hash import weights_hash
-from ..settings.views import DEFAULT_SUBTOPIC_MODEL, ViewSettings
+from ..settings.views import DEFAULT_SUBTOPIC_MODEL
 from ..subtopics.ways import SubtopicFinder
 
 Vectors = npt.NDArray[np.float32]
@@ -25,26 +27,26 @@ class SentenceFeatures:
     """Makes what subtopics are found by, of the sentences of a document.
 
     Args:
-        settings: the settings of views.
         finder: what finds subtopics; where it reads vectors, the model for them is loaded.
+        model: name or folder of that model; None for the usual one.
         device: where that model runs.
 
     Attributes:
-        identity: what the features depend on beside the settings: a hash of the model's weights, or nothing.
+        identity: what subtopics depend on beside the settings: a hash of the model's weights, or nothing.
 
     Raises:
         ModelError: there is no such model.
     """
 
-    def __init__(self, settings: ViewSettings, finder: SubtopicFinder, device: torch.device) -> None:
+    def __init__(self, finder: SubtopicFinder, model: str | Path | None, device: torch.device) -> None:
         self._finder = finder
         self._source: EncodingPipeline | None = None
-        self.identity = ""
+        self.identity = finder.identity
         if finder.reads_vectors:
-            name = settings.subtopic_model or DEFAULT_SUBTOPIC_MODEL
-            model, tokenizer = load_checkpoint(name)
-            self.identity = weights_hash(model.state_dict())
-            self._source = EncodingPipeline(model, tokenizer, name=name, device=device)
+            name = DEFAULT_SUBTOPIC_MODEL if model is None else model
+            loaded, tokenizer = load_checkpoint(name)
+            self.identity = weights_hash(loaded.state_dict())
+            self._source = EncodingPipeline(loaded, tokenizer, name=name_of(name), device=device)
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """The features of some sentences."""

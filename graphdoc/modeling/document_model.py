@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -40,9 +41,12 @@ class DocumentModel(PreTrainedModel):
     Attributes:
         training_parts: what a run trains along with the model and leaves behind, such as a language-model head, by
             name: part of the run's checkpoints, but not of the model that comes of it.
+        subtopic_folder: folder of the model by which a model for pairs finds subtopics, which goes along where it is
+            saved; None where it needs none, or finds it by its name.
     """
 
     config_class = DocumentConfig
+    subtopic_folder: Path | None = None
     base_model_prefix = "document_model"
     main_input_name = "batch"
     supports_gradient_checkpointing = True
@@ -69,9 +73,7 @@ class DocumentModel(PreTrainedModel):
             if config.structural_embeddings
             else None
         )
-        self.projection = (
-            nn.Linear(config.passage_size, config.projection_size) if config.projection_size else None
-        )
+        self.projection = nn.Linear(config.passage_size, config.projection_size) if config.projection_size else None
         self.centre: Tensor | None
         self.register_buffer("centre", None if config.centre is None else torch.zeros(config.node_size))
         self.graph = GraphAttentionStack(

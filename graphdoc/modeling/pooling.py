@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
@@ -24,9 +25,11 @@ class Pooling(ABC):
 
     Attributes:
         joins_texts: whether it needs passages of two texts that are read together.
+        needs: settings of the model without which it cannot be.
     """
 
     joins_texts: ClassVar[bool] = False
+    needs: ClassVar[Mapping[str, object]] = {}
 
     @classmethod
     def width(cls, hidden: int) -> int:
@@ -40,6 +43,10 @@ class Pooling(ABC):
         Raises:
             ValueError: they do not; the message names them and the fix.
         """
+        for name, value in cls.needs.items():
+            if (given := getattr(config, name)) != value:
+                wanted = "null" if value is None else str(value).lower()
+                raise ValueError(f"pooling={config.pooling} with {name}={given} cannot be; set {name}={wanted}")
 
     @abstractmethod
     def __call__(self, hidden: Tensor, attention_mask: Tensor, token_types: Tensor | None) -> Tensor:
@@ -54,7 +61,7 @@ class Pooling(ABC):
             Passage vectors in fp32, ``(passages, width)``.
         """
 
-    def start_head(self, head: nn.Linear) -> None:
+    def start_head(self, head: nn.Linear) -> None:  # noqa: B027 (most begin at random)
         """Let a new head for two classes, of pairs that differ and that are alike, begin with what it can tell."""
 
 
@@ -80,12 +87,14 @@ class PairPooling(Pooling):
     .. math::
         [u; v; u \odot v; |u - v|], \quad u = \sqrt{w} \, \bar{h}_1 / \Vert \bar{h}_1 \Vert
 
-    with the mean :math:`\bar{h}` of the tokens of either text, brought to one size over their width :math:`w`, whatever
-    the encoder's is. The product's mean is the cosine of both, with which a head begins: a frozen encoder that reads
-    both texts at once tells similar ones by it, where a head over one vector of both would have to learn that first.
+    with the mean :math:`\bar{h}` of the tokens of either text, brought to one size over their width :math:`w`,
+    whatever the encoder's is. The product's mean is the cosine of both, with which a head begins: a frozen encoder
+    that reads both texts at once tells similar ones by it, where a head over one vector of both would have to learn
+    that first.
     """
 
     joins_texts = True
+    needs: ClassVar[Mapping[str, object]] = {"projection_size": None, "graph_layers": 0, "normalize_passages": False}
 
     @classmethod
     def width(cls, hidden: int) -> int:
@@ -95,11 +104,7 @@ class PairPooling(Pooling):
     @classmethod
     def check(cls, config: DocumentConfig) -> None:
         """Nothing may stand between these vectors and the head."""
-        wanted = {"projection_size": None, "graph_layers": 0, "normalize_passages": False}
-        for name, value in wanted.items():
-            if getattr(config, name) != value:
-                shown = "null" if value is None else str(value).lower()
-                raise ValueError(f"pooling=pair with {name}={getattr(config, name)} cannot be; set {name}={shown}")
+        super().check(config)
         if config.readout_class.has_sections:
             raise ValueError(f"pooling=pair with readout={config.readout} cannot be; set readout=mean or attention")
 

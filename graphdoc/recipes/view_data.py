@@ -54,7 +54,8 @@ class ViewData(CorpusData):
         self.found = CorpusPairs.of(self._corpus, given, settings.pairs.unknown, setting="pairs.unknown=leave_out")
         rows = self.found.rows
         language = encoder.model.config.language
-        drawer = ViewDrawer(settings.views, language, self.reader.room(settings.views.view_tokens))
+        model = encoder.model.subtopic_folder
+        drawer = ViewDrawer(settings.views, language, self.reader.room(settings.views.view_tokens), model)
         segmenter = training_segmenter(encoder.segmenter, settings.corpus)
         self._segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="sentence"))
         pool = prepare_view_pool(
@@ -64,7 +65,7 @@ class ViewData(CorpusData):
             self._special,
             settings.views_drawn,
             self._texts_of,
-            SentenceFeatures(settings.views, drawer.finder, encoder.device),
+            SentenceFeatures(drawer.finder, model, encoder.device),
             start.processes,
             workers=settings.corpus.processes,
             show_progress=start.show_progress,

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Unpack
 
+from ..checkpoints.folders import checkpoint_folder
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..losses import ClassificationLoss, InfoNCE, PairCosine
-from ..registry import VIEW_READERS, load
+from ..registry import SUBTOPICS, VIEW_READERS, load
 from ..settings.view_training import LOSS_KINDS, ViewLossSettings, ViewRunSettings
+from ..settings.views import DEFAULT_SUBTOPIC_MODEL
 from ..training.objectives import Classification, Objective, PairSimilarity, QueryContrast
 from ..training.starting_model import begin_training
 from ..training.task import Task
@@ -47,6 +49,7 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
         settings: the settings of the run.
 
     Raises:
+        ModelError: there is no model of that name to find subtopics by.
         SettingsError: the model has graph layers, through which views would not go, or pools what is not there.
     """
     model = encoder.model
@@ -67,6 +70,9 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
     elif model.config.labels != list(reader.labels):
         model.add_head(reader.labels)
     model.config.views = settings.views.as_values()
+    finder = load(SUBTOPICS[settings.views.subtopics])
+    named = settings.views.subtopic_model or (DEFAULT_SUBTOPIC_MODEL if finder.reads_vectors else None)
+    model.subtopic_folder = None if named is None else checkpoint_folder(named)
     begin_training(encoder, settings.model)
 
 

@@ -47,15 +47,15 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 """A part of the whole, but not all of it."""
 
 
-def known_name(names: Iterable[str]) -> AfterValidator:
-    """Accept the names of a registry alone."""
+def known_name(names: Iterable[str]) -> BeforeValidator:
+    """Accept the names of a registry alone, before anything is said of the kind of a value."""
 
-    def check(name: str) -> str:
-        if name not in names:
+    def check(name: object) -> object:
+        if not isinstance(name, str) or name not in names:
             raise ValueError(f"must be {either(names)}")
         return name
 
-    return AfterValidator(check)
+    return BeforeValidator(check, json_schema_input_type=str)
 
 
 class Settings(BaseModel):

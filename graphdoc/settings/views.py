@@ -24,9 +24,11 @@ class ViewSettings(Settings):
     encoder: Reader = "cross"
     """cross reads both views in one passage, dual each in a passage of its own and compares their vectors"""
     subtopics: Subtopics = "words"
-    """what makes sentences alike, by which subtopics are found: the words that they share, or vectors"""
+    """what makes sentences alike, by which subtopics are found: the words that they share, their vectors, or what a
+    model has learned of it (adaptive)"""
     subtopic_model: FileName | None = None
-    """model of these vectors, which is not trained: mini, a folder or a hub id; null is mini"""
+    """model of these vectors, which is not trained: mini, a folder or a hub id, null being mini; for adaptive the
+    model of graphdoc finetune subtopics; it goes into the checkpoint"""
     cluster_size: Annotated[int, Field(ge=1, le=10_000)] = 6
     """sentences of a subtopic, about"""
     receptive_field: Count | None = 40

@@ -29,6 +29,11 @@ class SubtopicFinder(ABC):
     reads_vectors: ClassVar[bool] = False
     reads_model: ClassVar[bool] = False
 
+    @property
+    def identity(self) -> str:
+        """What subtopics depend on beside texts and settings, such as a hash of weights."""
+        return ""
+
     @classmethod
     @abstractmethod
     def make(cls, language: str, model: str | Path | None = None) -> Self:

@@ -101,7 +101,9 @@ def test_nothing_stands_between_a_pair_and_its_head(
         tiny_model("bert", **{**PAIR, **changed})
 
 
-def test_single_documents_have_no_pair(tiny_model: ModelFactory, random_document: Callable[..., SegmentedDocument]) -> None:
+def test_single_documents_have_no_pair(
+    tiny_model: ModelFactory, random_document: Callable[..., SegmentedDocument]
+) -> None:
     model = tiny_model("bert", **PAIR)
     with pytest.raises(ModelError, match="pooling=mean"):
         model(GraphBatch.from_documents([random_document([0, 0])], "full"))

@@ -10,89 +10,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from corpus_examples import write_rows
 from safetensors.torch import load_file
+from view_examples import data_of, documents, finetune_views, pool_of, start_of, view_overrides
 
 from graphdoc import DocumentEncoder
-from graphdoc.cli import main
 from graphdoc.corpus import view_pool
-from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ClassificationLoss
 from graphdoc.recipes import views
-from graphdoc.recipes.base import Start
-from graphdoc.recipes.view_data import ViewData
-from graphdoc.runtime.processes import Processes
-from graphdoc.settings.loading import load_settings
-from graphdoc.settings.view_training import ViewRunSettings
 from graphdoc.subtopics.ways import subtopic_finder
 from graphdoc.training.batch import TrainingBatch
-from graphdoc.training.starting_model import load_start
 from graphdoc.training.step import CachedStep
-
-CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "views_own_pairs.yaml"
-WORDS = {
-    "rice": ["rice", "koji", "mould", "steam", "malt", "barley", "soya", "brine"],
-    "tide": ["tide", "marsh", "flood", "dike", "sluice", "barrier", "storm", "sea"],
-}
-
-
-def documents(count: int = 8) -> list[dict[str, Any]]:
-    """Documents of 14 sentences; those of even number are mostly about rice, others about tides."""
-    draw = np.random.default_rng(0)
-    found = []
-    for number in range(count):
-        own, other = (WORDS["rice"], WORDS["tide"])[:: 1 if number % 2 == 0 else -1]
-        sentences = [
-            f"The {' and '.join(draw.choice(own if draw.random() < 0.8 else other, 3))} are here." for _ in range(14)
-        ]
-        found.append({"id": f"d{number}", "sections": [" ".join(sentences[:6]), " ".join(sentences[6:])]})
-    return found
 
 
 @pytest.fixture
 def overrides(backbone_folder: Callable[[str], Path], tmp_path: Path) -> list[str]:
-    """Settings of a quick run on all pairs of eight documents; those of the same subject match."""
-    pairs = [(a, b) for a in range(8) for b in range(a + 1, 8)]
-    lines = [f"d{a}\td{b}\t{int((a - b) % 2 == 0)}\n" for a, b in pairs]
-    (tmp_path / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
-    return [
-        f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', documents())}", f"corpus.cache={tmp_path / 'cache'}",
-        "corpus.preparing_processes=1", f"model.start={backbone_folder('bert')}",
-        f"pairs.file={tmp_path / 'pairs.tsv'}",
-        "views.view_tokens=24", "views.receptive_field=12", "views.cluster_size=4", "training.batch_size=7",
-        "training.epochs=2", "training.learning_rate=1.0e-3", "training.loading_processes=0", "training.log_steps=1",
-        "training.keep_activations=0", "model.settings.passage_tokens=40",
-    ]  # fmt: skip
+    """Settings of a quick run."""
+    return view_overrides(tmp_path, backbone_folder("bert"))
 
 
 @pytest.fixture
 def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
-    """Runs the command: ``finetune("name", "views.sampling=hard")``."""
-
-    def run(name: str, *options: str) -> int:
-        arguments = ["finetune", "views", "--config", str(CONFIG), "--device", "cpu", *overrides]
-        return main([*arguments, f"output={tmp_path / name}", *options])
-
-    return run
-
-
-def start_of(overrides: list[str], *options: str) -> Start[ViewRunSettings]:
-    settings = load_settings(ViewRunSettings, CONFIG, [*overrides, *options])
-    device = torch.device("cpu")
-    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
-
-
-def data_of(overrides: list[str], *options: str) -> ViewData:
-    start = start_of(overrides, *options)
-    views.begin_views(start.encoder, start.settings)
-    return ViewData(start)
-
-
-def pool_of(data: ViewData) -> ViewPool:
-    pool: ViewPool = data.loader._options["collate_fn"].source.pool
-    return pool
+    """Runs the command."""
+    return finetune_views(tmp_path, overrides)
 
 
 def read(path: Path) -> Any:
@@ -366,3 +307,17 @@ def test_a_model_that_reads_two_documents_has_no_vectors_of_one(
             use()
     with pytest.raises(GraphdocError, match="graphdoc finetune views"):
         mini.match("Rice is steamed.", "Tides rise.")
+
+
+def test_both_texts_are_pooled_from_the_cosine_on(finetune: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
+    assert finetune("run", "model.settings.pooling=pair", "training.learning_rate=1.0e-8") == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
+    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    match = encoder.match(first, second)
+    head = encoder.model.head
+    assert head is not None
+    weights, width = head.linear.weight.detach(), encoder.model.config.encoder_config.hidden_size
+    assert float(weights[:, : 2 * width].abs().max()) < 1e-6 < float(weights[1, 2 * width : 3 * width].min())
+    assert -40 < match.score < 20
+    assert finetune("dual", "model.settings.pooling=pair", "views.encoder=dual", "loss.kind=cosine") == 2
+    assert "model.settings.pooling=mean" in capsys.readouterr().err

@@ -1,0 +1,82 @@
+"""Runs on views of the pairs of eight documents, quick ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from corpus_examples import write_rows
+
+from graphdoc.cli import main
+from graphdoc.corpus.view_pool import ViewPool
+from graphdoc.recipes import views
+from graphdoc.recipes.base import Start
+from graphdoc.recipes.view_data import ViewData
+from graphdoc.runtime.processes import Processes
+from graphdoc.settings.loading import load_settings
+from graphdoc.settings.view_training import ViewRunSettings
+from graphdoc.training.starting_model import load_start
+
+CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "views_own_pairs.yaml"
+WORDS = {
+    "rice": ["rice", "koji", "mould", "steam", "malt", "barley", "soya", "brine"],
+    "tide": ["tide", "marsh", "flood", "dike", "sluice", "barrier", "storm", "sea"],
+}
+
+
+def documents(count: int = 8) -> list[dict[str, Any]]:
+    """Documents of 14 sentences; those of even number are mostly about rice, others about tides."""
+    draw = np.random.default_rng(0)
+    found = []
+    for number in range(count):
+        own, other = (WORDS["rice"], WORDS["tide"])[:: 1 if number % 2 == 0 else -1]
+        sentences = [
+            f"The {' and '.join(draw.choice(own if draw.random() < 0.8 else other, 3))} are here." for _ in range(14)
+        ]
+        found.append({"id": f"d{number}", "sections": [" ".join(sentences[:6]), " ".join(sentences[6:])]})
+    return found
+
+
+def view_overrides(folder: Path, backbone: Path) -> list[str]:
+    """Settings of a quick run on all pairs of eight documents; those of the same subject match."""
+    pairs = [(a, b) for a in range(8) for b in range(a + 1, 8)]
+    lines = [f"d{a}\td{b}\t{int((a - b) % 2 == 0)}\n" for a, b in pairs]
+    (folder / "pairs.tsv").write_text("".join(lines), encoding="utf-8")
+    return [
+        f"corpus.source={write_rows(folder / 'corpus.jsonl', documents())}", f"corpus.cache={folder / 'cache'}",
+        "corpus.preparing_processes=1", f"model.start={backbone}",
+        f"pairs.file={folder / 'pairs.tsv'}",
+        "views.view_tokens=24", "views.receptive_field=12", "views.cluster_size=4", "training.batch_size=7",
+        "training.epochs=2", "training.learning_rate=1.0e-3", "training.loading_processes=0", "training.log_steps=1",
+        "training.keep_activations=0", "model.settings.passage_tokens=40",
+    ]  # fmt: skip
+
+
+def finetune_views(folder: Path, overrides: list[str]) -> Callable[..., int]:
+    """Runs the command: ``finetune("name", "views.sampling=hard")``."""
+
+    def run(name: str, *options: str) -> int:
+        arguments = ["finetune", "views", "--config", str(CONFIG), "--device", "cpu", *overrides]
+        return main([*arguments, f"output={folder / name}", *options])
+
+    return run
+
+
+def start_of(overrides: list[str], *options: str) -> Start[ViewRunSettings]:
+    settings = load_settings(ViewRunSettings, CONFIG, [*overrides, *options])
+    device = torch.device("cpu")
+    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
+
+
+def data_of(overrides: list[str], *options: str) -> ViewData:
+    start = start_of(overrides, *options)
+    views.begin_views(start.encoder, start.settings)
+    return ViewData(start)
+
+
+def pool_of(data: ViewData) -> ViewPool:
+    pool: ViewPool = data.loader._options["collate_fn"].source.pool
+    return pool
