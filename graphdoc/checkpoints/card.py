@@ -39,6 +39,8 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     if config.labels:
         task, classes = "text-classification", _classes(config)
         use = f"predictions = encoder.predict({_DOCUMENTS})"
+    if config.matching is not None:
+        use = 'match = encoder.match(Document.from_file("a.md"), Document.from_file("b.md"))'
     passages = {
         "passage": f"about {config.passage_words} words, at most {config.passage_tokens} tokens",
         "chunk": f"chunks that fill {config.passage_tokens} tokens",
