@@ -24,8 +24,11 @@ from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
+from ..sampling.query_likelihood import SentenceLikelihoods
 from ..sampling.subtopic_views import View
+from ..settings.view_training import PoolOrder
 from ..subtopics.clustering import Subtopics
+from ..subtopics.terms import TermMaker
 from ..version import __version__
 from .prepare import TrainingCorpus
 
@@ -124,6 +127,8 @@ class _Shared:
     fields: Mapping[int, FieldTokens]
     features: Mapping[int, Any]
     numbers: range
+    # By row, where views are ordered by it.
+    likelihoods: Mapping[int, SentenceLikelihoods] | None = None
 
 
 def prepare_view_pool(
@@ -136,6 +141,7 @@ def prepare_view_pool(
     features_of: SentenceFeatures,
     processes: Processes | None = None,
     *,
+    order: PoolOrder = "drawn",
     workers: int = 0,
     show_progress: bool | None = None,
 ) -> ViewPool:
@@ -153,6 +159,7 @@ def prepare_view_pool(
         texts_of: gives the sentences of documents.
         features_of: makes what subtopics are found by, of the sentences of a document.
         processes: the processes of the job, which divide the parts among themselves; None for one.
+        order: views of a pair as they were drawn, or those first that are likely given both documents.
         workers: processes that draw, of each process of the job.
         show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
 
@@ -162,7 +169,7 @@ def prepare_view_pool(
     Raises:
         OutputError: the pool cannot be written, or another process has stopped.
     """
-    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, features_of.identity)}"
+    folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, order, features_of.identity)}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
     own = range(rank, _parts(len(rows)), count)
     missing = [part for part in own if not _is_whole(folder / _part_name(part), _pairs_of_part(part, len(rows)))]
@@ -174,12 +181,17 @@ def prepare_view_pool(
             for example in [corpus[row]]
         }
         features: dict[int, Any] = {}
+        likelihoods: dict[int, SentenceLikelihoods] | None = {} if order == "likelihood" else None
+        terms = TermMaker(drawer.language)
         shown = show_progress if rank == 0 else False
         with progress_bar(shown, len(wanted), doing="Reading sentences") as bar:
             for row, texts in texts_of(wanted):
                 features[row] = features_of(texts[: len(fields[row])])
+                if likelihoods is not None:
+                    placed = [[one.term for one in terms.placed(text)] for text in texts]
+                    likelihoods[row] = SentenceLikelihoods.of(placed)
                 bar.update(1)
-        shared = _Shared(drawer, rows, fields, features, range(views))
+        shared = _Shared(drawer, rows, fields, features, range(views), likelihoods)
         _fill(folder, shared, missing, workers, shown)
     if processes is not None:
         processes.gather(None)
@@ -215,12 +227,18 @@ def _draw_block(shared: _Shared, block: Sequence[int]) -> list[Numbers]:
 
 def _draw(shared: _Shared, pair: int) -> DrawnPair:
     first, second = shared.rows[pair].tolist()
-    return shared.drawer.draw(
+    drawn = shared.drawer.draw(
         (shared.fields[first], shared.features[first]),
         (shared.fields[second], shared.features[second]),
         shared.numbers,
         "training",
     )
+    if shared.likelihoods is None:
+        return drawn
+    sides = shared.likelihoods[first], shared.likelihoods[second]
+    found = [sum(side.of_view(view.sentences) for side, view in zip(sides, one, strict=True)) for one in drawn.views]
+    order = sorted(range(len(found)), key=lambda number: -found[number])
+    return DrawnPair(drawn.subtopics, tuple(drawn.views[number] for number in order))
 
 
 def _record_of(drawn: DrawnPair) -> Numbers:
@@ -240,7 +258,9 @@ def _save(records: Sequence[Numbers], path: Path) -> None:
         np.save(stream, np.concatenate([ends, *records]).astype(np.int32), allow_pickle=False)
 
 
-def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, features: str) -> str:
+def _fingerprint(
+    corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: int, order: PoolOrder, features: str
+) -> str:
     """Hash of everything that views depend on."""
     settings = drawer.settings
     # What the model of subtopics is called does not matter, but its weights, which features has a hash of.
@@ -252,6 +272,7 @@ def _fingerprint(corpus: TrainingCorpus, rows: Rows, drawer: ViewDrawer, views: 
         "settings": {name: value for name, value in settings.as_values().items() if name not in inference_alone},
         "room": drawer.room,
         "views": views,
+        "order": order,
         "features": features,
     }
     content = json.dumps(made_of, sort_keys=True).encode() + np.ascontiguousarray(rows, np.int64).tobytes()

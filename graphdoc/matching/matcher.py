@@ -91,7 +91,7 @@ class ViewDrawer:
     """
 
     def __init__(self, settings: ViewSettings, language: str, room: int, model: str | Path | None = None) -> None:
-        self.settings, self.room = settings, room
+        self.settings, self.language, self.room = settings, language, room
         learned = load(SUBTOPICS[settings.subtopics]).reads_model
         self.finder: SubtopicFinder = subtopic_finder(settings.subtopics, language, model if learned else None)
         self._sampling: Sampling = load(VIEW_SAMPLINGS[settings.sampling])

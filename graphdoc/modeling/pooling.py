@@ -94,7 +94,12 @@ class PairPooling(Pooling):
     """
 
     joins_texts = True
-    needs: ClassVar[Mapping[str, object]] = {"projection_size": None, "graph_layers": 0, "normalize_passages": False}
+    needs: ClassVar[Mapping[str, object]] = {
+        "projection_size": None,
+        "graph_layers": 0,
+        "normalize_passages": False,
+        "centre": None,
+    }
 
     @classmethod
     def width(cls, hidden: int) -> int:

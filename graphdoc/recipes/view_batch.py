@@ -73,10 +73,18 @@ class ViewSource:
         for pair in pairs:
             documents = [self.corpus[row] for row in self.rows[pair].tolist()]
             first, second = (FieldTokens.of(one.id, one.token_ids, kept, self.special) for one in documents)
-            for number in self.settings.view_numbers(epoch):
+            for number in self._numbers(pair, epoch):
                 view = self.pool.view(pair, number)
                 found.append((first.tokens_of(view.first), second.tokens_of(view.second)))
         return found
+
+    def _numbers(self, pair: int, epoch: int) -> Sequence[int]:
+        """The views that an epoch reads of a pair; of views in order one of the epoch's range."""
+        numbers = self.settings.view_numbers(epoch)
+        if self.settings.pool_order == "drawn":
+            return numbers
+        draw = random_generator(self.settings.training.seed, "view of a range", epoch, pair)
+        return [numbers[int(draw.integers(len(numbers)))]]
 
 
 @dataclass(frozen=True)

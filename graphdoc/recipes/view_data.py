@@ -67,6 +67,7 @@ class ViewData(CorpusData):
             self._texts_of,
             SentenceFeatures(drawer.finder, model, encoder.device),
             start.processes,
+            order=settings.pool_order,
             workers=settings.corpus.processes,
             show_progress=start.show_progress,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
@@ -18,6 +19,7 @@ from .training import LearningRate, TrainingSettings
 from .views import ViewSettings
 
 TrainingViews = Literal["every_epoch", "fixed"]
+PoolOrder = Literal["drawn", "likelihood"]
 
 
 class KindOfLoss(NamedTuple):
@@ -150,6 +152,12 @@ class ViewRunSettings(LabelledRunSettings):
     """every_epoch shows another view of a pair in every epoch (temporal aggregation); fixed always the same one"""
     pool: Count | None = None
     """views of a pair that are drawn for training; null is one for every epoch"""
+    pool_order: PoolOrder = "drawn"
+    """drawn as they come; likelihood orders the pool of a pair by how likely views are given the words of the whole
+    documents (query likelihood), divides it into as many ranges as there are epochs, and an epoch reads a view of its
+    range"""
+    pool_range: Count | None = None
+    """with pool_order=likelihood, views of the ordered pool that are divided, the most likely ones; null for all"""
     loss: ViewLossSettings = ViewLossSettings()
     """what separates pairs that match from others"""
     validation: PairValidationSettings = PairValidationSettings()
@@ -183,8 +191,33 @@ class ViewRunSettings(LabelledRunSettings):
             raise self.refused(
                 "pool", f"is less than the {self.views_at_once} views that views.together=true reads at once; raise it"
             )
+        self._check_order()
         self.require_evaluation(self.validation.pairs is not None, "give validation.pairs")
         return self
+
+    def _check_order(self) -> None:
+        is_ordered = self.pool_order == "likelihood"
+        self.require_effect("pool_range", is_ordered, "with pool_order=drawn; set pool_order=likelihood, or leave it out")
+        if not is_ordered:
+            return
+        one_by_one = self.training_views == "every_epoch" and not self.views.together
+        self.require_effect(
+            "pool_order", one_by_one, "where an epoch does not read one view of a pair, another one than the last; set "
+            "pool_order=drawn"
+        )  # fmt: skip
+        if self.pool_range is not None and self.pool_range > self.views_drawn:
+            raise self.refused("pool_range", f"is more than the {self.views_drawn} views that are drawn; raise pool")
+        if self._range < self._epochs:
+            name = "pool" if self.pool_range is None else "pool_range"
+            raise self.refused(name, f"is less than the {self._epochs} epochs, which read a range each; raise it")
+
+    @property
+    def _epochs(self) -> int:
+        return max(1, math.ceil(self.training.epochs))
+
+    @property
+    def _range(self) -> int:
+        return self.pool_range or self.views_drawn
 
     @property
     def views_at_once(self) -> int:
@@ -196,9 +229,13 @@ class ViewRunSettings(LabelledRunSettings):
         """Views of a pair that are drawn for training."""
         if self.training_views == "fixed":
             return self.views_at_once
-        return self.pool or max(1, math.ceil(self.training.epochs)) * self.views_at_once
+        return self.pool or self._epochs * self.views_at_once
 
-    def view_numbers(self, epoch: int) -> list[int]:
-        """The views that an epoch reads."""
+    def view_numbers(self, epoch: int) -> Sequence[int]:
+        """The views that an epoch reads; of views in order those of its range, of which it reads one of every pair."""
+        if self.pool_order == "likelihood":
+            number = epoch % self._epochs
+            first, last = (self._range * edge // self._epochs for edge in (number, number + 1))
+            return range(first, last)
         at_once = self.views_at_once
         return [(epoch * at_once + number) % self.views_drawn for number in range(at_once)]
