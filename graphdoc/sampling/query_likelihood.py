@@ -1,4 +1,4 @@
-"""How much of the main things of a document a view says: its likelihood under the document's words (SST, section 5.4)."""
+"""How likely a view is given the words of its document: how much it says of the main things (SST, section 5.4)."""
 
 from __future__ import annotations
 

@@ -197,13 +197,14 @@ class ViewRunSettings(LabelledRunSettings):
 
     def _check_order(self) -> None:
         is_ordered = self.pool_order == "likelihood"
-        self.require_effect("pool_range", is_ordered, "with pool_order=drawn; set pool_order=likelihood, or leave it out")
+        self.require_effect(
+            "pool_range", is_ordered, "with pool_order=drawn; set pool_order=likelihood, or leave it out"
+        )
         if not is_ordered:
             return
         one_by_one = self.training_views == "every_epoch" and not self.views.together
         self.require_effect(
-            "pool_order", one_by_one, "where an epoch does not read one view of a pair, another one than the last; set "
-            "pool_order=drawn"
+            "pool_order", one_by_one, "where not every epoch reads one other view of a pair; set pool_order=drawn"
         )  # fmt: skip
         if self.pool_range is not None and self.pool_range > self.views_drawn:
             raise self.refused("pool_range", f"is more than the {self.views_drawn} views that are drawn; raise pool")

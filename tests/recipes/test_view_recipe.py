@@ -15,10 +15,13 @@ from view_examples import data_of, documents, finetune_views, pool_of, start_of,
 
 from graphdoc import DocumentEncoder
 from graphdoc.corpus import view_pool
+from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ClassificationLoss
 from graphdoc.recipes import views
+from graphdoc.sampling.query_likelihood import SentenceLikelihoods
+from graphdoc.subtopics.terms import TermMaker
 from graphdoc.subtopics.ways import subtopic_finder
 from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.step import CachedStep
@@ -321,3 +324,54 @@ def test_both_texts_are_pooled_from_the_cosine_on(finetune: Callable[..., int], 
     assert -40 < match.score < 20
     assert finetune("dual", "model.settings.pooling=pair", "views.encoder=dual", "loss.kind=cosine") == 2
     assert "model.settings.pooling=mean" in capsys.readouterr().err
+
+
+def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
+    options = ("pool=12", "training.epochs=3", "training.batch_size=28")
+    drawn, ordered = (pool_of(data_of(overrides, *options, f"pool_order={one}")) for one in ("drawn", "likelihood"))
+    assert drawn.folder != ordered.folder
+    data = data_of(overrides, *options, "pool_order=likelihood", "pool_range=9")
+    assert pool_of(data).folder == ordered.folder
+    terms, rows = TermMaker("en"), data.found.rows
+    texts = dict(data._texts_of(np.unique(rows)))
+    likely = {
+        row: SentenceLikelihoods.of([[one.term for one in terms.placed(text)] for text in own])
+        for row, own in texts.items()
+    }
+
+    def of_pair(pool: ViewPool, pair: int) -> list[float]:
+        sides = [likely[row] for row in rows[pair].tolist()]
+        views = (pool.view(pair, number) for number in range(12))
+        return [sum(side.of_view(view.sentences) for side, view in zip(sides, one, strict=True)) for one in views]
+
+    for pair in range(28):
+        found = of_pair(ordered, pair)
+        assert found == sorted(found, reverse=True)
+        assert sorted(of_pair(drawn, pair)) == pytest.approx(sorted(found))
+        np.testing.assert_array_equal(ordered.subtopics(pair).clusters, drawn.subtopics(pair).clusters)
+
+    # Of nine views three ranges of three, and of each every pair reads one of its own.
+    settings = data.loader._options["collate_fn"].source
+    read = [[settings._numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+    assert [set(numbers) for numbers in read[:3]] == [{0, 1, 2}, {3, 4, 5}, {6, 7, 8}]
+    assert set(read[3]) == {0, 1, 2}
+    assert read == [[settings._numbers(pair, epoch)[0] for pair in range(28)] for epoch in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["pool_range=2"], ["pool_range=2", "pool_order=likelihood"]),
+        (["pool_order=likelihood", "pool=5", "pool_range=6"], ["pool_range=6", "5 views"]),
+        (["pool_order=likelihood", "pool=5", "pool_range=1"], ["pool_range=1", "2 epochs"]),
+        (["pool_order=likelihood", "pool=1"], ["pool=1", "2 epochs"]),
+        (["pool_order=likelihood", "training_views=fixed"], ["pool_order='likelihood'", "pool_order=drawn"]),
+        (["pool_order=best"], ["pool_order='best'", "likelihood"]),
+    ],
+)
+def test_an_order_that_cannot_be_is_refused(
+    finetune: Callable[..., int], capsys: pytest.CaptureFixture[str], options: list[str], words: list[str]
+) -> None:
+    assert finetune("run", *options) == 2
+    message = capsys.readouterr().err.strip().splitlines()[-1]
+    assert all(word in message for word in words), message
