@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import ModelError
-
-if TYPE_CHECKING:
-    from .configuration import DocumentConfig
+from ..registry import READOUTS, load
+from ..settings.document import DocumentFields
 
 # Logits of the two classes of a pair at the start: their difference is the slope times the cosine, less the middle.
 # MiniLM gives two texts that it reads together cosines around this middle, with a deviation of 0.03.
@@ -37,7 +36,7 @@ class Pooling(ABC):
         return hidden
 
     @classmethod
-    def check(cls, config: DocumentConfig) -> None:
+    def check(cls, config: DocumentFields) -> None:
         """Check settings that have to fit each other.
 
         Raises:
@@ -107,10 +106,10 @@ class PairPooling(Pooling):
         return 4 * hidden
 
     @classmethod
-    def check(cls, config: DocumentConfig) -> None:
+    def check(cls, config: DocumentFields) -> None:
         """Nothing may stand between these vectors and the head."""
         super().check(config)
-        if config.readout_class.has_sections:
+        if load(READOUTS[config.readout]).has_sections:
             raise ValueError(f"pooling=pair with readout={config.readout} cannot be; set readout=mean or attention")
 
     def __call__(self, hidden: Tensor, attention_mask: Tensor, token_types: Tensor | None) -> Tensor:
