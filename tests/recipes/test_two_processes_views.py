@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from corpus_examples import write_rows
-from test_view_recipe import CONFIG, documents
 from two_processes import run_commands
+from view_examples import CONFIG, documents
 
 from graphdoc import DocumentEncoder
 from graphdoc.cli import main
