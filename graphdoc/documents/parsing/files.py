@@ -38,11 +38,15 @@ def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
     if is_corpus(kind):
         raise DocumentError("it is a corpus of documents, not one; read it with read_documents")
     content = read_whole(path)
-    if kind in ("pdf", "docx"):
+    if kind in ("pdf", "docx") and not content:
+        raise DocumentError("it is empty; leave it out")
+    if kind == "pdf":
+        from .pdf.reader import parse_pdf
+
+        return parse_pdf(content, name=path.name)
+    if kind == "docx":
         from .rich_formats import parse_rich_format
 
-        if not content:
-            raise DocumentError("it is empty; leave it out")
         return parse_rich_format(content, kind, name=path.name)
     text = clean_text(decode(content, encoding, kind))
     if kind == "latex":

@@ -1,0 +1,265 @@
+"""Lines to blocks: paragraphs, lines of code and tables, notes, and what may be a heading."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from .page import Line, Piece, is_raised_first, is_raised_mark, joined_pieces, leading
+
+BULLET = re.compile(r"^(?:[•◦▪▫‣⁃∙●○■□–—*·o➢✓]|\(?\d{1,3}[.)]|\(?[a-zA-Z][.)]|\(?[ivx]{1,4}[.)])(?:\s|$)")
+_MARK = re.compile(r"^(?:\d{1,3}|[*†‡§¶]{1,3}|[a-z])$")
+_SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
+_HYPHENATED = re.compile(r"[^\W\d_]{2,}[-‐]$")
+_BROKEN_WORDS = 0.02
+_WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
+
+
+@dataclass(slots=True)
+class Block:
+    """Lines that belong together.
+
+    Args:
+        lines: from top to bottom.
+        kind: ``text``, ``item``, ``code``, ``table`` or ``note``.
+        gap: distance above, in usual distances between lines; large at the top of a column.
+        below: distance below, in the same way.
+    """
+
+    lines: list[Line]
+    kind: str = "text"
+    gap: float = 9.0
+    below: float = 9.0
+
+    @property
+    def first(self) -> Line:
+        """The upper line."""
+        return self.lines[0]
+
+    @property
+    def last(self) -> Line:
+        """The lowest line."""
+        return self.lines[-1]
+
+
+class BlockBuilder:
+    """Cuts the lines of a document into blocks.
+
+    Args:
+        lines: of the whole document, in reading order.
+        size: of the running text.
+        bold: whether the running text is bold.
+    """
+
+    def __init__(self, lines: Sequence[Line], size: float, bold: bool) -> None:
+        self._lines, self._size, self._bold = lines, size, bold
+        self._leading = leading(lines, size)
+        self._marks = _note_marks(lines, size)
+
+    def blocks(self) -> list[Block]:
+        """The blocks in reading order; notes stand where their page has them."""
+        blocks: list[Block] = []
+        for before, line in zip([None, *self._lines], self._lines, strict=False):
+            kind = self._kind(line)
+            if before is not None and blocks and self._goes_on(blocks[-1], before, line, kind):
+                blocks[-1].lines.append(line)
+                continue
+            gap = self._gap(before, line)
+            if blocks:
+                blocks[-1].below = gap
+            blocks.append(Block([line], kind, gap))
+        return blocks
+
+    def _gap(self, before: Line | None, line: Line) -> float:
+        if before is None or before.column != line.column or before.page != line.page:
+            return 9.0
+        return (before.base - line.base) / (self._leading * max(line.size / self._size, 1.0))
+
+    def _kind(self, line: Line) -> str:
+        if id(line) in self._marks:
+            return "note"
+        if line.share("fixed") > 0.9:
+            return "code"
+        if _is_spread(line) and not BULLET.match(line.segments[0].text) and not is_numbered(line):
+            return "table"
+        return "item" if BULLET.match(line.text) else "text"
+
+    def _goes_on(self, block: Block, before: Line, line: Line, kind: str) -> bool:
+        """Whether a line belongs to the block before it."""
+        if "code" in (kind, block.kind) or "table" in (kind, block.kind):
+            near = self._gap(before, line) <= 1.6
+            return kind == block.kind and (near or before.column != line.column)
+        if kind in ("note", "item"):
+            return False
+        if before.page != line.page or before.column != line.column:
+            return block.kind != "note" and self._continues(block, before, line)
+        if self._differs(before, line):
+            return False
+        distance = before.base - line.base
+        limit = 1.3 * self._leading_of(line)
+        if not 0 < distance <= limit:
+            return False
+        if is_heading_like(before, self._size, self._bold) and len(block.lines) < 4:
+            return not (is_numbered(line) and is_numbered(before))
+        indent = line.left - before.left
+        if block.kind in ("item", "note"):
+            return indent > -0.5 * self._size or not _ended(before, line)
+        if indent > 0.8 * self._size and line.left - line.column_left < 6 * self._size:
+            # The first line of a paragraph is indented; all lines but the first of an entry of a list are.
+            return len(block.lines) == 1 and not _ended(before, line)
+        return not _ended(before, line)
+
+    def _leading_of(self, line: Line) -> float:
+        if abs(line.size - self._size) < 0.06 * self._size:
+            return self._leading
+        return max(self._leading * line.size / self._size, 1.25 * line.size)
+
+    def _differs(self, before: Line, line: Line) -> bool:
+        """Whether two lines look so different that they are no one paragraph."""
+        if abs(before.size - line.size) > 0.06 * max(before.size, line.size):
+            return True
+        bold = before.share("bold") > 0.9, line.share("bold") > 0.9
+        if bold[0] != bold[1]:
+            # A bold line is a heading; a paragraph that begins or ends in bold goes on in the same line.
+            whole = before if bold[0] else line
+            partly = line if bold[0] else before
+            edge = partly.pieces[0] if bold[0] else partly.pieces[-1]
+            return not edge.style.bold and not (whole is before and not _ended(before, line))
+        slanted = before.share("italic") > 0.9, line.share("italic") > 0.9
+        if slanted[0] != slanted[1]:
+            return _ended(before, line)
+        return bool(before.style.tag != line.style.tag and "H" in (before.style.tag[:1], line.style.tag[:1]))
+
+    def _continues(self, block: Block, before: Line, line: Line) -> bool:
+        """Whether a paragraph goes on in the next column or on the next page."""
+        if abs(before.size - line.size) > 0.06 * before.size or self._differs(before, line):
+            return False
+        if is_heading_like(before, self._size, self._bold):
+            return False
+        text = line.text.lstrip("\"'“‘(")
+        if _HYPHENATED.search(before.text) or text[:1].islower():
+            return True
+        return not _SENTENCE_END.search(before.text) and before.right > before.column_right - 3 * self._size
+
+
+def is_numbered(line: Line) -> bool:
+    """Whether the first segment of a line is the number of a heading or an entry."""
+    return bool(
+        re.match(r"^(?:[A-Z]|[IVXLC]+|\d{1,3})(?:\.\d{1,3})*[.)]?$|^(?:\d+\.)+\d*$|^§+\s*\d+", line.segments[0].text)
+    ) and (len(line.segments) == 2)
+
+
+def _is_spread(line: Line) -> bool:
+    """Whether a line has gaps that no justified text has."""
+    gaps = [right.left - left.right for left, right in pairwise(line.segments)]
+    return any(gap > 1.5 * line.size for gap in gaps)
+
+
+def is_heading_like(line: Line, size: float, bold: bool) -> bool:
+    """Whether a line is larger than the text, or bold where the text is not."""
+    return line.size > 1.06 * size or (line.share("bold") > 0.9 and not bold)
+
+
+def _ended(before: Line, line: Line) -> bool:
+    """Whether a line ended although the first word of the next had room in it."""
+    first = line.text.split(None, 1)[0] if line.text.split() else ""
+    if line.text[:1].islower() and not _SENTENCE_END.search(before.text):
+        return False
+    # The word may have wider letters than the line has on average.
+    width = 1.2 * (line.right - line.left) / max(len(line.text), 1)
+    return before.right + width * (len(first) + 1) < before.column_right - 0.3 * before.size
+
+
+def _note_marks(lines: Sequence[Line], size: float) -> dict[int, str]:
+    """Lines at the foot of a column that begin a note, by identity, with their mark."""
+    found: dict[int, str] = {}
+    columns: dict[int, list[Line]] = {}
+    for line in lines:
+        columns.setdefault(line.column, []).append(line)
+    for column in columns.values():
+        # From the foot upwards, as long as lines are small or belong to a note that begins with a raised mark.
+        for place in range(len(column) - 1, -1, -1):
+            line = column[place]
+            mark = note_mark(line)
+            if mark and (line.size < 0.95 * size or is_raised_first(line)) and _is_last_part(column, place):
+                found[id(line)] = mark
+            elif line.size > 0.95 * size and not _may_be_note(column, place):
+                break
+    return found
+
+
+def _is_last_part(column: Sequence[Line], place: int) -> bool:
+    return place > 0 or len(column) < 12
+
+
+def _may_be_note(column: Sequence[Line], place: int) -> bool:
+    """Whether a line of usual size may still be the second line of a note."""
+    return any(note_mark(line) and is_raised_first(line) for line in column[max(place - 4, 0) : place])
+
+
+def note_mark(line: Line) -> str:
+    """The mark with which a line begins, if it is one of a note."""
+    first = line.pieces[0]
+    if len(line.pieces) > 1 and _MARK.match(first.text) and first.style.size < 0.9 * line.size:
+        return first.text
+    start = line.text.split(" ", 1)[0].split("\t", 1)[0]
+    return start if len(start) <= 3 and _MARK.match(start) and start != "a" and len(line.text) > len(start) else ""
+
+
+class TextJoiner:
+    """Joins lines to running text.
+
+    Args:
+        lines: of the whole document; a word that stands in them without a hyphen is joined without one.
+    """
+
+    def __init__(self, lines: Iterable[Line]) -> None:
+        self._words: set[str] = set()
+        broken = False
+        lines = list(lines)
+        for line in lines:
+            words = _WORD.findall(line.text)
+            # Parts of words that are broken over lines are no words.
+            first, broken = int(broken), bool(_HYPHENATED.search(line.text))
+            self._words |= {word.casefold() for word in words[first : len(words) - broken]}
+        hyphens = sum(bool(_HYPHENATED.search(line.text)) for line in lines)
+        # Where words are not broken, as in most files of word processors, hyphens at line ends belong to the word.
+        self._breaks_words = hyphens > _BROKEN_WORDS * len(lines)
+
+    def text(self, lines: Sequence[Line], marks: frozenset[str] = frozenset()) -> str:
+        """The text of the lines of a paragraph or heading.
+
+        Args:
+            lines: from top to bottom.
+            marks: of notes, which are left out where they stand raised after a word.
+        """
+        text = ""
+        for line in lines:
+            following = " ".join(_without_marks(segment.pieces, marks) for segment in line.segments)
+            text = self._joined(text, " ".join(following.split())) if text else following
+        return " ".join(text.split())
+
+    def _joined(self, text: str, following: str) -> str:
+        if not _HYPHENATED.search(text) or not following[:1].isalpha():
+            return text + ("" if text.endswith(("—", "/", "-")) and following[:1].isalnum() else " ") + following
+        first, second = _WORD.findall(text)[-1], _WORD.findall(following)[0]
+        start = first.rpartition("-")[2]
+        whole, hyphenated = (start + second).casefold(), f"{start}-{second}".casefold()
+        keeps = (
+            following[:1].isupper()
+            or hyphenated in self._words
+            or (whole not in self._words and not self._breaks_words)
+        )
+        return (text if keeps else text[:-1]) + following
+
+
+def _without_marks(pieces: Sequence[Piece], marks: frozenset[str]) -> str:
+    if marks:
+        kept = [pieces[0]]
+        for before, piece in pairwise(pieces):
+            if not (piece.text in marks and is_raised_mark(before, piece)):
+                kept.append(piece)
+        pieces = kept
+    return joined_pieces(pieces)

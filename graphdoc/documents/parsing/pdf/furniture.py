@@ -1,0 +1,203 @@
+"""What repeats on the pages and is no part of the text: running heads and feet, page numbers, tables of contents."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+
+from .page import Line, Page, body_style, is_raised_first
+
+# Rows from the edge of a page that may be furniture, and how far from the edge, as a share of the height.
+_OUTERMOST, _MARGIN, _WIDE_MARGIN = 3, 0.14, 0.24
+# Gap between a running head and the text, in usual distances between rows.
+_APART = 1.25
+_ROMAN = r"[ivxlcdm]{1,7}"
+_PAGE_NUMBER = re.compile(
+    rf"(?:(?:page|seite|p\.|s\.|pg\.?)\s*)?[-–—\[(|]*\s*(?:[A-Z]-)?(?:\d{{1,4}}|{_ROMAN})\s*[-–—\])|]*"
+    rf"(?:\s*(?:of|/|von|sur|de|out of)\s*\d{{1,4}})?[.|]?",
+    re.IGNORECASE,
+)
+_NUMBERS = re.compile(r"\d+")
+_WORDS = re.compile(r"[^\W\d]+|\d+")
+_LEADERS = re.compile(rf"(?:[.·…‥_]\s?){{3,}}\s*(?:\d{{1,4}}|{_ROMAN})?\s*$|(?:[.·…]\s?){{5,}}", re.IGNORECASE)
+_ENDS_IN_NUMBER = re.compile(rf"\t\s*(?:\d{{1,4}}|{_ROMAN})$", re.IGNORECASE)
+_CONTENTS = re.compile(
+    r"(?:table of )?contents|inhalt(?:sverzeichnis)?|table des mati[eè]res|sommaire|[ií]ndice|inhoud(?:sopgave)?|"
+    r"list of (?:figures|tables|illustrations)",
+    re.IGNORECASE,
+)
+
+
+def take_furniture(pages: Sequence[Page]) -> Counter[str]:
+    """Take running heads, running feet and page numbers out of pages.
+
+    Args:
+        pages: all pages of a document; their rows are changed.
+
+    Returns:
+        How many rows were taken, by what they are.
+    """
+    taken: Counter[str] = Counter()
+    size, _ = body_style(row for page in pages for row in page.rows)
+    distances = [upper.base - lower.base for page in pages for upper, lower in pairwise(page.rows)]
+    # On slides and title pages rows stand far apart.
+    usual = min(statistics.median(distances), 2.0 * size) if distances else 0.0
+    candidates = {page.number: _candidates(page, usual) for page in pages}
+    repeated = _repeated(candidates, size)
+    heads = _head_heights(pages, candidates)
+    for page in pages:
+        kept = []
+        for row in page.rows:
+            kind = ""
+            if row.share("artifact") > 0.5:
+                kind = "artifact"
+            elif any(row is candidate for candidate in candidates[page.number]):
+                if _is_page_number(row.text):
+                    kind = "page number"
+                elif _key(row, size) in repeated or _stands_at(row, heads) or _names_its_page(page, row):
+                    kind = "running head" if row.base > page.height / 2 else "running foot"
+            if kind:
+                taken[kind] += 1
+            else:
+                kept.append(row)
+        page.rows = kept
+    return taken
+
+
+def _candidates(page: Page, usual: float) -> list[Line]:
+    """Rows at the edges of a page, from outside until the first gap that closes them off."""
+    found: list[Line] = []
+    for rows in (page.rows, page.rows[::-1]):
+        for row in rows[: _outside(rows, usual)]:
+            # A number alone may stand further in.
+            margin = _WIDE_MARGIN if row is rows[0] and _is_page_number(row.text) else _MARGIN
+            high, low = page.height * (1 - margin), page.height * margin
+            if not (row.base > high or row.base < low):
+                break
+            # A note at the foot may be the same on several pages.
+            if not (row.base < low and is_raised_first(row)) and not any(row is other for other in found):
+                found.append(row)
+    return found
+
+
+def _outside(rows: Sequence[Line], usual: float) -> int:
+    """How many of the outermost rows a gap parts from the text."""
+    if len(rows) == 1:
+        return 1
+    gaps = [abs(row.base - inner.base) for row, inner in pairwise(rows[: _OUTERMOST + 1])]
+    return max((place for place, gap in enumerate(gaps, start=1) if gap > _APART * usual), default=0)
+
+
+def _is_page_number(text: str) -> bool:
+    text = text.strip()
+    return bool(_PAGE_NUMBER.fullmatch(text)) and (any(map(str.isdigit, text)) or text.islower() or len(text) <= 4)
+
+
+def _key(row: Line, size: float) -> tuple[str, int]:
+    """What running heads of one kind share: their words, whatever number stands among them, and their height."""
+    text = row.text.casefold()
+    numbers = _NUMBERS.findall(text)
+    # "Chapter 3" at the top of a page is a heading.
+    if len(numbers) <= 3 and any(map(str.isalpha, text)) and row.size <= 1.06 * size and row.share("bold") < 0.9:
+        text = _NUMBERS.sub("#", text)
+    return " ".join(text.split()), round(row.base / 6)
+
+
+def _repeated(candidates: dict[int, list[Line]], size: float) -> set[tuple[str, int]]:
+    pages: dict[str, list[tuple[int, float]]] = defaultdict(list)
+    for number, rows in candidates.items():
+        for row in rows:
+            pages[_key(row, size)[0]].append((number, row.base))
+    found: set[tuple[str, int]] = set()
+    for text, places in pages.items():
+        heights = [base for _, base in places]
+        if len({number for number, _ in places}) >= 2 and max(heights) - min(heights) < 30:
+            found |= {(text, round(base / 6)) for base in heights}
+    return found
+
+
+def _head_heights(pages: Sequence[Page], candidates: dict[int, list[Line]]) -> list[float]:
+    """Heights at which most pages have a row apart from their text, whatever it says: heads that name the chapter."""
+    heights: Counter[int] = Counter()
+    for page in pages:
+        for row in candidates[page.number]:
+            if _is_apart(page, row):
+                heights[round(row.base / 3)] += 1
+    found = []
+    for height, count in heights.items():
+        near = count + heights.get(height + 1, 0)
+        if near >= max(3, 0.3 * len(pages)):
+            found += [height * 3.0] + ([(height + 1) * 3.0] if heights.get(height + 1) else [])
+    return found
+
+
+def _is_apart(page: Page, row: Line) -> bool:
+    """Whether a row is the outermost of its page and a gap parts it from the next one."""
+    place = next(place for place, other in enumerate(page.rows) if other is row)
+    if place == 0 and len(page.rows) > 3:
+        gap = row.base - page.rows[1].base
+    elif place == len(page.rows) - 1 and len(page.rows) > 3:
+        gap = page.rows[-2].base - row.base
+    else:
+        return False
+    distances = [upper.base - lower.base for upper, lower in pairwise(page.rows)]
+    usual = statistics.median(distances)
+    # A heading at the top of a page is larger than the text; a running head is not.
+    sizes = statistics.median(other.size for other in page.rows)
+    return gap > 1.5 * usual and row.size <= 1.05 * sizes and len(row.text) < 150 and bool(_WORDS.search(row.text))
+
+
+def _names_its_page(page: Page, row: Line) -> bool:
+    """Whether a row apart from the text has the number of its page at an end, as a running head has."""
+    number = str(page.number + 1)
+    ends = {row.segments[0].text.strip(), row.segments[-1].text.strip()}
+    return len(row.segments) > 1 and number in ends and _is_apart(page, row)
+
+
+def _stands_at(row: Line, heights: Sequence[float]) -> bool:
+    return any(abs(row.base - height) <= 2.0 for height in heights)
+
+
+def take_contents(lines: list[Line]) -> tuple[list[Line], int]:
+    """Take tables of contents out of the lines of a document.
+
+    Args:
+        lines: in reading order.
+
+    Returns:
+        The lines that remain, and how many were taken.
+    """
+    marks = [_is_entry(line) for line in lines]
+    taken = [False] * len(lines)
+    place = 0
+    while place < len(lines):
+        if not marks[place]:
+            place += 1
+            continue
+        end, last, count = place, place, 0
+        # An entry may take two lines, of which the second has the number.
+        while end < len(lines) and end - last <= 2:
+            if marks[end]:
+                last, count = end, count + 1
+            end += 1
+        sure = sum(bool(_LEADERS.search(lines[at].text)) for at in range(place, last + 1))
+        headed = any(_CONTENTS.fullmatch(line.text.strip()) for line in lines[max(place - 3, 0) : place])
+        if count >= 3 and (sure >= 2 or headed):
+            first = place
+            while first > 0 and place - first < 3 and not _CONTENTS.fullmatch(lines[first].text.strip()):
+                first -= 1
+            if not _CONTENTS.fullmatch(lines[first].text.strip()):
+                first = place
+            taken[first : last + 1] = [True] * (last + 1 - first)
+        place = last + 1
+    kept = [line for line, gone in zip(lines, taken, strict=True) if not gone]
+    return kept, sum(taken)
+
+
+def _is_entry(line: Line) -> bool:
+    return bool(
+        _LEADERS.search(line.text) or (_ENDS_IN_NUMBER.search(line.text) and line.right >= line.column_right - 6)
+    )

@@ -1,0 +1,301 @@
+"""Which blocks are headings, and of which level: outline, tags, size, weight, numbers and space taken together."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .blocks import BULLET, Block, TextJoiner
+
+_LONGEST, _MOST_WORDS, _MOST_LINES = 240, 30, 4
+_NUMBER = re.compile(
+    r"^(?:(?:chapter|section|part|appendix|article|kapitel|abschnitt|teil|anhang|artikel|chapitre|partie|annexe|§+)\s*)?"
+    r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})([.):]|(?=\s))|([A-Z](?:\.\d{1,3}){1,5})([.):]|(?=\s))|([IVXLC]{1,7}|[A-Z])[.):])"
+    r"\s*(?=\S)",
+    re.IGNORECASE,
+)
+_NAMED = re.compile(
+    r"^(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|annexe)\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.I
+)
+_LABEL = re.compile(
+    r"(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe)\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?",
+    re.IGNORECASE,
+)
+_CAPTION = re.compile(
+    r"^(?:fig(?:ure|\.)?|table|tab\.|listing|algorithm|abbildung|abb\.|tabelle|tableau|scheme|plate|box)\s*[A-Z]?\d+\b",
+    re.IGNORECASE,
+)
+_KNOWN = re.compile(
+    r"abstract|introduction|conclusions?|references|bibliography|acknowledge?ments?|summary|preface|appendix|discussion|"
+    r"results|methods|background|related work|index|foreword|notes|literature",
+    re.IGNORECASE,
+)
+_ENDS_AS_TEXT = re.compile(r"[.;,][\"'”’)]*$")
+_PERMALINK = re.compile(r"\s*[¶§#🔗]\s*$|^§(?!\s*\d)")
+_AS_CODE = re.compile(r"[\\{}=<>|]")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a block looks, as far as headings of one level share it."""
+
+    size: float
+    bold: bool
+    italic: bool
+    capitals: bool
+    colour: int
+    font: str
+
+
+def heading_text(text: str) -> str:
+    """The text of a heading without the signs of permanent links, which printed pages of the web have."""
+    return _PERMALINK.sub("", text).strip()
+
+
+def words(text: str) -> str:
+    """The words of a heading as they are compared: without case, number and punctuation."""
+    return "".join(_WORD.findall(unicodedata.normalize("NFKC", text).casefold()))
+
+
+def _is_rare(value: Any, counts: Counter[Any]) -> bool:
+    """Whether few lines look like this."""
+    return value != counts.most_common(1)[0][0] and counts[value] < 0.2 * counts.total()
+
+
+class HeadingFinder:
+    """Finds headings among blocks.
+
+    Args:
+        blocks: of the whole document, in reading order.
+        size: of the running text.
+        bold: whether the running text is bold.
+        outline: entries of the file with level, text, page (-1 if unknown) and height on it.
+        joiner: which makes the text of a block.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        size: float,
+        bold: bool,
+        outline: Sequence[tuple[int, str, int, float]],
+        joiner: TextJoiner,
+    ) -> None:
+        self._blocks, self._size, self._bold = blocks, size, bold
+        self._texts = [joiner.text(block.lines) for block in blocks]
+        self._looks = [self._look(block, text) for block, text in zip(blocks, self._texts, strict=True)]
+        self._outline = self._matched(outline)
+        self._colours = Counter(line.style.colour for block in blocks for line in block.lines)
+        self._fonts = Counter(line.style.font for block in blocks for line in block.lines)
+
+    def find(self) -> dict[int, int]:
+        """Levels of headings by their place among the blocks."""
+        found = {place for place in range(len(self._blocks)) if self._is_heading(place)}
+        found = self._without_front_matter(found)
+        return self._levels(sorted(found))
+
+    def _look(self, block: Block, text: str) -> Look:
+        pieces = [piece for line in block.lines for piece in line.pieces]
+        loud = [piece for piece in pieces if not piece.style.fixed] or pieces
+        total = sum(len(piece.text) for piece in loud)
+
+        def most(trait: str) -> bool:
+            return sum(len(piece.text) for piece in loud if getattr(piece.style, trait)) > 0.8 * total
+
+        letters = [letter for piece in loud for letter in piece.text if letter.isalpha()]
+        # Small capitals are often capitals of a smaller size after a large first letter.
+        capitals = most("capitals") or (len(letters) > 3 and all(letter.isupper() for letter in letters))
+        size = max(piece.style.size for piece in loud) if capitals else block.first.size
+        return Look(
+            round(size * 2) / 2,
+            most("bold"),
+            most("italic"),
+            capitals,
+            block.first.style.colour,
+            block.first.style.font,
+        )
+
+    def _matched(self, outline: Sequence[tuple[int, str, int, float]]) -> dict[int, int]:
+        """Levels of the blocks that the outline names."""
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, text in enumerate(self._texts):
+            if len(text) <= 2 * _LONGEST:
+                for key in {words(text), words(_NUMBER.sub("", text, count=1))}:
+                    places[key].append(place)
+        found: dict[int, int] = {}
+        last = -1
+        for level, title, page, _ in outline:
+            keys = [words(title), words(_NUMBER.sub("", title, count=1))]
+            fitting = [
+                place
+                for key in keys
+                if key
+                for place in places.get(key, ())
+                if place not in found and (page < 0 or abs(self._blocks[place].first.page - page) <= 1)
+            ]
+            if fitting:
+                # Entries follow one another; on the same page the more prominent one is meant.
+                ahead = [place for place in fitting if place > last] or fitting
+                best = min(
+                    ahead, key=lambda place: (self._blocks[place].first.page != page, -self._looks[place].size, place)
+                )
+                found[best] = level
+                last = best
+        return found
+
+    def _is_heading(self, place: int) -> bool:
+        block, text, look = self._blocks[place], self._texts[place], self._looks[place]
+        if place in self._outline:
+            return True
+        letters = sum(map(str.isalpha, text))
+        if letters < 2 or len(text) > _LONGEST or len(text.split()) > _MOST_WORDS or len(block.lines) > _MOST_LINES:
+            return False
+        if block.first.style.tag.startswith("H") and block.last.style.tag.startswith("H"):
+            return True
+        if (
+            block.kind in ("code", "table", "note")
+            or _CAPTION.match(text)
+            or block.first.style.tag in ("TD", "TH", "LI", "TOCI", "Code")
+        ):
+            return False
+        number = _NUMBER.match(text)
+        bare = text[number.end() :] if number else text
+        if block.kind == "item" and (not number or not bare[:1].isupper()):
+            return False
+        if not number and bare[:1].islower() and look.size < 1.15 * self._size:
+            return False
+        ratio = look.size / self._size
+        # A sentence in large letters is a motto or a first paragraph.
+        telling = _ENDS_AS_TEXT.search(text) and not (number and not bare) and not _NAMED.match(text)
+        if telling and (len(text) > 60 or text.endswith((",", ";")) or ratio < 1.15):
+            return False
+        if 2 * letters < len(text.replace(" ", "")) or (_AS_CODE.search(text) and ratio < 1.15):
+            return False
+        followed = place + 1 < len(self._blocks)
+        if ratio >= 1.15:
+            return followed or place > 0
+        apart = block.gap > 1.15
+        short = len(text) <= 120 and len(block.lines) <= 3
+        if ratio >= 1.05 and short and apart:
+            return True
+        fixed = sum(line.share("fixed") * len(line.text) for line in block.lines) > 0.5 * len(text)
+        if look.bold and not self._bold and short and ratio > 0.85 and not fixed:
+            return not text.endswith(":") or bool(number) or block.gap > 1.3
+        if not followed or not short or ratio < 0.85 or text.endswith((":", ".")):
+            return False
+        if look.capitals and apart and letters > 3:
+            return True
+        spaced = block.gap > 1.25 and len(block.lines) == 1 and self._blocks[place + 1].kind != "code"
+        longer = len(self._texts[place + 1]) > 1.3 * len(text)
+        if _KNOWN.fullmatch(text) and apart:
+            return True
+        telling = look.italic or _is_rare(look.colour, self._colours) or _is_rare(look.font, self._fonts)
+        if telling and spaced and longer and len(text) <= 90:
+            return self._recurs(look) or bool(number)
+        return bool(number and spaced and longer and len(text) <= 90 and not self._is_enumeration(place))
+
+    def _recurs(self, look: Look) -> bool:
+        alike = [
+            place
+            for place, other in enumerate(self._looks)
+            if other == look and len(self._blocks[place].lines) == 1 and self._blocks[place].gap > 1.25
+        ]
+        return len(alike) >= 2
+
+    def _is_enumeration(self, place: int) -> bool:
+        """Whether the next or the last block is numbered as well: entries of a list follow one another."""
+        beside = [self._texts[other] for other in (place - 1, place + 1) if 0 <= other < len(self._texts)]
+        return any(_NUMBER.match(text) or BULLET.match(text) for text in beside)
+
+    def _without_front_matter(self, found: set[int]) -> set[int]:
+        """Leave out authors and dates between a title and the first text."""
+        first_page = [
+            place for place, block in enumerate(self._blocks) if block.first.page == self._blocks[0].first.page
+        ]
+        opening = []
+        for place in first_page:
+            text = self._texts[place]
+            if place not in found and len(text) > 150:
+                break
+            opening.append(place)
+        candidates = [place for place in opening if place in found]
+        if not candidates:
+            return found
+        title = max(candidates, key=lambda place: (self._looks[place].size, -place))
+        later = Counter(self._looks[place] for place in found if place not in opening)
+        out = set()
+        for place in candidates:
+            if place <= title or place in self._outline or self._looks[place].size >= self._looks[title].size:
+                continue
+            text = self._texts[place]
+            if self._blocks[place].first.style.tag.startswith("H") or later[self._looks[place]]:
+                continue
+            if self._looks[place].bold or _NUMBER.match(text) or _KNOWN.fullmatch(text.rstrip(".:")):
+                continue
+            out.add(place)
+        return found - out
+
+    def labels(self, found: Mapping[int, int]) -> dict[int, str]:
+        """Lines such as ``Chapter 3`` above a heading, by the place of that heading, with their text."""
+        return {
+            place + 1: self._texts[place]
+            for place in found
+            if place + 1 in found and _LABEL.fullmatch(self._texts[place]) and place not in self._outline
+        }
+
+    def _levels(self, found: Sequence[int]) -> dict[int, int]:
+        """Levels: from the outline and tags where they say, else by number, size and weight."""
+        looks = sorted({self._looks[place] for place in found}, key=self._rank)
+        known: dict[Look, Counter[int]] = defaultdict(Counter)
+        for place in found:
+            level = self._outline.get(place) or self._tag_level(place)
+            if level:
+                known[self._looks[place]][level] += 1
+        depths: dict[Look, Counter[int]] = defaultdict(Counter)
+        for place in found:
+            depths[self._looks[place]][self._depth(place)] += 1
+        numbered = [look for look in looks if depths[look].most_common(1)[0][0]]
+        # Larger headings without numbers stand above those with numbers.
+        above = sum(1 for look in looks if numbered and self._rank(look) < self._rank(numbered[0]))
+        # A title that stands once over all is no level of its own.
+        if above and found and sum(self._looks[place] == looks[0] for place in found) == 1 and looks[0] not in known:
+            above -= 1
+        ranks: dict[Look, int] = {}
+        level = 0
+        for look in looks:
+            depth = depths[look].most_common(1)[0][0]
+            if look in known:
+                level = known[look].most_common(1)[0][0]
+            elif depth:
+                level = above + depth
+            else:
+                level += 1
+            ranks[look] = max(level, 1)
+        levels = {}
+        for place in found:
+            own = self._outline.get(place) or self._tag_level(place)
+            depth = self._depth(place)
+            look = self._looks[place]
+            if not own and depth and look not in known and depths[look].most_common(1)[0][0]:
+                own = above + depth
+            levels[place] = own or ranks[look]
+        return levels
+
+    def _rank(self, look: Look) -> tuple[float, bool, bool, bool]:
+        return (-look.size, not look.bold, not look.capitals, look.italic)
+
+    def _tag_level(self, place: int) -> int:
+        tag = self._blocks[place].first.style.tag
+        return int(tag[1]) if len(tag) == 2 and tag[0] == "H" and tag[1].isdigit() else 0
+
+    def _depth(self, place: int) -> int:
+        """How deep the number of a heading goes; 0 without a number."""
+        match = _NUMBER.match(self._texts[place])
+        if not match or not (match[1] or match[3]):
+            return 0
+        return (match[1] or match[3]).count(".") + 1

@@ -1,0 +1,302 @@
+"""Pieces of text on a page, and the rows that they form."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+# The lowered E of TeX is by 0.22 below its line.
+_SAME_BASE, _SAME_ROW = 0.3, 0.5
+_LONGEST_RAISED = 12
+_FEW_LINES = 12
+# In a row, pieces nearer than this share of the font size belong to one word.
+_WORD_GAP = 0.12
+# Beyond this one they are cells, columns, or a number before its heading.
+SEGMENT_GAP = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """The look of a piece of text; see :func:`~.styles.font_traits`."""
+
+    font: str
+    size: float
+    bold: bool
+    italic: bool
+    fixed: bool
+    capitals: bool
+    colour: int
+    tag: str
+    artifact: bool
+    invisible: bool
+
+
+@dataclass(slots=True)
+class Piece:
+    """Text of one style on one base line.
+
+    Args:
+        text: its characters.
+        left: edge; lengths are in points.
+        right: edge.
+        base: height of the base line.
+        style: its look.
+        order: place in the file.
+    """
+
+    text: str
+    left: float
+    right: float
+    base: float
+    style: Style
+    order: int
+
+
+@dataclass(slots=True)
+class Segment:
+    """Pieces of a row that stand close together."""
+
+    pieces: list[Piece]
+
+    @property
+    def left(self) -> float:
+        """Its edge."""
+        return self.pieces[0].left
+
+    @property
+    def right(self) -> float:
+        """Its edge."""
+        return max(piece.right for piece in self.pieces)
+
+    @property
+    def order(self) -> int:
+        """Place in the file of its first piece."""
+        return min(piece.order for piece in self.pieces)
+
+    @property
+    def text(self) -> str:
+        """Its characters, with spaces where there are gaps."""
+        return joined_pieces(self.pieces)
+
+
+@dataclass(slots=True)
+class Line:
+    """A line of text: segments on one base line, within one column.
+
+    Args:
+        segments: from left to right.
+        base: height of the base line.
+        page: number of the page, from 0.
+        column: number of the column, from 0, through the whole document.
+        left: edge of the column.
+        right: edge of the column.
+    """
+
+    segments: list[Segment]
+    base: float
+    page: int = 0
+    column: int = 0
+    column_left: float = 0.0
+    column_right: float = 0.0
+    size: float = field(init=False)
+    style: Style = field(init=False)
+    text: str = field(init=False)
+    left: float = field(init=False)
+    right: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        pieces = self.pieces
+        weights: Counter[Style] = Counter()
+        for piece in pieces:
+            weights[piece.style] += len(piece.text)
+        # Code in a line says nothing of its look unless the whole line is code.
+        loud = {style: weight for style, weight in weights.items() if not style.fixed} or weights
+        self.style = max(loud, key=lambda style: loud[style])
+        self.size = self.style.size
+        self.text = "\t".join(segment.text for segment in self.segments)
+        self.left, self.right = self.segments[0].left, max(segment.right for segment in self.segments)
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The pieces of all segments."""
+        return [piece for segment in self.segments for piece in segment.pieces]
+
+    def share(self, trait: str) -> float:
+        """The share of the characters that have a trait of a style."""
+        total = sum(len(piece.text) for piece in self.pieces)
+        return sum(len(piece.text) for piece in self.pieces if getattr(piece.style, trait)) / max(total, 1)
+
+
+@dataclass(slots=True)
+class Page:
+    """A page as rows from top to bottom, each reaching over all columns.
+
+    Args:
+        number: from 0.
+        width: in points.
+        height: in points.
+        rows: with segments from left to right.
+        aside: rows of text that runs in another direction.
+        pictures: share of the page that its largest picture covers.
+    """
+
+    number: int
+    width: float
+    height: float
+    rows: list[Line]
+    aside: list[Line]
+    pictures: float = 0.0
+
+
+def read_page(content: Mapping[str, Any], number: int) -> Page:
+    """Make rows of what the library says of a page.
+
+    Args:
+        content: what :meth:`~.pdfium.PdfFile.page` gives.
+        number: of the page.
+    """
+    styles = [Style(**style) for style in content["styles"]]
+    by_direction: dict[int, list[Piece]] = {}
+    for order, (text, left, right, base, style, direction) in enumerate(content["pieces"]):
+        by_direction.setdefault(direction, []).append(Piece(text, left, right, base, styles[style], order))
+    lengths = {way: sum(len(piece.text) for piece in pieces) for way, pieces in by_direction.items()}
+    main = max(lengths, key=lambda way: lengths[way]) if lengths else 0
+    width, height = float(content["width"]), float(content["height"])
+    if main % 2:
+        width, height = height, width
+    aside = [row for way, pieces in sorted(by_direction.items()) if way != main for row in _rows(pieces, number)]
+    rows = _rows(by_direction.get(main, []), number)
+    # On turned pages heights start elsewhere; only their order and distances count.
+    if main in (1, 2):
+        shift = height
+        for row in rows:
+            row.base += shift
+            for piece in row.pieces:
+                piece.base += shift
+    return Page(number, width, height, rows, aside, float(content["pictures"]))
+
+
+def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
+    """Rows from top to bottom: what stands on one base line, with what is raised or lowered in it."""
+    rows: list[tuple[float, float, list[Piece]]] = []
+    for piece in sorted(pieces, key=lambda piece: (-round(piece.base, 1), piece.left)):
+        for base, size, members in reversed(rows[-4:]):
+            if abs(piece.base - base) <= _SAME_BASE * max(size, piece.style.size):
+                members.append(piece)
+                break
+        else:
+            rows.append((piece.base, piece.style.size, [piece]))
+    # What is raised or lowered joins the larger letters that it touches.
+    for place, (base, _, members) in enumerate(rows):
+        near = [row for row in (*rows[max(place - 3, 0) : place], *rows[place + 1 : place + 4]) if row[2]]
+        rest = []
+        for piece in members:
+            for other_base, _, others in near:
+                large = max(other.style.size for other in others)
+                if (
+                    piece.style.size < 0.87 * large
+                    and abs(base - other_base) <= _SAME_ROW * large
+                    and len(piece.text) <= _LONGEST_RAISED
+                    and _is_beside(piece, others)
+                ):
+                    others.append(piece)
+                    break
+            else:
+                rest.append(piece)
+        members[:] = rest
+    lines = [Line(_segments(members), _base(members), page) for _, _, members in rows if members]
+    return sorted(lines, key=lambda line: -line.base)
+
+
+def _base(pieces: Sequence[Piece]) -> float:
+    """The base line of the largest letters."""
+    return max(pieces, key=lambda piece: (piece.style.size, len(piece.text))).base
+
+
+def _is_beside(piece: Piece, members: Iterable[Piece]) -> bool:
+    """Whether a raised or lowered piece touches one of a row."""
+    reach = 0.9 * piece.style.size
+    return any(
+        -reach < piece.left - other.right < reach or -reach < other.left - piece.right < reach for other in members
+    )
+
+
+def _segments(pieces: list[Piece]) -> list[Segment]:
+    pieces.sort(key=lambda piece: piece.left)
+    segments = [Segment([pieces[0]])]
+    right = pieces[0].right
+    for piece in pieces[1:]:
+        size = min(piece.style.size, segments[-1].pieces[-1].style.size)
+        # The smaller size counts: a heading in the next column may stand nearer than its own letters are wide.
+        if piece.left - right > SEGMENT_GAP * size:
+            segments.append(Segment([]))
+        segments[-1].pieces.append(piece)
+        right = max(right, piece.right)
+    return segments
+
+
+def joined_pieces(pieces: Sequence[Piece]) -> str:
+    """The text of pieces of one segment."""
+    text = ""
+    before: Piece | None = None
+    for piece in pieces:
+        if before is not None:
+            gap = piece.left - before.right
+            if gap > _WORD_GAP * min(piece.style.size, before.style.size) or is_raised_mark(before, piece):
+                text += " "
+        text += piece.text
+        before = piece
+    return text
+
+
+def is_raised_mark(before: Piece, piece: Piece) -> bool:
+    """Whether a piece is a raised number or sign after a word, as the mark of a note is."""
+    return (
+        piece.style.size < 1.05 * before.style.size
+        and piece.base > before.base + 0.15 * before.style.size
+        and len(piece.text) <= 4
+        and not piece.text[:1].isalpha()
+        and not before.text[-1:].isdigit()
+        and len(before.text.split(" ")[-1]) > 1
+    )
+
+
+def is_raised_first(line: Line) -> bool:
+    """Whether a line begins with something small and raised, as a note begins with its mark."""
+    first = line.pieces[0]
+    return first.style.size < 0.9 * line.size and first.base > line.base + 0.1 * line.size
+
+
+def body_style(lines: Iterable[Line]) -> tuple[float, bool]:
+    """Size of the running text, and whether it is bold: what most characters have."""
+    sizes: Counter[float] = Counter()
+    bold: Counter[float] = Counter()
+    for line in lines:
+        for piece in line.pieces:
+            if not piece.style.fixed:
+                sizes[piece.style.size] += len(piece.text)
+                bold[piece.style.size] += len(piece.text) * piece.style.bold
+    if not sizes:
+        return 10.0, False
+    size = max(sizes, key=lambda size: sizes[size])
+    return size, bold[size] > 0.6 * sizes[size]
+
+
+def leading(lines: Sequence[Line], size: float) -> float:
+    """Usual distance between lines of a size; 1.2 times the size where there are too few."""
+    distances = [
+        round(upper.base - lower.base, 1)
+        for upper, lower in pairwise(lines)
+        if upper.column == lower.column
+        and abs(upper.size - size) < 0.06 * size
+        and abs(lower.size - size) < 0.06 * size
+        and 0.9 * size < upper.base - lower.base < 2.6 * size
+    ]
+    # Distances between paragraphs are larger: the smaller part is that of lines.
+    usual = statistics.median(sorted(distances)[: max(len(distances) * 2 // 3, 1)]) if distances else 0.0
+    few = len(distances) < 3 or (len(distances) < _FEW_LINES and usual > 1.7 * size)
+    return 1.2 * size if few else usual

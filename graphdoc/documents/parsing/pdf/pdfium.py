@@ -1,0 +1,402 @@
+"""What PDFium says of a PDF file: its pages as pieces of text with place and style, its outline, its title.
+
+Runs in the process of :mod:`..isolated_program`, because a hostile file may bring the library down.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+import pypdfium2.raw as pdfium
+
+from .styles import font_traits
+
+# A gap of this share of the font size is a space; of the larger share also where the library sees none.
+_SPACE, _SURE_SPACE = 0.1, 0.2
+# Beyond this gap, as in front of a tab or the next column, text goes on as another piece.
+_PIECE_GAP = 0.9
+_SAME_LINE = 0.05
+_DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
+_DEEPEST_TAG = 200
+_MISSING = 0xFFFE
+# PDFium stops a string there and says nothing.
+_LONGEST_STRING = 32_767
+_INVISIBLE, _STROKED = 3, 2
+_WHITE = frozenset({0x9, 0xA, 0xD, 0x20, 0xA0, 0x2003, 0x2002, 0x2009, 0x200B})
+_REPLACED = {
+    0x2: "-",
+    0xAD: "-",
+    **{0xFB00 + place: text for place, text in enumerate(("ff", "fi", "fl", "ffi", "ffl", "st", "st"))},
+}
+
+# Fonts of old TeX files have no names and no meanings for their codes; these are the T1 (Cork) encoding's.
+_CORK = {0x10: 0x201C, 0x11: 0x201D, 0x15: 0x2013, 0x16: 0x2014, 0x88: 0x2022} | {
+    0x1B + n: 0xFB00 + n for n in range(5)
+}
+
+_ERRORS = {
+    pdfium.FPDF_ERR_PASSWORD: "password",
+    pdfium.FPDF_ERR_SECURITY: "security",
+    pdfium.FPDF_ERR_FORMAT: "format",
+}
+
+
+# Called for every character: with plain numbers in place of typed pointers they take half the time.
+_code = ctypes.CFUNCTYPE(ctypes.c_uint, ctypes.c_void_p, ctypes.c_int)(
+    ctypes.cast(pdfium.FPDFText_GetUnicode, ctypes.c_void_p).value or 0
+)
+_object = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)(
+    ctypes.cast(pdfium.FPDFText_GetTextObject, ctypes.c_void_p).value or 0
+)
+_loose_box = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)(
+    ctypes.cast(pdfium.FPDFText_GetLooseCharBox, ctypes.c_void_p).value or 0
+)
+
+
+class PdfFile:
+    """A PDF file in memory.
+
+    Args:
+        content: its bytes.
+
+    Raises:
+        ValueError: it cannot be opened; ``password``, ``security`` or ``format`` says why.
+    """
+
+    def __init__(self, content: bytes) -> None:
+        pdfium.FPDF_InitLibrary()
+        # The library reads from the buffer as long as the document is open.
+        self._content = content
+        self._document = pdfium.FPDF_LoadMemDocument64(content, len(content), None)
+        self._kept: list[Any] = []
+        if not self._document:
+            raise ValueError(_ERRORS.get(pdfium.FPDF_GetLastError(), "format"))
+
+    def close(self) -> None:
+        """Give the memory back."""
+        for page in self._kept:
+            pdfium.FPDF_ClosePage(page)
+        pdfium.FPDF_CloseDocument(self._document)
+
+    def describe(self) -> dict[str, Any]:
+        """Number of pages, title, and the outline as entries with level, text, page and height on it."""
+        return {
+            "pages": pdfium.FPDF_GetPageCount(self._document),
+            "title": _utf16(pdfium.FPDF_GetMetaText, self._document, b"Title"),
+            "outline": self._outline(),
+        }
+
+    def _outline(self) -> list[tuple[int, str, int, float]]:
+        entries: list[tuple[int, str, int, float]] = []
+        first = pdfium.FPDFBookmark_GetFirstChild(self._document, None)
+        waiting = [(first, 1)] if first else []
+        seen: set[int] = set()
+        while waiting and len(entries) < _LONGEST_OUTLINE:
+            mark, level = waiting.pop()
+            place = ctypes.cast(mark, ctypes.c_void_p).value or 0
+            if place in seen:
+                continue
+            seen.add(place)
+            page, top = self._destination(mark)
+            entries.append((level, _utf16(pdfium.FPDFBookmark_GetTitle, mark), page, top))
+            following = pdfium.FPDFBookmark_GetNextSibling(self._document, mark)
+            if following:
+                waiting.append((following, level))
+            inner = pdfium.FPDFBookmark_GetFirstChild(self._document, mark) if level < _DEEPEST_OUTLINE else None
+            if inner:
+                waiting.append((inner, level + 1))
+        return entries
+
+    def _destination(self, mark: Any) -> tuple[int, float]:
+        target = pdfium.FPDFBookmark_GetDest(self._document, mark)
+        if not target:
+            return -1, -1.0
+        flags = [ctypes.c_int() for _ in range(3)]
+        values = [ctypes.c_float() for _ in range(3)]
+        found = pdfium.FPDFDest_GetLocationInPage(target, *flags, *values)
+        top = float(values[1].value) if found and flags[1].value else -1.0
+        return int(pdfium.FPDFDest_GetDestPageIndex(self._document, target)), top
+
+    def page(self, number: int) -> dict[str, Any]:
+        """Text of a page.
+
+        Args:
+            number: from 0.
+
+        Returns:
+            ``width`` and ``height``; ``pieces`` in the order of the file, each with text, left and right edge, base
+            line, style and direction; ``styles``; ``unmapped`` characters; ``cut`` strings; ``pictures``, the share
+            of the page that they cover.
+
+        Raises:
+            ValueError: the page cannot be loaded.
+        """
+        page = pdfium.FPDF_LoadPage(self._document, number)
+        if not page:
+            raise ValueError("the page is damaged")
+        reader = None
+        try:
+            text = pdfium.FPDFText_LoadPage(page)
+            if not text:
+                raise ValueError("the text of the page is damaged")
+            try:
+                reader = _PageReader(page, text)
+                reader.read()
+            finally:
+                pdfium.FPDFText_ClosePage(text)
+            width, height = pdfium.FPDF_GetPageWidthF(page), pdfium.FPDF_GetPageHeightF(page)
+            return {
+                "width": width,
+                "height": height,
+                "pieces": reader.pieces,
+                "styles": reader.styles,
+                "unmapped": reader.unmapped,
+                "cut": reader.cut,
+                "pictures": _pictures(page, width * height) if len(reader.pieces) < _FEW_PIECES else 0.0,
+            }
+        finally:
+            # Fonts without a name are known by their address, which is theirs as long as a page with them is open.
+            if reader is not None and reader.has_nameless and len(self._kept) < _KEPT_OPEN:
+                self._kept.append(page)
+            else:
+                pdfium.FPDF_ClosePage(page)
+
+
+_FEW_PIECES = 40
+
+
+# What fonts without a name are called, with what tells one from the other.
+NAMELESS = "without a name"
+_KEPT_OPEN = 200
+
+
+class _PageReader:
+    """Joins the characters of a page to pieces of one style on one base line."""
+
+    def __init__(self, page: Any, text: Any) -> None:
+        self._text, self._tags = text, _tags(page)
+        self.pieces: list[tuple[str, float, float, float, int, int]] = []
+        self.styles: list[dict[str, Any]] = []
+        self.unmapped = self.cut = 0
+        self.has_nameless = False
+        # Widths of the characters of fonts without a name, by style.
+        self._widths: dict[int, dict[str, float]] = {}
+        self._numbers: dict[tuple[Any, ...], int] = {}
+        # By address of a text object: style, size, direction.
+        self._objects: dict[int, tuple[int, float, int]] = {}
+        self._fonts: dict[int, dict[str, Any]] = {}
+
+    def read(self) -> None:
+        box, x, y = pdfium.FS_RECTF(), ctypes.c_double(), ctypes.c_double()
+        box_at = ctypes.addressof(box)
+        text = ctypes.cast(self._text, ctypes.c_void_p).value
+        characters: list[str] = []
+        space = False
+        start = end = left = base = height = 0.0
+        current = traits = (-1, 0.0, 0)
+        last_object = run = 0
+        nameless = False
+
+        def finish() -> None:
+            if characters:
+                self.pieces.append(
+                    (
+                        _whole("".join(characters)),
+                        round(start, 2),
+                        round(end, 2),
+                        round(base, 2),
+                        current[0],
+                        current[2],
+                    )
+                )
+                characters.clear()
+
+        for place in range(pdfium.FPDFText_CountChars(self._text)):
+            code = _code(text, place)
+            # Between words and lines the library puts spaces of its own, which belong to no object.
+            if code in _WHITE or not (address := _object(text, place)):
+                space = True
+                run += 1
+                self.cut += run == _LONGEST_STRING
+                continue
+            if address != last_object:
+                last_object, run = address, 0
+                pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
+                if address not in self._objects:
+                    self._objects[address] = self._style(ctypes.cast(address, pdfium.FPDF_PAGEOBJECT), place)
+                traits = self._objects[address]
+                nameless = self.styles[traits[0]]["font"].startswith(NAMELESS)
+                height = (y.value, -x.value, -y.value, x.value)[traits[2]]
+            run += 1
+            self.cut += run == _LONGEST_STRING
+            if nameless:
+                code = _CORK.get(code, code)
+            character = _REPLACED.get(code) or (chr(code) if 0 < code < 0x110000 else "")
+            if code == _MISSING or not character:
+                self.unmapped += 1
+                character = "\ufffd"
+            _loose_box(text, place, box_at)
+            before, (left, right) = left, _edges(box, traits[2])
+            if nameless:
+                self._widths.setdefault(traits[0], {})[character] = round((right - left) / traits[1], 2)
+            size = max(traits[1], 1.0)
+            gap = left - end
+            if (
+                not characters
+                or traits[0] != current[0]
+                or traits[2] != current[2]
+                or abs(height - base) > _SAME_LINE * size
+                # Both letters of a ligature have its edges.
+                or (not -0.5 * size < gap < _PIECE_GAP * size and left != before)
+            ):
+                finish()
+                start, base, current = left, height, traits
+            elif gap > _SURE_SPACE * size:
+                characters.append(" ")
+            elif space and left != before:
+                # The box of a slanted letter reaches over the space before it.
+                pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
+                if (left if traits[2] else x.value) - end > _SPACE * size:
+                    characters.append(" ")
+            characters.append(character)
+            end, space = right, False
+        finish()
+        self.has_nameless = bool(self._widths)
+        for number, widths in self._widths.items():
+            letters = {width for letter, width in widths.items() if letter.isalnum()}
+            self.styles[number]["fixed"] = len(widths) > 4 and len(letters) == 1
+
+    def _style(self, found: Any, place: int) -> tuple[int, float, int]:
+        matrix = pdfium.FS_MATRIX()
+        a, b, c, d = 1.0, 0.0, 0.0, 1.0
+        if pdfium.FPDFText_GetMatrix(self._text, place, matrix):
+            a, b, c, d = matrix.a, matrix.b, matrix.c, matrix.d
+        size = pdfium.FPDFText_GetFontSize(self._text, place) * (math.hypot(c, d) or 1.0)
+        direction = round(math.degrees(math.atan2(b, a)) / 90) % 4 if (a or b) else 0
+        font = pdfium.FPDFTextObj_GetFont(found)
+        traits = self._font(font)
+        mode = pdfium.FPDFTextObj_GetTextRenderMode(found)
+        red, green, blue, alpha = (ctypes.c_uint() for _ in range(4))
+        colour = 0
+        if pdfium.FPDFText_GetFillColor(self._text, place, red, green, blue, alpha):
+            colour = red.value << 16 | green.value << 8 | blue.value
+        tag = self._tags.get(pdfium.FPDFPageObj_GetMarkedContentID(found), "")
+        artifact = _is_artifact(found)
+        size = round(size, 1)
+        key = (id(traits), size, mode, colour, tag, artifact)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.styles)
+            style = traits | {"size": size, "colour": colour, "tag": tag, "artifact": artifact}
+            style["bold"] = style["bold"] or mode == _STROKED
+            style["invisible"] = mode == _INVISIBLE
+            self.styles.append(style)
+        return self._numbers[key], size, direction
+
+    def _font(self, font: Any) -> dict[str, Any]:
+        address = ctypes.cast(font, ctypes.c_void_p).value or 0
+        if address not in self._fonts:
+            name = _bytes(pdfium.FPDFFont_GetBaseFontName, font).decode("utf-8", "replace")
+            flags = pdfium.FPDFFont_GetFlags(font)
+            angle = ctypes.c_int()
+            pdfium.FPDFFont_GetItalicAngle(font, angle)
+            self._fonts[address] = font_traits(name, flags, pdfium.FPDFFont_GetWeight(font), angle.value)
+            if not self._fonts[address]["font"]:
+                self._fonts[address]["font"] = f"{NAMELESS} {address:x}"
+        return self._fonts[address]
+
+
+def _whole(text: str) -> str:
+    """Put the halves of characters together that the library gives one by one."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _edges(box: Any, direction: int) -> tuple[float, float]:
+    """Left and right edge of a character on a page turned so that its text runs to the right."""
+    match direction:
+        case 0:
+            return box.left, box.right
+        case 1:
+            return box.bottom, box.top
+        case 2:
+            return -box.right, -box.left
+        case _:
+            return -box.top, -box.bottom
+
+
+def _is_artifact(found: Any) -> bool:
+    for number in range(min(pdfium.FPDFPageObj_CountMarks(found), 16)):
+        mark = pdfium.FPDFPageObj_GetMark(found, number)
+        if mark and _utf16(pdfium.FPDFPageObjMark_GetName, mark, sized=True) == "Artifact":
+            return True
+    return False
+
+
+def _tags(page: Any) -> dict[int, str]:
+    """The structure element of every marked content of a tagged file: headings, cells and the like."""
+    tree = pdfium.FPDF_StructTree_GetForPage(page)
+    if not tree:
+        return {}
+    tags: dict[int, str] = {}
+    try:
+        waiting = [
+            (pdfium.FPDF_StructTree_GetChildAtIndex(tree, number), "", 0)
+            for number in range(pdfium.FPDF_StructTree_CountChildren(tree))
+        ]
+        while waiting:
+            element, around, depth = waiting.pop()
+            if not element or depth > _DEEPEST_TAG:
+                continue
+            kind = _utf16(pdfium.FPDF_StructElement_GetType, element)
+            kind = kind if kind in _TELLING_TAGS else around
+            for number in range(max(pdfium.FPDF_StructElement_CountChildren(element), 0)):
+                inner = pdfium.FPDF_StructElement_GetChildAtIndex(element, number)
+                if inner:
+                    waiting.append((inner, kind, depth + 1))
+                else:
+                    content = pdfium.FPDF_StructElement_GetChildMarkedContentID(element, number)
+                    if content >= 0:
+                        tags[content] = kind
+    finally:
+        pdfium.FPDF_StructTree_Close(tree)
+    return tags
+
+
+_TELLING_TAGS = frozenset({"Title", "H", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "LI", "Code", "TOCI", "Note"})
+
+
+def _pictures(page: Any, area: float) -> float:
+    """The share of a page that its largest picture covers."""
+    largest = 0.0
+    for number in range(pdfium.FPDFPage_CountObjects(page)):
+        found = pdfium.FPDFPage_GetObject(page, number)
+        if pdfium.FPDFPageObj_GetType(found) != pdfium.FPDF_PAGEOBJ_IMAGE:
+            continue
+        edges = [ctypes.c_float() for _ in range(4)]
+        if pdfium.FPDFPageObj_GetBounds(found, *edges):
+            left, bottom, right, top = (edge.value for edge in edges)
+            largest = max(largest, (right - left) * (top - bottom))
+    return min(largest / area, 1.0) if area else 0.0
+
+
+def _bytes(call: Any, *arguments: Any) -> bytes:
+    size = call(*arguments, None, 0)
+    buffer = ctypes.create_string_buffer(max(size, 1))
+    call(*arguments, buffer, size)
+    return buffer.raw[:size].rstrip(b"\0")
+
+
+def _utf16(call: Any, *arguments: Any, sized: bool = False) -> str:
+    """A string that the library writes in UTF-16; with ``sized`` it says its length in an argument."""
+    if sized:
+        length = ctypes.c_ulong()
+        call(*arguments, None, 0, length)
+        size = length.value
+        wide = (ctypes.c_ushort * max(size // 2, 1))()
+        call(*arguments, wide, size, length)
+        return bytes(wide)[:size].decode("utf-16-le", "replace").rstrip("\0")
+    size = call(*arguments, None, 0)
+    buffer = ctypes.create_string_buffer(max(size, 2))
+    call(*arguments, buffer, size)
+    return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")

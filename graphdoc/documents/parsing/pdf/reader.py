@@ -1,0 +1,185 @@
+"""PDF files to sections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ....errors import DocumentError
+from ..html import dropped_metadata
+from ..outline import Break, Outline, ParsedDocument, one_line
+from .blocks import Block, BlockBuilder, TextJoiner, note_mark
+from .columns import lines_of
+from .file_process import named_pages, read_pages
+from .furniture import take_contents, take_furniture
+from .headings import HeadingFinder, heading_text, words
+from .page import Line, Page, body_style, read_page
+
+_SCAN = 0.5
+
+
+def parse_pdf(content: bytes, *, name: str = "") -> ParsedDocument:
+    """Parse a PDF file.
+
+    Args:
+        content: its bytes.
+        name: file name, for messages.
+
+    Returns:
+        Title, sections, and as metadata ``dropped_elements`` (running heads and the like), ``warnings`` (pages and
+        strings that could not be read) and ``file_title``, where the file gives another title than its pages.
+
+    Raises:
+        MissingExtraError: pypdfium2 is not installed.
+        DocumentError: the file is broken, protected by a password, or a scan.
+    """
+    try:
+        described, contents, warnings = read_pages(content, name)
+    except DocumentError as error:
+        raise DocumentError(f"it cannot be read as PDF: {error}") from None
+    pages = [read_page(page, number) for number, page in contents]
+    _say_what_is_missing(pages, contents, warnings)
+    dropped = take_furniture(pages)
+    lines: list[Line] = []
+    for page in pages:
+        lines += lines_of(page, lines[-1].column + 1 if lines else 0)
+    lines, entries = take_contents(lines)
+    if entries:
+        dropped["table of contents"] = entries
+    size, bold = body_style(lines)
+    blocks = BlockBuilder(lines, size, bold).blocks()
+    joiner = TextJoiner(lines)
+    outline_entries = [
+        (int(level), str(text), int(page), float(top)) for level, text, page, top in described["outline"]
+    ]
+    finder = HeadingFinder(blocks, size, bold, outline_entries, joiner)
+    levels = finder.find()
+    labels = finder.labels(levels)
+    title_place = _title(blocks, levels, str(described["title"]), joiner)
+    outline = Outline()
+    _write(outline, blocks, levels, labels, title_place, joiner)
+    for page in pages:
+        for row in page.aside:
+            outline.separate(Break.PARAGRAPH)
+            outline.write(one_line(row.text))
+    parsed = outline.finish(opening_title=title_place is None)
+    title = heading_text(joiner.text(blocks[title_place].lines)) if title_place is not None else parsed.title
+    metadata: dict[str, Any] = dropped_metadata(dropped)
+    file_title = one_line(str(described["title"]))
+    if title and file_title and file_title != title:
+        metadata["file_title"] = file_title
+    if warnings:
+        metadata["warnings"] = warnings
+    return ParsedDocument(parsed.sections, title or file_title, metadata)
+
+
+def _title(blocks: Sequence[Block], levels: dict[int, int], named: str, joiner: TextJoiner) -> int | None:
+    """The heading on the first page that is the title: the one the file names, or the only largest before all text."""
+    if not levels:
+        return None
+    first_page = blocks[0].first.page
+    opening = [place for place in levels if blocks[place].first.page == first_page]
+    if not opening:
+        return None
+    for place in opening[:3]:
+        if named and words(joiner.text(blocks[place].lines)) == words(named):
+            return place
+    largest = max(levels, key=lambda place: (blocks[place].first.size, -place))
+    others = [place for place in levels if place != largest]
+    sizes = [blocks[place].first.size for place in others]
+    if largest in opening[:3] and (not sizes or blocks[largest].first.size > max(sizes) + 0.4):
+        return largest
+    return None
+
+
+def _write(
+    outline: Outline,
+    blocks: Sequence[Block],
+    levels: dict[int, int],
+    labels: dict[int, str],
+    title: int | None,
+    joiner: TextJoiner,
+) -> None:
+    """Write headings, paragraphs and notes; a note follows the paragraph that its page ends with."""
+    waiting: list[Block] = []
+    marks: dict[int, set[str]] = {}
+    for block in blocks:
+        if block.kind == "note":
+            marks.setdefault(block.first.page, set()).add(note_mark(block.first))
+    for place, block in enumerate(blocks):
+        if place == title:
+            continue
+        if block.kind == "note":
+            waiting.append(block)
+            continue
+        if waiting and (place in levels or waiting[0].first.page < block.first.page):
+            _write_notes(outline, waiting, joiner)
+        here = frozenset().union(*(marks.get(line.page, set()) for line in block.lines))
+        if place + 1 in labels:
+            continue
+        if place in levels:
+            text = heading_text(joiner.text(block.lines, here))
+            outline.start_section(f"{labels.get(place, '')} {text}", levels[place])
+            continue
+        before = blocks[place - 1].kind if place else ""
+        outline.separate(Break.LINE if block.kind in ("item", "table") and before == block.kind else Break.PARAGRAPH)
+        if block.kind in ("code", "table"):
+            outline.write("\n".join(_laid_out(block.lines) if block.kind == "code" else _rows(block.lines)))
+        else:
+            outline.write(joiner.text(block.lines, here))
+        outline.separate(Break.PARAGRAPH if block.kind != "item" else Break.LINE)
+    _write_notes(outline, waiting, joiner)
+
+
+def _write_notes(outline: Outline, waiting: list[Block], joiner: TextJoiner) -> None:
+    for block in waiting:
+        outline.separate(Break.PARAGRAPH)
+        mark = note_mark(block.first)
+        text = joiner.text(block.lines)
+        outline.write(text.removeprefix(mark).lstrip(" .)") or text)
+        outline.separate(Break.PARAGRAPH)
+    waiting.clear()
+
+
+def _rows(lines: Sequence[Line]) -> Iterator[str]:
+    for line in lines:
+        yield line.text
+
+
+def _laid_out(lines: Sequence[Line]) -> Iterator[str]:
+    """Lines of code with the white space that their places mean."""
+    edge = min(line.left for line in lines)
+    for line in lines:
+        width = (line.right - line.left) / max(len(line.text), 1) or 1.0
+        yield " " * min(round((line.left - edge) / width), 40) + line.text.replace("\t", "    ")
+
+
+def _say_what_is_missing(
+    pages: Sequence[Page], contents: Sequence[tuple[int, dict[str, Any]]], warnings: list[str]
+) -> None:
+    """Refuse a scan, and name pages that are pictures, strings that were cut, and characters that are unknown.
+
+    Raises:
+        DocumentError: no page has any text.
+    """
+    empty = [page for page in pages if not page.rows and not page.aside]
+    pictures = [page.number + 1 for page in empty if page.pictures > _SCAN]
+    if pages and len(empty) == len(pages):
+        if pictures:
+            raise DocumentError(
+                f"it is a scan: its {len(pages)} {'page is a picture' if len(pages) == 1 else 'pages are pictures'} "
+                "without text; add the text by OCR, for example with: ocrmypdf scan.pdf text.pdf"
+            )
+        return
+    if pictures:
+        warnings.append(f"pages that are pictures without text: {named_pages(pictures)}; OCR adds their text")
+    unmapped = Counter({number + 1: int(page["unmapped"]) for number, page in contents if page["unmapped"]})
+    if unmapped:
+        warnings.append(
+            f"{unmapped.total():,} characters without a known meaning, written as U+FFFD, on pages: "
+            f"{named_pages(sorted(unmapped))}"
+        )
+    cut = [number + 1 for number, page in contents if page["cut"]]
+    if cut:
+        warnings.append(f"strings of more than 32,767 characters, cut there, on pages: {named_pages(cut)}")
