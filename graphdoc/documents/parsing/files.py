@@ -43,7 +43,7 @@ def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
     if kind == "pdf":
         from .pdf.reader import parse_pdf
 
-        return parse_pdf(content, name=path.name)
+        return parse_pdf(content)
     if kind == "docx":
         from .rich_formats import parse_rich_format
 

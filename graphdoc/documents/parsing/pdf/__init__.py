@@ -1,1 +1,1 @@
-"""PDF to sections: characters and places by PDFium (extra ``ingest``); lines, paragraphs and headings by rules."""
+"""PDF to sections: characters and places by PDFium; lines, paragraphs and headings by rules."""

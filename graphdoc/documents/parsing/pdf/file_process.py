@@ -7,7 +7,6 @@ be read is said.
 from __future__ import annotations
 
 import atexit
-import importlib.util
 import json
 import os
 import select
@@ -19,7 +18,7 @@ import time
 from pathlib import Path
 from typing import IO, Any
 
-from ....errors import DocumentError, MissingExtraError
+from ....errors import DocumentError
 from . import pdfium_program
 
 # A page that takes longer is left out. Ordinary ones take hundredths of a second.
@@ -137,23 +136,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_process.forget)
 
 
-def read_pages(content: bytes, name: str) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]], list[str]]:
+def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]], list[str]]:
     """Read the pages of a PDF file.
 
     Args:
         content: its bytes.
-        name: file name, for messages.
 
     Returns:
         What :meth:`~.pdfium.PdfFile.describe` gives; numbers, from 0, and contents of the pages that could be read, as
         :meth:`~.pdfium.PdfFile.page` gives them; and warnings about the others.
 
     Raises:
-        MissingExtraError: pypdfium2 is not installed.
         DocumentError: the file cannot be opened, or no page of it can be read.
     """
-    if sys.modules.get("pypdfium2", ...) is None or importlib.util.find_spec("pypdfium2") is None:
-        raise MissingExtraError("pypdfium2", "ingest", f"read {name or 'PDF'}")
     pages: list[tuple[int, dict[str, Any]]] = []
     lost: dict[int, str] = {}
     with _process.lock:

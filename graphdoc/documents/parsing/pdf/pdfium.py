@@ -11,6 +11,7 @@ from typing import Any
 
 import pypdfium2.raw as pdfium
 
+from .pdfium_objects import is_artifact, largest_picture, read_bytes, read_text, structure_tags
 from .styles import font_traits
 
 # A gap of this share of the font size is a space; of the larger share also where the library sees none.
@@ -19,7 +20,6 @@ _SPACE, _SURE_SPACE = 0.1, 0.2
 _PIECE_GAP = 0.9
 _SAME_LINE = 0.05
 _DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
-_DEEPEST_TAG = 200
 _MISSING = 0xFFFE
 # PDFium stops a string there and says nothing.
 _LONGEST_STRING = 32_767
@@ -84,7 +84,7 @@ class PdfFile:
         """Number of pages, title, and the outline as entries with level, text, page and height on it."""
         return {
             "pages": pdfium.FPDF_GetPageCount(self._document),
-            "title": _utf16(pdfium.FPDF_GetMetaText, self._document, b"Title"),
+            "title": read_text(pdfium.FPDF_GetMetaText, self._document, b"Title"),
             "outline": self._outline(),
         }
 
@@ -100,7 +100,7 @@ class PdfFile:
                 continue
             seen.add(place)
             page, top = self._destination(mark)
-            entries.append((level, _utf16(pdfium.FPDFBookmark_GetTitle, mark), page, top))
+            entries.append((level, read_text(pdfium.FPDFBookmark_GetTitle, mark), page, top))
             following = pdfium.FPDFBookmark_GetNextSibling(self._document, mark)
             if following:
                 waiting.append((following, level))
@@ -154,7 +154,7 @@ class PdfFile:
                 "styles": reader.styles,
                 "unmapped": reader.unmapped,
                 "cut": reader.cut,
-                "pictures": _pictures(page, width * height) if len(reader.pieces) < _FEW_PIECES else 0.0,
+                "pictures": largest_picture(page, width * height) if len(reader.pieces) < _FEW_PIECES else 0.0,
             }
         finally:
             # Fonts without a name are known by their address, which is theirs as long as a page with them is open.
@@ -176,7 +176,7 @@ class _PageReader:
     """Joins the characters of a page to pieces of one style on one base line."""
 
     def __init__(self, page: Any, text: Any) -> None:
-        self._text, self._tags = text, _tags(page)
+        self._text, self._tags = text, structure_tags(page)
         self.pieces: list[tuple[str, float, float, float, int, int]] = []
         self.styles: list[dict[str, Any]] = []
         self.unmapped = self.cut = 0
@@ -283,7 +283,7 @@ class _PageReader:
         if pdfium.FPDFText_GetFillColor(self._text, place, red, green, blue, alpha):
             colour = red.value << 16 | green.value << 8 | blue.value
         tag = self._tags.get(pdfium.FPDFPageObj_GetMarkedContentID(found), "")
-        artifact = _is_artifact(found)
+        artifact = is_artifact(found)
         size = round(size, 1)
         key = (id(traits), size, mode, colour, tag, artifact)
         if key not in self._numbers:
@@ -297,7 +297,7 @@ class _PageReader:
     def _font(self, font: Any) -> dict[str, Any]:
         address = ctypes.cast(font, ctypes.c_void_p).value or 0
         if address not in self._fonts:
-            name = _bytes(pdfium.FPDFFont_GetBaseFontName, font).decode("utf-8", "replace")
+            name = read_bytes(pdfium.FPDFFont_GetBaseFontName, font).decode("utf-8", "replace")
             flags = pdfium.FPDFFont_GetFlags(font)
             angle = ctypes.c_int()
             pdfium.FPDFFont_GetItalicAngle(font, angle)
@@ -323,80 +323,3 @@ def _edges(box: Any, direction: int) -> tuple[float, float]:
             return -box.right, -box.left
         case _:
             return -box.top, -box.bottom
-
-
-def _is_artifact(found: Any) -> bool:
-    for number in range(min(pdfium.FPDFPageObj_CountMarks(found), 16)):
-        mark = pdfium.FPDFPageObj_GetMark(found, number)
-        if mark and _utf16(pdfium.FPDFPageObjMark_GetName, mark, sized=True) == "Artifact":
-            return True
-    return False
-
-
-def _tags(page: Any) -> dict[int, str]:
-    """The structure element of every marked content of a tagged file: headings, cells and the like."""
-    tree = pdfium.FPDF_StructTree_GetForPage(page)
-    if not tree:
-        return {}
-    tags: dict[int, str] = {}
-    try:
-        waiting = [
-            (pdfium.FPDF_StructTree_GetChildAtIndex(tree, number), "", 0)
-            for number in range(pdfium.FPDF_StructTree_CountChildren(tree))
-        ]
-        while waiting:
-            element, around, depth = waiting.pop()
-            if not element or depth > _DEEPEST_TAG:
-                continue
-            kind = _utf16(pdfium.FPDF_StructElement_GetType, element)
-            kind = kind if kind in _TELLING_TAGS else around
-            for number in range(max(pdfium.FPDF_StructElement_CountChildren(element), 0)):
-                inner = pdfium.FPDF_StructElement_GetChildAtIndex(element, number)
-                if inner:
-                    waiting.append((inner, kind, depth + 1))
-                else:
-                    content = pdfium.FPDF_StructElement_GetChildMarkedContentID(element, number)
-                    if content >= 0:
-                        tags[content] = kind
-    finally:
-        pdfium.FPDF_StructTree_Close(tree)
-    return tags
-
-
-_TELLING_TAGS = frozenset({"Title", "H", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "LI", "Code", "TOCI", "Note"})
-
-
-def _pictures(page: Any, area: float) -> float:
-    """The share of a page that its largest picture covers."""
-    largest = 0.0
-    for number in range(pdfium.FPDFPage_CountObjects(page)):
-        found = pdfium.FPDFPage_GetObject(page, number)
-        if pdfium.FPDFPageObj_GetType(found) != pdfium.FPDF_PAGEOBJ_IMAGE:
-            continue
-        edges = [ctypes.c_float() for _ in range(4)]
-        if pdfium.FPDFPageObj_GetBounds(found, *edges):
-            left, bottom, right, top = (edge.value for edge in edges)
-            largest = max(largest, (right - left) * (top - bottom))
-    return min(largest / area, 1.0) if area else 0.0
-
-
-def _bytes(call: Any, *arguments: Any) -> bytes:
-    size = call(*arguments, None, 0)
-    buffer = ctypes.create_string_buffer(max(size, 1))
-    call(*arguments, buffer, size)
-    return buffer.raw[:size].rstrip(b"\0")
-
-
-def _utf16(call: Any, *arguments: Any, sized: bool = False) -> str:
-    """A string that the library writes in UTF-16; with ``sized`` it says its length in an argument."""
-    if sized:
-        length = ctypes.c_ulong()
-        call(*arguments, None, 0, length)
-        size = length.value
-        wide = (ctypes.c_ushort * max(size // 2, 1))()
-        call(*arguments, wide, size, length)
-        return bytes(wide)[:size].decode("utf-16-le", "replace").rstrip("\0")
-    size = call(*arguments, None, 0)
-    buffer = ctypes.create_string_buffer(max(size, 2))
-    call(*arguments, buffer, size)
-    return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")

@@ -19,23 +19,21 @@ from .page import Line, Page, body_style, read_page
 _SCAN = 0.5
 
 
-def parse_pdf(content: bytes, *, name: str = "") -> ParsedDocument:
+def parse_pdf(content: bytes) -> ParsedDocument:
     """Parse a PDF file.
 
     Args:
         content: its bytes.
-        name: file name, for messages.
 
     Returns:
         Title, sections, and as metadata ``dropped_elements`` (running heads and the like), ``warnings`` (pages and
         strings that could not be read) and ``file_title``, where the file gives another title than its pages.
 
     Raises:
-        MissingExtraError: pypdfium2 is not installed.
         DocumentError: the file is broken, protected by a password, or a scan.
     """
     try:
-        described, contents, warnings = read_pages(content, name)
+        described, contents, warnings = read_pages(content)
     except DocumentError as error:
         raise DocumentError(f"it cannot be read as PDF: {error}") from None
     pages = [read_page(page, number) for number, page in contents]

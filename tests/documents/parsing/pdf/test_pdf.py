@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -15,9 +14,7 @@ from graphdoc.documents.parsing.outline import ParsedDocument
 from graphdoc.documents.parsing.pdf import file_process
 from graphdoc.documents.parsing.pdf.file_process import named_pages
 from graphdoc.documents.parsing.pdf.reader import parse_pdf
-from graphdoc.errors import DocumentError, MissingExtraError
-
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("pypdfium2") is None, reason="pypdfium2 is not installed")
+from graphdoc.errors import DocumentError
 
 LINES = [
     "The river rises twice a day and falls as often, and whoever lives beside it learns its",
@@ -253,12 +250,6 @@ def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stderr
     with pytest.raises(ProcessLookupError):
         os.kill(int(result.stdout), 0)
-
-
-def test_missing_library_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdfium2", None)
-    with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[ingest\]'"):
-        parse_pdf(b"%PDF-1.5")
 
 
 @pytest.mark.parametrize(
