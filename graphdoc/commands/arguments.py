@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _MOST_DIGITS = 18
 COLUMNS = ("text", "sections", "title", "id", "label")
+# A command that measures models computes in it: its numbers shall not depend on which machine is fast in what.
+MEASURED_PRECISION = "float32"
 PRECISION_CHOICES = ("auto", "float32", "bfloat16", "float16", "int8")
 
 _KINDS = "bfloat16 and float16 (for hardware that computes in them), int8 (on a CPU; changes vectors most)"
@@ -25,10 +27,7 @@ _MEASURED_IN = f"float32, in which numbers compare between machines; {_KINDS} (d
 def add_model_arguments(
     parser: argparse.ArgumentParser, *, several: bool = False, classifier: bool = False, measures: bool = False
 ) -> None:
-    """Add the choice of a model, of several, or of one that was fine-tuned on labels, and of how it runs.
-
-    A command that measures models computes in float32: its numbers shall not depend on which machine is fast in what.
-    """
+    """Add the choice of a model, of several, or of one that was fine-tuned on labels, and of how it runs."""
     group = parser.add_argument_group("model")
     choices = "'mini' (default), a folder written by save_pretrained, or a hub id"
     if several:
@@ -41,7 +40,7 @@ def add_model_arguments(
     group.add_argument(
         "--dtype",
         choices=PRECISION_CHOICES[1:] if measures else PRECISION_CHOICES,
-        default="float32" if measures else "auto",
+        default=MEASURED_PRECISION if measures else "auto",
         help=f"precision of the transformer: {_MEASURED_IN if measures else _AUTO}",
     )
     group.add_argument(

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ..errors import EvaluationError
 from ..runtime.wording import counted
 from . import evaluate_documents
-from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive, whole
+from .arguments import (
+    MEASURED_PRECISION,
+    add_model_arguments,
+    add_query_arguments,
+    add_reading_arguments,
+    positive,
+    whole,
+)
 from .index import open_index, update_index, update_lines
 from .outputs import JSON, Outputs, require_name, write_json, written
 from .summaries import list_left_out, print_lines
@@ -119,7 +126,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--run-folder", metavar="FOLDER", help="write every ranking and the judgements in the format of TREC"
     )
     add_model_arguments(parser, measures=True)
-    parser.set_defaults(model=None)
+    # Of an index that is there, the model and its precision are known.
+    parser.set_defaults(model=None, dtype=None)
     add_reading_arguments(parser)
 
 
@@ -130,6 +138,7 @@ def run(options: argparse.Namespace) -> None:
     if options.run_folder is not None:
         require_name(options.run_folder)
     if evaluate_documents.is_asked_for(options):
+        options.dtype = options.dtype or MEASURED_PRECISION
         evaluate_documents.run(options, OUTPUTS)
         return
     evaluate_documents.refuse(options)
@@ -234,6 +243,7 @@ def _index(options: argparse.Namespace) -> tuple[DocumentIndex, UpdateReport | N
             "with --index"
         )
     index = open_index(options, options.index) if is_there else None
+    options.dtype = options.dtype or MEASURED_PRECISION
     if index is not None and not sources:
         return index, None, None
     return update_index(options, index, sources, options.index or "memory://")
@@ -294,7 +304,7 @@ def _notes(
         f"p: paired permutation test against {options.against}; ms: median time of a query",
     ]
     lines.append(_weight_line(found.weight, options.folds))
-    lines += [f"left out: {count:,} {reason}" for reason, count in data.judgements.left_out.items()]
+    lines += [f"left out: {reason}: {count:,}" for reason, count in data.judgements.left_out.items()]
     if unknown:
         lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
     if data.own is not None:

@@ -150,11 +150,20 @@ def _exists(place: str) -> bool:
 
 
 def open_index(options: argparse.Namespace, place: str | None = None) -> DocumentIndex:
-    """Open an index with the model that the arguments name, or with its own."""
+    """Open an index with the model that the arguments name, or with its own, loaded as they say."""
     from ..retrieval.index import DocumentIndex
+    from ..retrieval.record import load_encoder as load_own
 
-    encoder = None if options.model is None else load_encoder(options)
-    return DocumentIndex.open(options.output if place is None else place, encoder)
+    where = options.output if place is None else place
+    options.dtype = options.dtype or "auto"
+    if options.model is not None:
+        return DocumentIndex.open(where, load_encoder(options))
+    index = DocumentIndex.open(where)
+    given = {} if options.dtype == "auto" else {"dtype": options.dtype}
+    given |= {} if options.device is None else {"device": options.device}
+    given |= {"max_passages": options.max_passages} if hasattr(options, "max_passages") else {}
+    # Without any of these it is loaded when it is needed; a search by words never needs it.
+    return DocumentIndex.open(where, load_own(index.record, index.place, **given)) if given else index
 
 
 def update_index(

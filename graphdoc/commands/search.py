@@ -200,9 +200,10 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
     """The index that the arguments name, or one in memory of the documents that are named in its place."""
     from ..documents.readers import ReadingReport
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.places import place_of
+    from ..retrieval.places import DEFAULT_ENGINE, place_of, store_in
 
-    if place_of(options.index).folder is None or DocumentIndex.exists(options.index):
+    place = place_of(options.index)
+    if place.folder is None or place.engine != DEFAULT_ENGINE or store_in(place.folder) is not None:
         yield open_index(options, options.index)
         return
     report = ReadingReport()

@@ -289,6 +289,8 @@ class LanceEngine:
 def _library(name: str) -> Any:
     import importlib
 
+    # Its warnings are said as errors, in one line, where they matter; it reads this when it is imported.
+    os.environ.setdefault("LANCEDB_LOG", "error")
     try:
         return importlib.import_module(name)
     except ImportError as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..documents.section import clean_text
 from ..errors import RetrievalError, SettingsError
-from ..registry import ENGINES
+from ..registry import ENGINES, load
 from ..runtime.plain_text import described, one_line
 
 DEFAULT_ENGINE = "lancedb"
@@ -65,6 +65,15 @@ Place(engine='qdrant', address='//localhost:6333/papers', folder=None))
     return Place(engine, str(folder), folder)
 
 
+def store_in(folder: Path) -> str | None:
+    """The store that has an index in a folder, also one that is damaged or half made; None where none has."""
+    try:
+        found = (name for name, engine in ENGINES.items() if (folder / f"documents{load(engine).SUFFIX}").exists())
+        return next(found, None)
+    except OSError:  # No folder can have the name.
+        return None
+
+
 def require_folder(place: Place, suffix: str, *, must_be_empty: bool = False) -> None:
     """Refuse a folder that cannot hold an index; other places are checked by their store.
 
@@ -88,6 +97,9 @@ def require_folder(place: Place, suffix: str, *, must_be_empty: bool = False) ->
         raise RetrievalError(f"{text} is a file; give the folder of an index")
     if not must_be_empty and not is_there:
         raise RetrievalError(f"{text} does not exist; make an index with: graphdoc index CORPUS --output {text}")
+    if not must_be_empty and (other := store_in(path)) not in (None, place.engine):
+        name = str(path) if other == DEFAULT_ENGINE else f"{other}:{path}"
+        raise RetrievalError(f"{text} is an index in another store; give it as {name}")
     if must_be_empty and is_there:
         others = [one.name for one in path.iterdir() if one.name != ".lock" and one.suffix != suffix]
         if others:

@@ -59,8 +59,13 @@ def require_version(record: Mapping[str, Any], place: str) -> None:
         )
 
 
-def load_encoder(record: Mapping[str, Any], place: str) -> DocumentEncoder:
+def load_encoder(record: Mapping[str, Any], place: str, **settings: Any) -> DocumentEncoder:
     """Load the encoder that an index was made with.
+
+    Args:
+        record: what the index was made with.
+        place: where it lies, for messages.
+        **settings: how to load it otherwise, as for :meth:`~graphdoc.DocumentEncoder.from_pretrained`.
 
     Raises:
         ModelError: it cannot be loaded, or has changed since.
@@ -72,7 +77,7 @@ def load_encoder(record: Mapping[str, Any], place: str) -> DocumentEncoder:
             "give it to DocumentIndex.open(place, encoder)"
         )
     encoder = DocumentEncoder.from_pretrained(
-        record["source"], dtype=model["dtype"], max_passages=model["max_passages"]
+        record["source"], **{"dtype": model["dtype"], "max_passages": model["max_passages"], **settings}
     )
     require_same_model(record, encoder, place)
     return encoder

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
+import numpy.typing as npt
 
 from ..errors import RetrievalError, SettingsError
 from ..runtime.arguments import require_one_of, require_whole
@@ -110,7 +111,11 @@ class Search:
             "words": settings.words_unit,
             "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
         }
-        self._vector = None if "vectors" not in settings.rankings else np.asarray(query.vector(), np.float32)
+
+    @cached_property
+    def _vector(self) -> npt.NDArray[np.float32] | None:
+        """The vector of the query, after the search by words, which finds mistakes of a filter at once."""
+        return None if "vectors" not in self._settings.rankings else np.asarray(self._query.vector(), np.float32)
 
     def run(self) -> tuple[Hit, ...]:
         """The hits, best first."""

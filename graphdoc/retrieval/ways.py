@@ -69,7 +69,10 @@ def by_passages(index: Searched, query: str | Document, k: int, options: Mapping
     hits = Search(index.engine, asked, settings).run() if index.engine.state().documents else ()
     fusion = settings.fusion if settings.by == "hybrid" else None
     shown = {"text": asked.shown, "document": asked.id, "title": asked.title}
-    return Found(hits, shown, settings, fusion, asked.warnings)
+    warnings = [*asked.warnings]
+    if "words" in settings.rankings and not index.engine.tokens(asked.text):
+        warnings.append("no word of the query is searched for: all are stop words or signs")
+    return Found(hits, shown, settings, fusion, tuple(warnings))
 
 
 def by_sentences(index: Searched, query: str | Document, k: int, options: Mapping[str, Any]) -> Found:

@@ -70,6 +70,6 @@ def test_mistakes(graphdoc: Command, refused: Callable[..., str], folder: Path, 
     (folder.parent / "full" / "notes.txt").write_text("mine")
     assert "notes.txt" in refused("index", folder, "--output", "full", "--model", model)
     graphdoc("index", folder, "--output", "papers.index", "--model", model)
-    assert "max_passages" in refused(
-        "index", folder, "--output", "papers.index", "--model", model, "--max-passages", "7"
-    )
+    for own in (["--model", model], []):
+        assert "max_passages" in refused("index", folder, "--output", "papers.index", *own, "--max-passages", "7")
+    assert "dtype" in refused("index", folder, "--output", "papers.index", "--dtype", "bfloat16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,6 +94,36 @@ def test_mistakes(graphdoc: Command, refused: Callable[..., str], index: str, co
     assert "missing" in refused("search", "missing", "a", "--model", model)
     assert "weight" in refused("search", index, "a", "--fusion", "weighted", "--weight", "7")
     assert "passages" in refused("search", index, "a", "--passages", "-1")
+    # The model of the index is loaded as the arguments say, or not at all.
+    assert "max_passages" in refused("search", index, "a", "--max-passages", "7")
+    assert "nowhere" in refused("search", index, "a", "--device", "nowhere")
+
+
+def test_what_is_no_whole_index_is_not_read_as_documents(refused: Callable[..., str], index: str) -> None:
+    assert f"{index}" in refused("search", f"qdrant:{index}", "tides")
+    half = Path("half.index")
+    shutil.copytree(index, half)
+    for version in (half / "documents.lance" / "_versions").iterdir():
+        version.unlink()
+    said = refused("search", half, "tides")
+    assert "half.index" in said and "graphdoc index CORPUS" in said
+
+
+def test_words_that_are_not_searched_for(graphdoc: Command, index: str) -> None:
+    for words, warns in (("the of and", True), ("the tides", False)):
+        status, out, _ = graphdoc("search", index, words, "--json", "-")
+        warnings = json.loads(out)["warnings"]
+        assert status == 0 and any("stop words" in one for one in warnings) == warns
+
+
+def test_a_filter_is_refused_before_the_model_is_loaded(
+    refused: Callable[..., str], index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("the model was loaded")
+
+    monkeypatch.setattr("graphdoc.retrieval.index.load_encoder", load)
+    assert "yaer" in refused("search", index, "tides", "--where", "yaer > 3")
 
 
 @pytest.fixture
