@@ -203,7 +203,7 @@ class DocumentIndex:
             RetrievalError: the index cannot be written.
         """
         require_one_of("on_error", on_error, ("stop", "skip"))
-        with self._writing("an update"):
+        with self._writing():
             self._engine.refresh()
             with ExitStack() as stack:
                 cluster = None
@@ -228,7 +228,7 @@ class DocumentIndex:
             RetrievalError: the index cannot be written.
         """
         named = ids_of(ids)
-        with self._writing("a deletion"):
+        with self._writing():
             self._engine.refresh()
             count = self._engine.delete(named) if named else 0
             self._maintain_if_due(maintain)
@@ -239,7 +239,7 @@ class DocumentIndex:
 
         Scores of word search lag behind changes until then.
         """
-        with self._writing("maintenance"):
+        with self._writing():
             self._engine.refresh()
             self._engine.maintain()
 
@@ -340,9 +340,9 @@ class DocumentIndex:
         if wanted or (wanted is None and is_due(state)):
             self._engine.maintain()
 
-    def _writing(self, work: str) -> AbstractContextManager[Any]:
+    def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; a store that several machines reach keeps writers apart itself."""
-        return nullcontext() if self._folder is None else FolderLock(self._folder, work)
+        return nullcontext() if self._folder is None else FolderLock(self._folder, "another change")
 
 
 def _store_of(place: Place) -> Any:
