@@ -71,6 +71,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         compare,
         encode,
         evaluate,
+        fit,
         graph,
         index,
         match,
@@ -103,6 +104,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     modules: tuple[Any, ...] = (
         compare,
         encode,
+        fit,
         index,
         search,
         serve,

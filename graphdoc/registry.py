@@ -26,6 +26,11 @@ POOLINGS: dict[str, str] = {
     "mean": "graphdoc.modeling.pooling:MeanPooling",
     "pair": "graphdoc.modeling.pooling:PairPooling",
 }
+# How two documents are compared.
+SIMILARITIES: dict[str, str] = {
+    "cosine": "graphdoc.similarity.kinds:Cosine",
+    "dot": "graphdoc.similarity.kinds:Dot",
+}
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {
     "words": "graphdoc.subtopics.ways:WordSubtopics",

@@ -53,6 +53,14 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
         learned = "; ".join(markdown(name, 200) for name in config.centre) or "a corpus"
         again = ", then to unit length" if config.normalize_centred else ""
         centre = f"| centre | the mean passage vector of {learned}, taken off unit-length passages{again} |\n"
+    lexical, words = "", config.words
+    if words is not None:
+        learned = "; ".join(markdown(name, 200) for name in words.corpora) or "a corpus"
+        rows = f"{words.terms:,} {'buckets' if words.hashed else 'terms'}"
+        lexical = (
+            f"| lexical part | {words.numbers} numbers of latent semantic analysis over {rows}, language "
+            f"`{words.language}`, learned of {learned}; length {config.lexical_weight:g} beside 1 |\n"
+        )
     structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""
     base = f"base_model: {config.backbone}\n" if config.backbone else ""
     return f"""---
@@ -70,8 +78,8 @@ A graphdoc document encoder. {state}
 | passages | {passages}, {config.max_passages or "all"} per document |
 | graph | {graph} |
 {centre}| readout | {readout} |
-| similarity | {config.similarity} |
-| vector | {config.hidden_size} numbers |
+{lexical}| similarity | {config.similarity} |
+| vector | {config.hidden_size + (words.numbers if words else 0)} numbers |
 {classes}
 ```python
 from graphdoc import Document, DocumentEncoder

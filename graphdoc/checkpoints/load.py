@@ -14,6 +14,7 @@ from ..modeling import DocumentConfig, DocumentModel
 from .backbones import load_backbone
 from .configuration import check_settings, checked_config
 from .contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE, not_floating
+from .fitted import fitted_buffers, load_vocabulary, require_fitted
 from .folders import backbone_folder, checkpoint_folder, is_path, subtopic_folder
 from .quiet import first_line, quiet_transformers
 from .tokenizers import load_tokenizer
@@ -54,6 +55,7 @@ def load_checkpoint(
         )
     else:
         raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
+    load_vocabulary(model, folder, str(name))
     if config.matching is not None:
         model.subtopic_folder = subtopic_folder(str(name), folder, revision)
     return model, tokenizer
@@ -99,11 +101,7 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
             f"{WEIGHTS_FILE} of checkpoint {name} holds weights that are no floating-point numbers ({foreign}); "
             "save or fetch it again"
         )
-    if "centre" in report["missing_keys"]:
-        raise ModelError(
-            f"checkpoint {name} has no centre; fit one to documents of yours (graphdoc fit, or encoder.fit), or leave "
-            "centre as it is"
-        )
+    require_fitted(report["missing_keys"], f"checkpoint {name}")
     mismatched = (key if isinstance(key, str) else key[0] for key in report["mismatched_keys"])
     wrong = sorted(str(key) for key in {*report["missing_keys"], *report["unexpected_keys"], *mismatched})
     if wrong:
@@ -113,7 +111,7 @@ def _load_weights(folder: Path, config: DocumentConfig, name: str) -> DocumentMo
             f"foreign or of another shape ({', '.join(wrong[:3])}{more}); take {CONFIG_FILE} and {WEIGHTS_FILE} from "
             "the same run, and leave settings that change shapes as they are"
         )
-    for parameter in (*model.parameters(), *(one for one in (model.centre,) if one is not None)):
+    for parameter in (*model.parameters(), *fitted_buffers(model)):
         # The last bits of a product depend on how weights lie in memory, and a file packs them without gaps.
         parameter.data = parameter.data.clone()
     model.train(False)

@@ -27,12 +27,18 @@ from .contents import (
     WEIGHTS_FILE,
     read_json,
 )
+from .fitted import VOCABULARY_FILE, save_vocabulary
 from .quiet import first_line, quiet_transformers
 from .updates import save_updates
 
 CARD_FILE = "README.md"
 # What a checkpoint may consist of: one that is saved over another leaves none of these behind.
-_FILES = frozenset((CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, UPDATES_FILE, CARD_FILE, TOKENIZER_FILE, "tokenizer.json"))
+_FILES = frozenset(
+    (
+        *(CONFIG_FILE, WEIGHTS_FILE, INDEX_FILE, UPDATES_FILE, VOCABULARY_FILE),
+        *(CARD_FILE, TOKENIZER_FILE, "tokenizer.json"),
+    )
+)
 _FOLDERS = frozenset((SUBTOPIC_FOLDER,))
 
 
@@ -81,6 +87,7 @@ def save_checkpoint(
                 save_updates(model, updates, written / UPDATES_FILE)
             if model.subtopic_folder is not None:
                 _copy_model(model.subtopic_folder, written / SUBTOPIC_FOLDER)
+            save_vocabulary(model, written)
             card = written / CARD_FILE
             card.write_text(model_card(cast(DocumentConfig, model.config), name, training), encoding="utf-8")
             for path in written.glob("*.safetensors"):

@@ -14,6 +14,7 @@ from torch.nn import Module
 from ..errors import ModelError
 from ..modeling import DocumentModel
 from ..modeling.weights_hash import weights_hash
+from .fitted import is_fitted, require_fitted
 
 # Key of a file's metadata: hash of the weights of the backbone that the updates were trained on.
 BACKBONE_HASH = "backbone_hash"
@@ -47,9 +48,8 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
         )
     weights = {key: tensor.to(torch.float32) for key, tensor in updates.items() if not key.endswith((DOWN, UP))}
     own = model.state_dict()
-    if model.centre is None:
-        # A model may be loaded without its centre.
-        weights.pop("centre", None)
+    # A model may be loaded without what it was fitted to.
+    weights = {key: tensor for key, tensor in weights.items() if key in own or not is_fitted(key)}
     for key in [key.removesuffix(DOWN) for key in updates if key.endswith(DOWN)]:
         up = updates.get(key + UP)
         if key in own and up is not None and up.shape[1:] == updates[key + DOWN].shape[:1]:
@@ -58,11 +58,7 @@ def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
             weights[key] = updates[key + DOWN]
     missing = {key for key in own if not key.startswith(ENCODER)} - weights.keys()
     stored = {key.partition(".")[0] for key in weights}
-    if "centre" in missing:
-        raise ModelError(
-            f"{name} has no centre; fit one to documents of yours (graphdoc fit, or encoder.fit), or leave centre as "
-            "it is"
-        )
+    require_fitted(missing, name)
     untrained = sorted({key.partition(".")[0] for key in missing} - stored)
     if untrained:
         raise ModelError(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..subtopics.table import SubtopicTable
 
 MOST_DOCUMENTS = 5  # of a figure
+MOST_WORDS = 8
 NAME = "compare"
 HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
@@ -157,6 +158,10 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
     if comparison.within:
         what = "parts of one document with each other"
     target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
+    if comparison.lexical is not None:
+        words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
+        print_lines(target, [f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"])
+        target.print()
     _print_sections(target, comparison)
     _print_matches(target, comparison, "passage", options.top)
     if sentences:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from ..graphs.batch import GraphBatch
 from ..graphs.section_layout import section_ids
 from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
@@ -15,6 +18,7 @@ from ..settings.document import Paragraph
 from ..similarity.chunk_attention import ChunkwiseAttention
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from .levels import as_numpy
+from .lexical import summed
 from .pipeline import EncodingPipeline
 from .precision import Precision, inference
 from .sentences import sentence_vectors
@@ -36,20 +40,9 @@ def encode_all_levels(
     model = pipeline.model
     window = pipeline.run([segmented], attention=True, dtype=dtype)
     vectors, output = window.passage_vectors, window.output
-    with inference(model):
-        terms = passage_terms(model, vectors, window.batch, output)
-    assert output.documents is not None and output.passages is not None
-    weights, count = output.readout_weights, len(segmented.passages)
-    encoded = EncodedDocument(
-        segmented,
-        as_numpy(output.documents[0]),
-        as_numpy(output.passages),
-        as_numpy(terms),
-        np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
-        model=pipeline.describe(),
-    )
+    encoded = whole_document(pipeline, segmented, vectors, window.batch, output)
     if not model.readout.has_sections:
-        return encoded
+        return with_words(pipeline, encoded)
     split = window.batch.split_into(section_ids([passage.section for passage in segmented.passages]))
     with inference(model):
         if model.structural_embeddings is not None:
@@ -57,7 +50,57 @@ def encode_all_levels(
                 vectors = model.encode_passages(split)
         read = model.encode_graphs(vectors, split, output_attention=True)
     assert read.sections is not None
-    return replace(encoded, own_sections=as_numpy(read.sections), attention=chunkwise_attention(read, output))
+    found = replace(encoded, own_sections=as_numpy(read.sections), attention=chunkwise_attention(read, output))
+    return with_words(pipeline, found)
+
+
+def whole_document(
+    pipeline: EncodingPipeline,
+    segmented: SegmentedDocument,
+    passage_vectors: Tensor,
+    batch: GraphBatch,
+    output: DocumentOutput,
+) -> EncodedDocument:
+    """A document in one piece, without words and without vectors of sections that the model itself makes.
+
+    Args:
+        pipeline: the model.
+        segmented: the document.
+        passage_vectors: ``(passages, encoder hidden)``.
+        batch: that document alone.
+        output: the model's output for it, with attention.
+    """
+    with inference(pipeline.model):
+        terms = passage_terms(pipeline.model, passage_vectors, batch, output)
+    assert output.documents is not None and output.passages is not None
+    weights, count = output.readout_weights, len(segmented.passages)
+    return EncodedDocument(
+        segmented,
+        as_numpy(output.documents[0]),
+        as_numpy(output.passages),
+        as_numpy(terms),
+        np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
+        model=pipeline.describe(),
+    )
+
+
+def with_words(pipeline: EncodingPipeline, encoded: EncodedDocument) -> EncodedDocument:
+    """Put the words of a document beside all its vectors, where the model has a lexical part."""
+    lexical, segmented = pipeline.lexical, encoded.segmented
+    if lexical is None:
+        return encoded
+    counts = lexical.counts(segmented.texts)
+    terms, shares = lexical.split(segmented, counts)
+    length = float(np.linalg.norm(encoded.vector.astype(np.float64))) or 1.0
+    sections = summed(counts, encoded.section_rows, len(encoded.section_numbers))
+    return replace(
+        encoded,
+        vector=np.concatenate([encoded.vector / length, terms.sum(axis=0)]).astype(np.float32),
+        passages=lexical.beside(torch.from_numpy(encoded.passages), counts).numpy(),
+        terms=np.concatenate([encoded.terms / length, terms], axis=1).astype(np.float32),
+        own_sections=lexical.beside(torch.from_numpy(encoded.sections), sections).numpy(),
+        lexical=shares,
+    )
 
 
 def chunkwise_attention(read: DocumentOutput, whole: DocumentOutput) -> ChunkwiseAttention | None:

@@ -16,6 +16,7 @@ from ..graphs.batch import GraphBatch
 from ..modeling import DocumentOutput
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import Vectors, section_vectors
+from .lexical import LexicalReader, Unknown, passage_numbers, summed
 
 Level = Literal["document", "section", "passage", "sentence"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -54,31 +55,51 @@ class Window:
         return [len(segmented.passages) for segmented in self.documents]
 
 
-def vectors_of(level: Level, window: Window) -> list[Tensor]:
+def vectors_of(
+    level: Level, window: Window, lexical: LexicalReader | None = None, unknown: Unknown | None = None
+) -> list[Tensor]:
     """Vectors of every document of a window, brought to the CPU together.
 
     Args:
         level: ``document``, ``section`` or ``passage``; for sentences see :mod:`graphdoc.inference.sentences`.
         window: the window; for ``section`` its documents are split into sections where the model reads them so.
+        lexical: reads the words that stand beside these vectors, where the model has a lexical part.
+        unknown: counts documents without a known word.
 
     Returns:
         For every document ``(1, hidden)``, ``(sections, hidden)`` or ``(passages, node size)``.
     """
+    vectors, counts = _dense(level, window)
+    if lexical is None:
+        return list(torch.split(vectors, counts))
+    words = lexical.counts(text for one in window.documents for text in one.texts)
+    own = passage_numbers(window.documents)
+    if unknown is not None:
+        unknown.add(words, own)
+    if level == "document":
+        words = summed(words, own, len(window.documents))
+    elif level == "section":
+        rows, sections = _section_rows(window.documents)
+        words = summed(words, rows, sum(sections))
+    return list(torch.split(lexical.beside(vectors, words), counts))
+
+
+def _dense(level: Level, window: Window) -> tuple[Tensor, list[int]]:
+    """Vectors of all documents of a window without a lexical part, and how many each has."""
     output = window.output
     assert output.documents is not None and output.passages is not None
     if level == "document":
-        return list(torch.split(output.documents.cpu(), 1))
+        return output.documents.cpu(), [1] * len(window.documents)
     if level == "section" and output.sections is not None and output.document_of_section is not None:
-        counts = torch.bincount(output.document_of_section.cpu(), minlength=len(window.documents))
-        return list(torch.split(output.sections.cpu(), counts.tolist()))
+        numbers = torch.bincount(output.document_of_section.cpu(), minlength=len(window.documents))
+        return output.sections.cpu(), numbers.tolist()
     passages = output.passages.cpu()
     if level == "passage":
-        return list(torch.split(passages, window.passage_counts))
-    rows, counts_of_sections = _section_rows(window.documents)
+        return passages, window.passage_counts
+    rows, counts = _section_rows(window.documents)
     readout = output.readout_weights
     weights = np.ones(len(passages), np.float32) if readout is None else as_numpy(readout)
-    sections = section_vectors(as_numpy(passages), weights, rows, sum(counts_of_sections))
-    return list(torch.split(torch.from_numpy(sections), counts_of_sections))
+    return torch.from_numpy(section_vectors(as_numpy(passages), weights, rows, sum(counts))), counts
 
 
 def _section_rows(documents: Sequence[SegmentedDocument]) -> tuple[npt.NDArray[np.int64], list[int]]:

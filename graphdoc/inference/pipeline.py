@@ -28,6 +28,7 @@ from .cutting import cut_windows
 from .fastest import Choice, with_precision
 from .inputs import AnyDocument, as_document, documents_of, require_text
 from .levels import LEVELS, Level, Window, vectors_of
+from .lexical import LexicalReader, Unknown
 from .precision import LOAD_PRECISIONS, LoadPrecision, Precision, computed_in, inference, require_finite
 from .sentences import SENTENCE_PADDING, sentence_segmenter, sentence_vectors
 
@@ -85,6 +86,7 @@ class EncodingPipeline:
         place(self.model, device)
         self._dtype: LoadPrecision = dtype
         self._choice: Choice | None = None
+        self._reader: LexicalReader | None = None
         if dtype != "auto":
             self.settle_precision()
 
@@ -96,11 +98,26 @@ class EncodingPipeline:
     @property
     def hidden_size(self) -> int:
         """Length of a document vector."""
-        return int(self.model.config.hidden_size)
+        return int(self.model.config.hidden_size) + self._lexical_numbers
+
+    @property
+    def lexical(self) -> LexicalReader | None:
+        """What reads the words of texts; None for a model without a lexical part."""
+        part, weight = self.model.lexical, float(self.model.config.lexical_weight)
+        if part is None:
+            return None
+        if self._reader is None or self._reader.part is not part or self._reader.weight != weight:
+            self._reader = LexicalReader(part, weight)
+        return self._reader
+
+    @property
+    def _lexical_numbers(self) -> int:
+        return 0 if self.model.lexical is None else self.model.lexical.settings.numbers
 
     def vector_size(self, level: Level = "document") -> int:
         """Length of a vector of a level; that of passages and sentences may differ."""
-        return int(self.model.config.node_size) if level in ("passage", "sentence") else self.hidden_size
+        is_node = level in ("passage", "sentence")
+        return int(self.model.config.node_size) + self._lexical_numbers if is_node else self.hidden_size
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports."""
@@ -214,8 +231,12 @@ class EncodingPipeline:
             yield from self._stream_sentences(documents, **options)
             return
         split = level == "section" and self.model.readout.has_sections
+        reader = self.lexical
+        unknown = None if reader is None else Unknown(self.name, reader)
         for window in self.windows(documents, split=split, **options):
-            yield from zip(window.documents, vectors_of(level, window), strict=True)
+            yield from zip(window.documents, vectors_of(level, window, reader, unknown), strict=True)
+        if unknown is not None:
+            unknown.warn()
 
     def _stream_sentences(
         self,

@@ -55,7 +55,10 @@ def encode_segmented_queries(
         )
         documents = pipeline.run_batch(window, batch, dtype=dtype).output.documents
         assert documents is not None
-        vectors.append(documents.cpu())
+        found = documents.cpu()
+        if (lexical := pipeline.lexical) is not None:
+            found = lexical.beside(found, lexical.counts(one.texts[0] for one in window))
+        vectors.append(found)
     return torch.cat(vectors)
 
 

@@ -65,6 +65,8 @@ def sentence_vectors(
             vectors = model.encode_passages(batch.to(pipeline.device), packing)
         initial = model.initial_passages(vectors)
     require_finite(initial)
+    if (lexical := pipeline.lexical) is not None:
+        return lexical.beside(initial, lexical.counts(text for one in sentences for text in one.texts))
     return initial
 
 

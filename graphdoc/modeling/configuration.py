@@ -11,6 +11,7 @@ from ..graphs.kinds.kind import GraphKind, graph_kind
 from ..registry import POOLINGS, READOUTS, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
+from ..settings.lexical import LexicalSettings
 from ..settings.views import ViewSettings
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
         self.labels, self.views, self.subtopics = settings.labels, settings.views, settings.subtopics
+        self.lexical = settings.lexical
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)
@@ -71,6 +73,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         ]
         if self.centre is not None:
             keys += ["centre", "normalize_centred"]
+        if self.lexical is not None:
+            keys += ["lexical", "lexical_weight"]
         if self.unit != "passage":
             keys.append("unit")
         if self.structural_embeddings:
@@ -90,6 +94,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     def clustering(self) -> ClusteringSettings | None:
         """How the subtopics of pairs are found; None for a model that has not learned them."""
         return None if self.subtopics is None else ClusteringSettings(**self.subtopics)
+
+    @property
+    def words(self) -> LexicalSettings | None:
+        """What the lexical part is made with; None for a model without one."""
+        return None if self.lexical is None else LexicalSettings(**self.lexical)
 
     @property
     def readout_class(self) -> type[Readout]:

@@ -21,6 +21,7 @@ from ..settings.document import checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttentionStack
 from .heads import ClassificationHead, SubtopicHead
+from .lexical import LexicalPart
 from .outputs import DocumentOutput
 from .passage_encoder import PassageEncoder
 from .readouts.readout import Readout, ReadoutOutput, mean_by_group
@@ -56,10 +57,10 @@ class DocumentModel(PreTrainedModel):
     _supports_attention_backend = True
     _keep_in_fp32_modules_strict = [  # noqa: RUF012
         *(r"^structural_embeddings\.", r"^projection\.", r"^graph\.", r"^readout\.", r"^head\.", r"^subtopic_head\."),
-        r"^centre$",
+        *(r"^centre$", r"^lexical\."),
     ]
-    # A model may be loaded without its centre.
-    _keys_to_ignore_on_load_unexpected = [r"^centre$"]  # noqa: RUF012
+    # A model may be loaded without what it was fitted to.
+    _keys_to_ignore_on_load_unexpected = [r"^centre$", r"^lexical\."]  # noqa: RUF012
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__(config)
@@ -87,6 +88,7 @@ class DocumentModel(PreTrainedModel):
         )
         clustering = config.clustering
         self.subtopic_head = None if clustering is None else SubtopicHead(config.node_size, clustering.columns)
+        self.lexical = None if config.words is None else LexicalPart(config.words)
         # Behind the passage encoder, whose names then are those of weights that both share.
         self.training_parts = nn.ModuleDict()
         self.post_init()  # type: ignore[no-untyped-call]
@@ -333,6 +335,11 @@ class DocumentModel(PreTrainedModel):
         """
         self.centre = None if centre is None else centre.detach().to(self.device, torch.float32).clone()
         self.config.centre = None if centre is None else list(corpora)
+
+    def set_lexical(self, part: LexicalPart | None) -> None:
+        """Give the model a lexical part, or take it away."""
+        self.lexical = None if part is None else part.to(self.device)
+        self.config.lexical = None if part is None else part.settings.as_values()
 
     def initial_nodes(self, passage_vectors: Tensor, batch: GraphBatch) -> Tensor:
         """All initial nodes: passages by eq. 1, document nodes as the mean of their passages (eq. 2).

@@ -50,7 +50,8 @@ def corpus_vectors(
         ModelError: a number of a vector is infinite or none.
         OutputError: another process has stopped.
     """
-    found = np.empty((len(corpus), encoder.hidden_size), np.float32)
+    # A training corpus holds tokens and no text, so that there is no lexical part.
+    found = np.empty((len(corpus), encoder.model.config.hidden_size), np.float32)
     windows = list(_windows(corpus.passage_counts))
     options: dict[str, Any] = {
         "dtype": transformer_precision(training),

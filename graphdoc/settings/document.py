@@ -15,6 +15,7 @@ from ..registry import GRAPH_KINDS, POOLINGS, READOUTS
 from ..runtime.plain_text import class_name
 from .base import Settings, known_name
 from .clustering import ClusteringSettings
+from .lexical import LexicalSettings
 from .mistakes import Refused
 from .views import ViewSettings
 
@@ -57,6 +58,9 @@ class DocumentFields:
         centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
             length before, as free text; None for a model without centre.
         normalize_centred: bring what is left of passage vectors to unit length again.
+        lexical: what the lexical part of vectors is made with (see
+            :class:`~graphdoc.settings.lexical.LexicalSettings`); None for a model without one.
+        lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
         graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
         window: reach of the ``window`` graph kind, in passages.
         graph_layers: number T of graph attention layers (eq. 3); 0 for none.
@@ -103,6 +107,8 @@ class DocumentFields:
     normalize_passages: bool = False
     centre: list[str] | None = None
     normalize_centred: bool = False
+    lexical: dict[str, Any] | None = None
+    lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.5
     graph_kind: GraphKind = "full"
     window: Count = 2
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
@@ -151,6 +157,11 @@ class DocumentSettings(DocumentFields, Settings):
     @classmethod
     def _check_subtopics(cls, subtopics: dict[str, Any] | None) -> dict[str, Any] | None:
         return None if subtopics is None else ClusteringSettings(**subtopics).as_values()
+
+    @field_validator("lexical")
+    @classmethod
+    def _check_lexical(cls, lexical: dict[str, Any] | None) -> dict[str, Any] | None:
+        return None if lexical is None else LexicalSettings(**lexical).as_values()
 
     @field_validator("labels", mode="before")
     @classmethod

@@ -20,6 +20,7 @@ SET_BY_THE_RUN = {
     "classifier_dropout": "labels.dropout",
     "trained": "training itself",
     "centre": "the model that it starts from (graphdoc fit)",
+    "lexical": "the model that it starts from (graphdoc fit)",
     "views": "views, in graphdoc finetune views",
     "subtopics": "subtopics, in graphdoc finetune subtopics",
 }

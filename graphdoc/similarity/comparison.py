@@ -19,9 +19,11 @@ from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .attention_tables import attention_columns
 from .comparison_dict import comparison_dict
-from .cosine import Floats, similarity_matrix, similarity_scale
+from .cosine import Floats, similarity_matrix
 from .encoded_document import NO_SENTENCES, EncodedDocument
 from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
+from .kinds import Similarity, similarity_of
+from .lexical_shares import WordPart, shared_words
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,7 +64,7 @@ class Comparison:
         a: first document.
         b: second document.
         model: what the vectors were made with, for the record.
-        similarity: ``cosine`` or ``dot``.
+        similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
         within: whether this is one document compared with itself.
         subtopics: the subtopics of their sentences; None unless they were asked for.
     """
@@ -85,24 +87,29 @@ class Comparison:
     @cached_property
     def document(self) -> float:
         """Similarity of the two documents."""
-        return float(similarity_matrix(self.a.vector[None], self.b.vector[None], self.similarity)[0, 0])
+        return float(self.kind.scores([self.a], [self.b])[0, 0])
+
+    @property
+    def kind(self) -> Similarity:
+        """How the documents are compared."""
+        return similarity_of(self.similarity)
 
     @cached_property
     def sections(self) -> Floats:
         """Similarity of sections, ``(sections of a, sections of b)``."""
-        return similarity_matrix(self.a.sections, self.b.sections, self.similarity)
+        return similarity_matrix(self.a.sections, self.b.sections, self.kind.vectors)
 
     @cached_property
     def passages(self) -> Floats:
         """Similarity of passages, ``(passages of a, passages of b)``."""
-        return similarity_matrix(self.a.passages, self.b.passages, self.similarity)
+        return similarity_matrix(self.a.passages, self.b.passages, self.kind.vectors)
 
     @cached_property
     def sentences(self) -> Floats | None:
         """Similarity of sentences, ``(sentences of a, sentences of b)``; None unless they were encoded."""
         if self.a.sentence_vectors is None or self.b.sentence_vectors is None:
             return None
-        return similarity_matrix(self.a.sentence_vectors, self.b.sentence_vectors, self.similarity)
+        return similarity_matrix(self.a.sentence_vectors, self.b.sentence_vectors, self.kind.vectors)
 
     @cached_property
     def paragraphs(self) -> Floats | None:
@@ -143,9 +150,7 @@ class Comparison:
     @cached_property
     def passage_contributions(self) -> Floats:
         """What every pair of passages adds to the document score, ``(passages of a, passages of b)``."""
-        a, b = self.a.terms.astype(np.float64), self.b.terms.astype(np.float64)
-        scale = similarity_scale(a.sum(axis=0, keepdims=True), b.sum(axis=0, keepdims=True), self.similarity)
-        return np.asarray(a @ b.T / scale[0, 0])
+        return self.kind.contributions(self.a, self.b)
 
     @cached_property
     def section_contributions(self) -> Floats:
@@ -153,6 +158,49 @@ class Comparison:
         totals = np.zeros((len(self.a.section_numbers), len(self.b.section_numbers)))
         np.add.at(totals, (self.a.section_rows[:, None], self.b.section_rows[None, :]), self.passage_contributions)
         return totals
+
+    @cached_property
+    def lexical(self) -> float | None:
+        """How much of the document score is lexical, the words that both share; None without a lexical part."""
+        words = self._words
+        return None if words is None else sum(word.contribution for word in words[0]) + words[1]
+
+    def shared_words(self, top_k: int | None = 20) -> list[WordPart]:
+        """The words that both documents have, by what they add to the document score.
+
+        They add up to :attr:`lexical`, but for what words of only one document add, which are like words of the other
+        to the lexical part (see :func:`~graphdoc.similarity.lexical_shares.shared_words`).
+
+        Args:
+            top_k: how many; None for all.
+
+        Returns:
+            The words, those that add most first.
+
+        Raises:
+            SettingsError: the model has no lexical part.
+        """
+        require_whole("top_k", top_k, least=0)
+        if self._words is None:
+            raise SettingsError(
+                f"model {self.model.get('name')} has no lexical part; fit one to documents of yours "
+                "(encoder.fit(documents, lexical=True), or graphdoc fit --lexical)"
+            )
+        return self._words[0][:top_k]
+
+    @cached_property
+    def _words(self) -> tuple[list[WordPart], float] | None:
+        a, b = self.a.lexical, self.b.lexical
+        if a is None or b is None:
+            return None
+        left, right = self.kind.parts(self.a), self.kind.parts(self.b)
+        return shared_words(
+            a,
+            b,
+            (self.kind.lexical_shares(self.a), self.kind.lexical_shares(self.b)),
+            self.kind.weights(left, right),
+            (left[:, -a.numbers :], right[:, -b.numbers :]),
+        )
 
     @cached_property
     def attention_to_b(self) -> Floats | None:
@@ -302,7 +350,8 @@ class Comparison:
             ``document`` (number); ``sections``, ``passages``, ``paragraphs`` and ``sentences`` (matrices, rows = first
             document); ``sentence_scores`` and ``alignment`` (see :meth:`alignment`), where sentences were encoded;
             ``attention`` (chunkwise, matrices per head, or None); ``subtopics`` (see
-            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``contributions`` and
+            :meth:`~graphdoc.subtopics.table.SubtopicTable.to_dict`), where they were asked for; ``lexical``, how much
+            of the score is due to words, and the words, where the model has a lexical part; ``contributions`` and
             ``matches`` by level; ``a`` and ``b`` (sections with headings, passages with text and span in their
             section's text); ``coverage``; ``model``.
         """

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .comparison import Comparison, Level, Match
 
 FORMAT = "graphdoc.comparison/1"
+MOST_WORDS = 100
 
 
 def comparison_dict(comparison: Comparison) -> dict[str, Any]:
@@ -34,6 +35,7 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
         "sentence_scores": comparison.sentence_scores,
         "alignment": None if comparison.sentences is None else comparison.alignment().to_dict(),
         "subtopics": None if comparison.subtopics is None else comparison.subtopics.to_dict(),
+        "lexical": _lexical_dict(comparison),
         "contributions": {
             "sections": _rounded(by_section, 9),
             "passages": _rounded(by_passage, 9),
@@ -47,6 +49,16 @@ def comparison_dict(comparison: Comparison) -> dict[str, Any]:
             "b": comparison.b.segmented.coverage.to_dict(),
         },
     }
+
+
+def _lexical_dict(comparison: Comparison) -> dict[str, Any] | None:
+    """How much of the score is lexical, and the words that both share; None without a lexical part."""
+    if comparison.lexical is None:
+        return None
+    words = [
+        {"word": one.word, "contribution": round(one.contribution, 9)} for one in comparison.shared_words(MOST_WORDS)
+    ]
+    return {"score": round(comparison.lexical, 9), "words": words}
 
 
 def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Floats) -> dict[str, Any]:

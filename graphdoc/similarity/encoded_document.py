@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..segmentation.spans import SegmentedDocument, Span
 from .chunk_attention import ChunkwiseAttention
+from .lexical_shares import LexicalShares
 from .sentence_sets import SentenceSet
 
 Vectors = npt.NDArray[np.float32]
@@ -33,8 +34,9 @@ class EncodedDocument:
         sentence_vectors: ``(sentences, node size)``.
         paragraph_rows: ``(sentences,)``, paragraph of every sentence, from 0 in reading order.
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
-            its sections; None where they are means of passages.
+            its sections, or those with words beside them; None where they are means of passages.
         attention: chunkwise attention; None where the model has none.
+        lexical: the words that the last numbers of all vectors are made of; None where the model has no lexical part.
         model: description of the model that encoded it (:meth:`~graphdoc.DocumentEncoder.describe`).
     """
 
@@ -48,6 +50,7 @@ class EncodedDocument:
     paragraph_rows: npt.NDArray[np.int32] | None = None
     own_sections: Vectors | None = None
     attention: ChunkwiseAttention | None = None
+    lexical: LexicalShares | None = field(default=None, compare=False, repr=False)
     model: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property

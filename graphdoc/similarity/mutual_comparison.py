@@ -12,6 +12,7 @@ import numpy as np
 
 from .cosine import Floats, similarity_matrix
 from .encoded_document import EncodedDocument
+from .kinds import similarity_of
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class MutualComparison:
     Args:
         documents: the documents, in the order of rows and columns.
         model: what the vectors were made with, for the record.
-        similarity: ``cosine`` or ``dot``.
+        similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
     """
 
     documents: Sequence[EncodedDocument]
@@ -31,20 +32,19 @@ class MutualComparison:
     @cached_property
     def document_scores(self) -> Floats:
         """Similarity of documents, ``(documents, documents)``."""
-        vectors = np.stack([encoded.vector for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, self.similarity)
+        return similarity_of(self.similarity).scores(self.documents, self.documents)
 
     @cached_property
     def sections(self) -> Floats:
         """Similarity of sections, ``(sections of all documents, sections of all documents)``."""
         vectors = np.concatenate([encoded.sections for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, self.similarity)
+        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
 
     @cached_property
     def passages(self) -> Floats:
         """Similarity of passages, ``(passages of all documents, passages of all documents)``."""
         vectors = np.concatenate([encoded.passages for encoded in self.documents])
-        return similarity_matrix(vectors, vectors, self.similarity)
+        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
 
     @cached_property
     def attention(self) -> Floats | None:

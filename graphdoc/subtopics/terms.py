@@ -86,6 +86,12 @@ class TermMaker:
         """What each of some sentences is compared by."""
         return [self.terms(sentence) for sentence in sentences]
 
+    def occurrences(self, text: str) -> list[str]:
+        """All terms of a text in their order, as often as they occur."""
+        found, _ = self._read(text)
+        stems = iter(self._stems([word for word, is_stem in found if is_stem]))
+        return [next(stems) if is_stem else word for word, is_stem in found]
+
     def placed(self, sentence: str) -> list[PlacedTerm]:
         """All terms of a sentence in their order, as often as they occur, with the words they stand for."""
         found, _ = self._read(sentence, keep_case=True)

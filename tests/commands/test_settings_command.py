@@ -50,7 +50,7 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
     # The run gives these, and refuses them in a file.
     assert set(DocumentSettings.model_fields) - set(offered) == {
         *("labels", "multi_label", "classifier_dropout"),
-        *("trained", "views", "subtopics", "centre"),
+        *("trained", "views", "subtopics", "centre", "lexical"),
     }
     assert all("description" in value for value in schema["properties"].values())
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ...registry import SIMILARITIES
 from ...runtime.wording import section_name
+from ...similarity.kinds import similarity_of
 from ..pages.numbers import finite, number
 from .matrices import LevelMatrices, Matrix, packed_level
 
@@ -17,17 +19,10 @@ MAP_CELLS = 600_000
 _UNBOUNDED = ("paragraphs", "sentences")
 
 LISTED_MATCHES = 200
+LISTED_WORDS = 12
 
 # Below it, a share of the document score says nothing.
 _SMALLEST_DIVISIBLE_SCORE = 0.01
-
-_MEANINGS = {
-    "cosine": (
-        "Cosine of the two document vectors: 1 is the same direction, 0 no relation, −1 the opposite. It is no "
-        "percentage and cannot be compared across models."
-    ),
-    "dot": "Dot product of the two document vectors: it has no fixed scale and cannot be compared across models.",
-}
 
 
 def script_data(
@@ -236,7 +231,9 @@ def end_of_pair(level: str, index: int, side: Mapping[str, Any]) -> dict[str, An
 def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix | None) -> dict[str, str]:
     """Return on what scale the document score lies and how the passages of this very pair score."""
     similarity = str((comparison.get("model") or {}).get("similarity", ""))
-    scale = _MEANINGS.get(similarity, f"{similarity or 'Similarity'} of the two document vectors.")
+    scale = f"{similarity or 'Similarity'} of the two document vectors."
+    if similarity in SIMILARITIES:
+        scale = similarity_of(similarity).meaning
     if comparison.get("self"):
         scale = (
             f"A document against itself, so this score says nothing; look for parts that repeat each other. {scale}"
@@ -252,6 +249,19 @@ def meaning_of_score(comparison: Mapping[str, Any], passages: Matrix | None) -> 
         f"For orientation: the {len(values):,} pairs of passages here score from {low} to {high}, half below {middle}."
     )
     return {"scale": scale, "orientation": orientation}
+
+
+def read_words(comparison: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return how much of the document score words that both share make up, and which; None without a lexical part."""
+    found = comparison.get("lexical")
+    if found is None or finite(found.get("score")) is None:
+        return None
+    words = [
+        {"word": str(one["word"]), "contribution": finite(one["contribution"])}
+        for one in found["words"][:LISTED_WORDS]
+    ]
+    score = float(found["score"])
+    return {"score": score, "share": share_of(score, finite(comparison.get("document"))), "words": words}
 
 
 def share_of(contribution: float | None, score: float | None) -> float | None:

@@ -71,6 +71,7 @@ def render_report(comparison: Mapping[str, Any]) -> str:
         sides=[a] if within else [a, b],
         document=finite(comparison.get("document")),
         meaning=content.meaning_of_score(comparison, levels["passages"].similarity if "passages" in levels else None),
+        words=content.read_words(comparison),
         model=model,
         before_graph=_reads_before_graph(model),
         matches={name: content.read_matches(comparison, name, a, b) for name in LEVELS if name in found},

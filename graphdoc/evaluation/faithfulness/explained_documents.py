@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +11,16 @@ import torch
 
 from ...encoder import DocumentEncoder
 from ...graphs.batch import GraphBatch
-from ...inference.all_levels import chunkwise_attention
+from ...inference.all_levels import chunkwise_attention, whole_document, with_words
 from ...inference.inputs import AnyDocument
 from ...inference.levels import as_numpy
 from ...inference.precision import Precision, inference
-from ...modeling import DocumentModel
-from ...modeling.attribution import logit_contributions, passage_terms
+from ...modeling.attribution import logit_contributions
 from ...prediction.predicting import probabilities_of
 from ...segmentation.coverage import Coverage
 from ...segmentation.spans import SegmentedDocument
-from ...similarity.chunk_attention import ChunkwiseAttention
 from ...similarity.cosine import similarity_matrix
+from ...similarity.encoded_document import EncodedDocument
 from .passage_rankings import passage_attention
 
 Floats = npt.NDArray[np.float64]
@@ -34,20 +32,15 @@ class ExplainedDocument:
 
     Args:
         segmented: the document, with the vectors of its passages.
-        vector: ``(hidden,)``, the document vector.
         attention: ``(passages,)``, see :func:`~graphdoc.evaluation.faithfulness.passage_rankings.passage_attention`.
-        terms: ``(passages, hidden)``, the share of every passage in the document vector; None where classes are
-            watched.
-        chunkwise: chunkwise attention; None where the model has none.
+        encoded: the document with its vectors; None where classes are watched.
         likeliest: number of the class with the highest logit; None where similarity is watched.
         contributions: ``(passages,)``, what every passage adds to that logit; None where similarity is watched.
     """
 
     segmented: SegmentedDocument
-    vector: Floats
     attention: Floats
-    terms: Floats | None = None
-    chunkwise: ChunkwiseAttention | None = None
+    encoded: EncodedDocument | None = None
     likeliest: int | None = None
     contributions: Floats | None = None
 
@@ -87,30 +80,27 @@ def explained_documents(
         vectors = as_numpy(window.passage_vectors)
         for segmented, rows in zip(window.documents, window.rows, strict=True):
             ready = replace(segmented, token_ids=(), passage_vectors=vectors[rows])
-            yield _explained(encoder.model, ready, classes=classes)
+            yield _explained(encoder, ready, classes=classes)
 
 
-def _explained(model: DocumentModel, segmented: SegmentedDocument, *, classes: bool) -> ExplainedDocument:
+def _explained(encoder: DocumentEncoder, segmented: SegmentedDocument, *, classes: bool) -> ExplainedDocument:
+    model = encoder.model
     # Attention needs the whole graph also where vectors do not.
     batch = GraphBatch.from_documents([segmented], model.config.graph).to(model.device)
     vectors = batch.passage_vectors
     assert vectors is not None
     with inference(model):
         output = model.encode_graphs(vectors, batch, output_attention=True)
-        assert output.documents is not None
-        document = partial(
-            ExplainedDocument,
-            segmented,
-            as_numpy(output.documents[0]).astype(np.float64),
-            passage_attention(model, batch, output),
-        )
+        attention = passage_attention(model, batch, output)
         if not classes:
-            terms = as_numpy(passage_terms(model, vectors, batch, output)).astype(np.float64)
-            return document(terms=terms, chunkwise=chunkwise_attention(output, output))
+            found = whole_document(encoder, segmented, vectors, batch, output)
+            found = replace(found, attention=chunkwise_attention(output, output))
+            return ExplainedDocument(segmented, attention, with_words(encoder, found))
         assert output.logits is not None
         likeliest = int(output.logits[0].argmax())
         parts = logit_contributions(model, vectors, batch, output, [likeliest])[:, 0]
-        return document(likeliest=likeliest, contributions=as_numpy(parts).astype(np.float64))
+    contributions = as_numpy(parts).astype(np.float64)
+    return ExplainedDocument(segmented, attention, likeliest=likeliest, contributions=contributions)
 
 
 @dataclass(frozen=True)
@@ -140,14 +130,18 @@ class SimilarityTo:
         Contributions to a similarity are dot products of terms with the other document's vector, up to a factor that
         is the same for all. Chunkwise attention is that of the other document's passages to these.
         """
-        assert self.document.terms is not None
-        own, other = self.document.chunkwise, self.other.chunkwise
-        looks = self.document.attention if own is None or other is None else other.to(own).mean(axis=(0, 1))
-        return {"contribution": self.document.terms @ self.other.vector, "attention": looks, "words": self.words}
+        a, b = self.document.encoded, self.other.encoded
+        assert a is not None and b is not None
+        looks = self.document.attention
+        if a.attention is not None and b.attention is not None:
+            looks = b.attention.to(a.attention).mean(axis=(0, 1))
+        contributions = a.terms.astype(np.float64) @ b.vector.astype(np.float64)
+        return {"contribution": contributions, "attention": looks, "words": self.words}
 
     def values(self, vectors: Floats, logits: Floats | None) -> Floats:
         """The similarity of every shortened document, ``(times,)``."""
-        return similarity_matrix(vectors, self.other.vector[None], self.kind)[:, 0]
+        assert self.other.encoded is not None
+        return similarity_matrix(vectors, self.other.encoded.vector[None], self.kind)[:, 0]
 
 
 @dataclass(frozen=True)

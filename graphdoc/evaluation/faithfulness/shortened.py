@@ -13,9 +13,11 @@ from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
 
 from ...graphs.batch import GraphBatch
 from ...inference.levels import as_numpy
+from ...inference.lexical import LexicalReader
 from ...inference.precision import inference
 from ...modeling import DocumentModel
 from ...segmentation.spans import SegmentedDocument
@@ -43,7 +45,7 @@ def shortened(document: SegmentedDocument, kept: Kept) -> SegmentedDocument:
 
 
 def encode_shortened(
-    model: DocumentModel, document: SegmentedDocument, kept: Sequence[Kept]
+    model: DocumentModel, document: SegmentedDocument, kept: Sequence[Kept], lexical: LexicalReader | None = None
 ) -> tuple[Floats, Floats | None]:
     """Encode a document again and again, each time with some of its passages: new graphs, the same passage vectors.
 
@@ -51,11 +53,13 @@ def encode_shortened(
         model: the model.
         document: the document, with the vectors of its passages.
         kept: ``(passages,)`` each, which passages are left; at least one.
+        lexical: reads the words of passages, where the model has a lexical part.
 
     Returns:
         Document vectors ``(times, hidden)``; logits ``(times, classes)``, None for a model without head.
     """
     vectors, logits = [], []
+    words = None if lexical is None else lexical.counts(document.texts)
     for some in _together(kept):
         parts = [shortened(document, one) for one in some]
         batch = GraphBatch.from_documents(parts, model.config.vector_graph).to(model.device)
@@ -63,7 +67,11 @@ def encode_shortened(
         with inference(model):
             output = model.encode_graphs(batch.passage_vectors, batch)
         assert output.documents is not None
-        vectors.append(as_numpy(output.documents))
+        found = output.documents
+        if lexical is not None:
+            rows = sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words
+            found = lexical.beside(found, rows.tocsr())
+        vectors.append(as_numpy(found))
         if output.logits is not None:
             logits.append(as_numpy(output.logits))
     return np.concatenate(vectors).astype(np.float64), np.concatenate(logits).astype(np.float64) if logits else None

@@ -162,7 +162,7 @@ class FaithfulnessEvaluation:
         with progress_bar(show_progress, len({one.document.id for one in watched}), "Removing passages") as bar:
             for _, group in groupby(range(len(watched)), key=lambda row: id(watched[row].document)):
                 rows = list(group)
-                curves[rows] = self._curves(encoder.model, [watched[row] for row in rows],
+                curves[rows] = self._curves(encoder, [watched[row] for row in rows],
                                             [scores[row] for row in rows], methods)  # fmt: skip
                 bar.update()
         return FaithfulnessScores(
@@ -218,7 +218,7 @@ class FaithfulnessEvaluation:
 
     def _curves(
         self,
-        model: DocumentModel,
+        encoder: DocumentEncoder,
         watched: list[Watched],
         scores: list[dict[str, Floats]],
         methods: tuple[str, ...],
@@ -239,7 +239,7 @@ class FaithfulnessEvaluation:
             for kind in KINDS
             for kept in kept_passages(order, kind, self.steps)
         }
-        vectors, logits = encode_shortened(model, document.segmented, list(wanted.values()))
+        vectors, logits = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
         result = []
         for one, of_case in zip(watched, orders, strict=True):
             measured = dict(zip(wanted, one.values(vectors, logits).tolist(), strict=True))

@@ -1,0 +1,141 @@
+"""graphdoc fit: a model fitted to a corpus without training, by its mean passage vector and its words."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from ..errors import SettingsError
+from ..runtime.wording import counted
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .measured_models import processes_of
+from .outputs import Outputs, check_apart, require_name, write_json, written
+from .sources import encodable, no_documents, read_many
+from .summaries import list_left_out, list_without_id, print_lines
+
+if TYPE_CHECKING:
+    from ..inference.fitting import Fit
+
+NAME = "fit"
+HELP = "fit a model to a corpus, without labels and without training"
+DESCRIPTION = """Fit a model to documents such as it will encode, in one pass, without labels and without training.
+
+What all of them have in common, their mean passage vector, is taken off all passages from then on (the centre).
+With --lexical a vector also holds the words of its text: 200 numbers of latent semantic analysis beside it, which
+find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its share."""
+EPILOG = """examples:
+  graphdoc fit letters/ --output my-mini
+  graphdoc fit corpus.jsonl.gz --lexical --corpus "letters, 2001-2020" --output my-mini
+  graphdoc fit corpus.parquet --lexical --hashed --terms 65536 --output my-mini
+  graphdoc compare a.md b.md --model my-mini
+"""
+
+OUTPUTS = Outputs(folder=False, json=(None, "write what was learned as JSON (- for standard output)"))
+# Options of the lexical part, by the fields of its settings.
+_LEXICAL = {
+    "numbers": "numbers",
+    "terms": "most_terms",
+    "least_documents": "least_documents",
+    "hashed": "hashed",
+    "sample": "most_documents",
+    "seed": "seed",
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, globs, corpora or -")
+    parser.add_argument("--corpus", default="", metavar="WORDS", help="what the documents are, for the model card")
+    centre = parser.add_argument_group("centre")
+    centre.add_argument("--no-centre", action="store_true", help="leave the mean passage vector where it is")
+    centre.add_argument(
+        "--normalize-centred",
+        action=argparse.BooleanOptionalAction,
+        help="bring passages to unit length again without it (default: as the model does)",
+    )
+    words = parser.add_argument_group("words")
+    words.add_argument("--lexical", action="store_true", help="also learn a lexical part")
+    words.add_argument(
+        "--lexical-weight", type=float, metavar="X", help="its length beside vectors of length 1 (default: 0.5)"
+    )
+    words.add_argument("--numbers", type=positive, metavar="N", help="numbers of it (default: 200)")
+    words.add_argument(
+        "--terms", type=positive, metavar="N", help="terms of the vocabulary, those of most documents (default: 50000)"
+    )
+    words.add_argument(
+        "--least-documents", type=positive, metavar="N", help="documents that a term occurs in at least (default: 2)"
+    )
+    words.add_argument(
+        "--hashed", action="store_true", default=None, help="hash terms into --terms buckets, without a vocabulary"
+    )
+    words.add_argument(
+        "--sample", type=positive, metavar="N", help="documents that the numbers are learned of (default: 100000)"
+    )
+    words.add_argument("--seed", type=int, metavar="N", help="draws these documents (default: 0)")
+    output = OUTPUTS.add_to(parser)
+    output.add_argument("--output", metavar="FOLDER", required=True, help="write the model there")
+    add_model_arguments(parser, measures=True)
+    add_reading_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, fit, print and write."""
+    require_name(options.output)
+    OUTPUTS.prepare(options, options.sources)
+    check_apart(options.sources, [], folder=options.output)
+    given = {field: getattr(options, name) for name, field in _LEXICAL.items() if getattr(options, name) is not None}
+    if not options.lexical and (given or options.lexical_weight is not None):
+        name = next((one for one, field in _LEXICAL.items() if field in given), "lexical_weight")
+        raise SettingsError(f"--{name.replace('_', '-')} has no effect without --lexical; give both")
+
+    from ..documents.readers import ReadingReport
+    from ..settings.lexical import LexicalFit
+
+    lexical = LexicalFit(**given) if options.lexical else False
+    report = ReadingReport()
+    with processes_of(options) as processes:
+        encoder = load_encoder(options)
+        read: Any = read_many(options.sources, options, report)
+        documents = encodable(read, encoder, report) if options.on_error == "skip" else read
+        first = next(iter(documents), None)
+        if first is None:
+            raise no_documents(options.sources, report)
+        found = encoder.fit(
+            _again(first, documents),
+            centre=not options.no_centre,
+            lexical=lexical,
+            lexical_weight=options.lexical_weight,
+            normalize_centred=options.normalize_centred,
+            corpus=options.corpus,
+            processes=processes,
+        )
+        processes.run_first(lambda: encoder.save_pretrained(options.output))
+        if not processes.is_first:
+            return
+    target = OUTPUTS.write(options, json=lambda path: write_json(path, {**asdict(found), "model": encoder.describe()}))
+    if target is None:
+        return
+    print_lines(target, _lines(found, encoder.name, encoder.hidden_size))
+    list_left_out(target, report)
+    list_without_id(target, report)
+    written(target, [options.output])
+    OUTPUTS.report(options, target)
+
+
+def _again(first: Any, others: Any) -> Any:
+    yield first
+    yield from others
+
+
+def _lines(found: Fit, name: str, hidden: int) -> list[str]:
+    """What was learned, in lines."""
+    lines = [f"{name} fitted to {counted(found.documents, 'document')}, {counted(found.passages, 'passage')}"]
+    if found.centre_length is not None:
+        lines.append(f"centre: a mean of length {found.centre_length:.3f} is taken off passages of length 1")
+    if found.explained is not None:
+        lines.append(
+            f"lexical part: {found.numbers} numbers over {counted(found.terms or 0, 'term')}, which hold "
+            f"{found.explained:.0%} of the variance of their weights"
+        )
+    return [*lines, f"vectors of {hidden:,} numbers"]

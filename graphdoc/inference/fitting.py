@@ -1,0 +1,336 @@
+"""Fitting a model to a corpus without training: its mean passage vector, and the words of its documents.
+
+Everything is learned in one pass. What is counted does not depend on the order of documents, and the documents that
+the decomposition sees are drawn by their place in the corpus, so that several processes learn what one does.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Unpack
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+
+from ..checkpoints.fitted import vocabulary_hash
+from ..errors import ModelError
+from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_idf
+from ..runtime.processes import Processes
+from ..runtime.wording import counted
+from ..segmentation.spans import SegmentedDocument
+from ..settings.lexical import LexicalFit, LexicalSettings
+from ..subtopics.terms import TermMaker
+from .cutting import cut_windows
+from .inputs import AnyDocument, documents_of
+from .pipeline import EncodingPipeline, StreamOptions
+from .precision import inference
+
+Floats = npt.NDArray[np.float64]
+logger = logging.getLogger("graphdoc")
+
+# Passages whose mean is nearly of unit length are all alike; nothing is left of them without it.
+_ALIKE = 1 - 1e-6
+# Singular values that are noise beside the first.
+_NOISE = 1e-6
+# Terms that are counted before rare ones are forgotten: some 400 MB.
+MOST_COUNTED = 4_000_000
+# What is said of documents that are cut and not encoded.
+_READING = ("show_progress", "workers", "totals", "bar")
+# Numbers that are as good as drawn, a different one for every place below 2**32 (a bijection by Knuth).
+_SPREAD = 2_654_435_761
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a model was fitted to.
+
+    Args:
+        documents: number of documents.
+        passages: number of their passages.
+        centre_length: length of the mean passage vector, 1 where all passages are the same; None without centre.
+        terms: terms of the lexical part; None without one.
+        numbers: numbers of a lexical vector; None without one.
+        explained: share of the variance of tf-idf vectors that these hold; None without a lexical part.
+    """
+
+    documents: int
+    passages: int
+    centre_length: float | None = None
+    terms: int | None = None
+    numbers: int | None = None
+    explained: float | None = None
+
+
+def fit(
+    pipeline: EncodingPipeline,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
+    *,
+    centre: bool = True,
+    lexical: LexicalFit | None = None,
+    corpus: str = "",
+    processes: Processes | None = None,
+    **options: Unpack[StreamOptions],
+) -> Fit:
+    """Fit a model to documents, in one pass and bounded memory; what it was fitted to before is forgotten.
+
+    Args:
+        pipeline: the model, changed in place once all is learned.
+        documents: the documents.
+        centre: learn the mean of their passages, which is then taken off all passages.
+        lexical: how the lexical part is learned; None for none.
+        corpus: what the documents are, as free text for the model card.
+        processes: the processes that share the work, each of which reads all documents and encodes its share; None
+            for this one alone.
+        **options: how they are encoded (see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`).
+
+    Returns:
+        What was learned.
+
+    Raises:
+        ModelError: there are fewer than two documents, all are alike, or no word occurs in enough of them.
+        DocumentError: a document has no text.
+    """
+    learned = _Passages(pipeline)
+    words = None if lexical is None else _Words(lexical, str(pipeline.model.config.language))
+    rank, count = (0, 1) if processes is None else (processes.rank, processes.count)
+    own = documents_of(documents)
+    own = own if count == 1 else _share(own, rank, count)
+    place = rank
+    for some, vectors in _windows(pipeline, own, centre, options):
+        learned.add(len(some), vectors, sum(len(one.passages) for one in some))
+        for one in some:
+            if words is not None:
+                words.add(place, one.texts)
+            place += count
+    if processes is not None:
+        learned.merge(processes.gather(learned.state))
+        if words is not None:
+            words.merge(processes.gather(words.state))
+    if learned.documents < 2:
+        raise ModelError(
+            f"{pipeline.name} cannot be fitted to {counted(learned.documents, 'document')}; give at least two, and "
+            "better hundreds that are like those to be encoded"
+        )
+    size = f"{counted(learned.documents, 'document')}, {counted(learned.passages, 'passage')}"
+    name = f"{corpus} ({size})" if corpus else size
+    found = Fit(learned.documents, learned.passages)
+    mean = part = None
+    if centre:
+        mean = learned.mean()
+        found = replace(found, centre_length=float(np.linalg.norm(mean)))
+    if words is not None:
+        part, explained = words.part(learned.documents, name)
+        settings = part.settings
+        found = replace(found, terms=settings.terms, numbers=settings.numbers, explained=explained)
+    pipeline.model.set_centre(None if mean is None else torch.from_numpy(mean.astype(np.float32)), [name])
+    pipeline.model.set_lexical(part)
+    return found
+
+
+def _windows(
+    pipeline: EncodingPipeline, documents: Iterable[Any], encode: bool, options: StreamOptions
+) -> Iterator[tuple[Sequence[SegmentedDocument], torch.Tensor | None]]:
+    """Documents with their pooled passage vectors; without these, where words alone are learned."""
+    if encode:
+        yield from ((window.documents, window.passage_vectors) for window in pipeline.windows(documents, **options))
+        return
+    read: Any = {name: options[name] for name in _READING if name in options}  # type: ignore[literal-required]
+    for some, shown in cut_windows(documents, pipeline.segmenter, pipeline.device, **read):
+        yield some, None
+        shown.update(len(some))
+
+
+def _share(documents: Iterable[Any], rank: int, count: int) -> Iterator[Any]:
+    return (one for number, one in enumerate(documents) if number % count == rank)
+
+
+class _Passages:
+    """The sum of passage vectors of unit length."""
+
+    def __init__(self, pipeline: EncodingPipeline) -> None:
+        self._pipeline = pipeline
+        self.documents = self.passages = 0
+        self._sum: Floats | float = 0.0
+
+    def add(self, documents: int, vectors: Any, passages: int) -> None:
+        self.documents += documents
+        self.passages += passages
+        if vectors is None:
+            return
+        with inference(self._pipeline.model):
+            nodes = self._pipeline.model.uncentred_passages(vectors.float())
+            unit = torch.nn.functional.normalize(nodes, dim=-1).double()
+        self._sum = self._sum + unit.sum(dim=0).cpu().numpy()
+
+    @property
+    def state(self) -> tuple[int, int, Any]:
+        return self.documents, self.passages, self._sum
+
+    def merge(self, states: list[tuple[int, int, Any]]) -> None:
+        documents, passages, sums = zip(*states, strict=True)
+        self.documents, self.passages = sum(documents), sum(passages)
+        self._sum = sum(sums, 0.0)
+
+    def mean(self) -> Floats:
+        """The mean, ``(hidden,)``.
+
+        Raises:
+            ModelError: all passages are alike.
+        """
+        mean = np.asarray(self._sum / self.passages, np.float64)
+        if np.linalg.norm(mean) > _ALIKE:
+            raise ModelError(
+                f"all {self.passages:,} passages are alike, so that nothing is left of them without their mean; fit "
+                f"{self._pipeline.name} to documents that differ"
+            )
+        return mean
+
+
+@dataclass
+class _Words:
+    """In how many documents every term occurs, and the counts of a sample of documents."""
+
+    settings: LexicalFit
+    language: str
+    frequencies: Counter[Any] = field(default_factory=Counter)
+    # (-drawn, place, counts): the documents with the smallest numbers stay.
+    sample: list[tuple[int, int, dict[Any, int]]] = field(default_factory=list)
+    forgotten: int = 0
+
+    def __post_init__(self) -> None:
+        self._maker = TermMaker(self.language)
+
+    def add(self, place: int, texts: Iterable[str]) -> None:
+        terms: Iterator[Any] = chain.from_iterable(map(self._maker.occurrences, texts))
+        if self.settings.hashed:
+            terms = (bucket_of(term, self.settings.most_terms) for term in terms)
+        counts = dict(Counter(terms))
+        self.frequencies.update(counts.keys())
+        if len(self.frequencies) > MOST_COUNTED:
+            self._forget()
+        if counts:
+            self._keep((-self._drawn(place), place, counts))
+
+    def _keep(self, entry: tuple[int, int, dict[Any, int]]) -> None:
+        if len(self.sample) < self.settings.most_documents:
+            heapq.heappush(self.sample, entry)
+        else:
+            heapq.heappushpop(self.sample, entry)
+
+    def _drawn(self, place: int) -> int:
+        return ((place + self.settings.seed + 1) * _SPREAD) % 2**32
+
+    def _forget(self) -> None:
+        """Forget the rarest terms, where there are too many to count, until there is room for a quarter more."""
+        before, rarest = len(self.frequencies), 1
+        while len(self.frequencies) > MOST_COUNTED * 3 // 4:
+            self.frequencies = Counter({term: count for term, count in self.frequencies.items() if count > rarest})
+            rarest += 1
+        self.forgotten += before - len(self.frequencies)
+
+    @property
+    def state(self) -> tuple[Counter[Any], list[tuple[int, int, dict[Any, int]]], int]:
+        return self.frequencies, self.sample, self.forgotten
+
+    def merge(self, states: list[tuple[Counter[Any], list[tuple[int, int, dict[Any, int]]], int]]) -> None:
+        self.frequencies, self.sample, self.forgotten = Counter(), [], 0
+        for frequencies, sample, forgotten in states:
+            self.frequencies.update(frequencies)
+            self.forgotten += forgotten
+            for entry in sample:
+                self._keep(entry)
+
+    def part(self, documents: int, name: str) -> tuple[LexicalPart, float]:
+        """The lexical part of all that was counted, and the share of variance that it holds.
+
+        Raises:
+            ModelError: no term occurs in enough documents, or all documents have the same words.
+        """
+        least, most = self.settings.least_documents, self.settings.most_terms
+        enough = [(term, count) for term, count in self.frequencies.items() if count >= least]
+        if not enough:
+            raise ModelError(
+                f"no word but stop words occurs in {counted(least, 'document')} of {documents:,} (language "
+                f"{self.language!r}); lower least_documents, give more documents, or leave the lexical part out"
+            )
+        if self.forgotten:
+            logger.warning(
+                "%s of few documents were forgotten to bound memory, and may be counted too low; hash terms (hashed) "
+                "to count all",
+                counted(self.forgotten, "term"),
+            )
+        if self.settings.hashed:
+            terms: list[Any] = list(range(most))
+            frequencies = np.zeros(most, np.int64)
+            frequencies[[term for term, _ in enough]] = [count for _, count in enough]
+        else:
+            best = sorted(enough, key=lambda pair: (-pair[1], pair[0]))[:most]
+            terms = sorted(term for term, _ in best)
+            frequencies = np.array([self.frequencies[term] for term in terms], np.int64)
+        idf = inverse_frequencies(documents, frequencies)
+        components, explained = self._decomposed(terms, frequencies > 0, idf)
+        part = LexicalPart(
+            LexicalSettings(
+                terms=len(terms),
+                numbers=components.shape[1],
+                language=self.language,
+                hashed=self.settings.hashed,
+                vocabulary="" if self.settings.hashed else vocabulary_hash(terms),
+                corpora=[name],
+            )
+        )
+        part.idf, part.components = torch.from_numpy(idf), torch.from_numpy(components)
+        if not self.settings.hashed:
+            part.vocabulary = terms
+        return part, explained
+
+    def _decomposed(
+        self, terms: list[Any], is_known: npt.NDArray[np.bool_], idf: npt.NDArray[np.float32]
+    ) -> tuple[npt.NDArray[np.float32], float]:
+        """The vectors of terms, ``(terms, numbers)``, and the share of variance that they hold."""
+        weights = self._weights({term: row for row, term in enumerate(terms) if is_known[row]}, idf)
+        numbers = min(self.settings.numbers, *weights.shape)
+        svd = TruncatedSVD(numbers, algorithm="randomized", random_state=self.settings.seed)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            # Documents that are all the same have no variance, which is said below.
+            svd.fit(weights)
+        lengths = svd.singular_values_
+        kept = int((lengths > _NOISE * lengths[0]).sum())
+        if kept < 2:
+            raise ModelError(
+                f"all {weights.shape[0]:,} documents have the same words, so that nothing tells them apart; fit to "
+                "documents that differ, or leave the lexical part out"
+            )
+        if kept < self.settings.numbers:
+            logger.warning(
+                "lexical vectors have %d numbers and not %d: the documents have no more; give more of them",
+                kept,
+                self.settings.numbers,
+            )
+        components = np.ascontiguousarray(svd.components_[:kept].T, np.float32)
+        return components, float(svd.explained_variance_ratio_[:kept].sum())
+
+    def _weights(self, row_of: dict[Any, int], idf: npt.NDArray[np.float32]) -> Any:
+        """Tf-idf vectors of the sample, of unit length, sparse ``(documents, terms)``, in the order of the corpus."""
+        columns: list[int] = []
+        counts: list[int] = []
+        ends = [0]
+        for _, _, own in sorted(self.sample, key=lambda entry: entry[1]):
+            # In the order of rows, so that sums have one order in every process.
+            known = sorted((row, count) for term, count in own.items() if (row := row_of.get(term)) is not None)
+            columns += [row for row, _ in known]
+            counts += [count for _, count in known]
+            ends.append(len(columns))
+        shape = len(ends) - 1, len(idf)
+        found = tf_idf(sparse.csr_matrix((np.array(counts, np.float32), columns, ends), shape), idf)
+        lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
+        scaled: Any = sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found
+        return scaled.tocsr()

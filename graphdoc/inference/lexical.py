@@ -1,0 +1,179 @@
+"""The lexical part of vectors: the words of texts counted, and put beside the vectors of their passages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from ..modeling.lexical import Counts, LexicalPart, Vectors
+from ..runtime.wording import counted
+from ..segmentation.spans import SegmentedDocument
+from ..similarity.lexical_shares import LexicalShares
+from ..subtopics.terms import TermMaker
+
+Floats = npt.NDArray[np.float64]
+logger = logging.getLogger("graphdoc")
+
+# Words whose rows are remembered; a word is reduced to its stem once.
+_MOST_REMEMBERED = 1_000_000
+_NOWHERE = -1
+
+
+class LexicalReader:
+    """Reads the words of texts for a model.
+
+    Args:
+        part: the lexical part of the model.
+        weight: what lexical vectors of unit length are multiplied by.
+    """
+
+    def __init__(self, part: LexicalPart, weight: float) -> None:
+        self.part, self.weight = part, weight
+        self._maker = TermMaker(part.settings.language)
+        self._known: dict[str, int] = {}
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a lexical vector."""
+        return self.part.settings.numbers
+
+    def counts(self, texts: Iterable[str]) -> Counts:
+        """How often texts have every term, sparse ``(texts, terms)``."""
+        columns: list[int] = []
+        ends = [0]
+        for text in texts:
+            columns += self._rows_of(text)
+            ends.append(len(columns))
+        shape = len(ends) - 1, self.part.settings.terms
+        found = sparse.csr_matrix((np.ones(len(columns), np.float32), columns, ends), shape, np.float32)
+        found.sum_duplicates()
+        return found
+
+    def vectors(self, counts: Counts) -> Vectors:
+        """Lexical vectors of the length ``weight``, ``(texts, numbers)``; zeros for a text without a known word."""
+        found = self.part.project(self.part.weights(counts))
+        return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
+
+    def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
+        """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.
+
+        Args:
+            vectors: ``(rows, hidden)``.
+            counts: sparse ``(rows, terms)``.
+        """
+        lexical = torch.from_numpy(self.vectors(counts)).to(vectors.device)
+        return torch.cat([normalize(vectors.float(), dim=-1), lexical], dim=-1)
+
+    def split(self, segmented: SegmentedDocument, counts: Counts) -> tuple[Floats, LexicalShares]:
+        """The lexical vector of a document, split by passages and terms.
+
+        The weight of a term in the document is split over the passages in proportion to its counts there.
+
+        Args:
+            segmented: the document.
+            counts: sparse ``(passages, terms)``.
+
+        Returns:
+            ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
+        """
+        rows = np.unique(counts.indices).astype(np.int64)
+        own = counts[:, rows].astype(np.float64)
+        idf, table = self.part.idf.cpu().numpy()[rows], self.part.components.cpu().numpy()[rows].astype(np.float64)
+        totals = np.asarray(own.sum(axis=0)).ravel()
+        weights = (1 + np.log(np.maximum(totals, 1))) * idf
+        scale = self.weight / float(_lengths((weights @ table)[None])[0])
+        of_document = own.multiply((weights / np.maximum(totals, 1) * scale)[None]).tocsr()
+        of_passages = own.copy()
+        of_passages.data = (1 + np.log(own.data)) * idf[own.indices]
+        scales = self.weight / _lengths(of_passages @ table)
+        of_passages = of_passages.multiply(scales[:, None]).tocsr()
+        words = self._words(segmented.texts, set(rows.tolist()))
+        shares = LexicalShares(tuple(words[row] for row in rows.tolist()), rows, table, of_document, of_passages)
+        return np.asarray(of_document @ table, np.float64), shares
+
+    def _rows_of(self, text: str) -> Iterator[int]:
+        return (row for term in self._maker.occurrences(text) if (row := self._row_of(term)) != _NOWHERE)
+
+    def _row_of(self, term: str) -> int:
+        row = self._known.get(term)
+        if row is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            found = self.part.row_of(term)
+            row = self._known[term] = _NOWHERE if found is None else found
+        return row
+
+    def _words(self, texts: Iterable[str], wanted: set[int]) -> dict[int, str]:
+        """Every wanted row with the word as it is first written."""
+        found: dict[int, str] = {}
+        for text in texts:
+            for term, word in self._maker.placed(text):
+                if (row := self._row_of(term)) in wanted:
+                    found.setdefault(row, word)
+        return found
+
+
+class Unknown:
+    """Counts documents of which the lexical part knows no word, and says so.
+
+    Args:
+        name: what to call the model.
+        reader: its lexical part.
+    """
+
+    def __init__(self, name: str, reader: LexicalReader) -> None:
+        self._name, self._language = name, reader.part.settings.language
+        self._documents = self._unknown = 0
+
+    def add(self, counts: Counts, group_of: npt.NDArray[np.int64]) -> None:
+        """Count documents, ``group_of`` the rows of their counts."""
+        sizes = np.asarray(counts.sum(axis=1)).ravel()
+        totals = np.bincount(group_of, sizes)
+        self._documents += len(totals)
+        self._unknown += int((totals == 0).sum())
+
+    def warn(self) -> None:
+        """Say how many there were, if any."""
+        if self._unknown:
+            logger.warning(
+                "%s of %s %s no word that the lexical part of %s knows (language %r), and so no lexical vector; fit "
+                "the model to such documents (graphdoc fit, or encoder.fit)",
+                f"{self._unknown:,}",
+                counted(self._documents, "document"),
+                "has" if self._unknown == 1 else "have",
+                self._name,
+                self._language,
+            )
+
+
+def passage_numbers(documents: Sequence[SegmentedDocument]) -> npt.NDArray[np.int64]:
+    """The document of every passage, ``(passages,)``."""
+    return np.repeat(np.arange(len(documents)), [len(one.passages) for one in documents])
+
+
+def summed(counts: Counts, group_of: npt.NDArray[np.int64], groups: int) -> Counts:
+    """Counts of groups of texts, sparse ``(groups, terms)``.
+
+    Args:
+        counts: sparse ``(texts, terms)``.
+        group_of: ``(texts,)``.
+        groups: number of groups.
+    """
+    members: Any = sparse.csr_matrix(
+        (np.ones(len(group_of), np.float32), (group_of, np.arange(len(group_of)))), (groups, len(group_of))
+    )
+    return (members @ counts).tocsr()
+
+
+def _lengths(vectors: npt.NDArray[Any]) -> Floats:
+    """The lengths of rows, ``(rows,)``; 1 for those of zeros."""
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1)
+    return np.asarray(np.where(lengths > 0, lengths, 1.0))

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from checkpoint_loading import load
+from corpus_examples import write_rows
+from two_processes import run_commands
+
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
+
+MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
+
+
+@pytest.fixture
+def start(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> Path:
+    return tiny_encoder("bert", **MEAN).save_pretrained(tmp_path / "start")
+
+
+@pytest.fixture
+def corpus(structured: list[Document], tmp_path: Path) -> Path:
+    rows = [
+        {"id": f"{one.id} {number}", "text": section.text}
+        for one in structured
+        for number, section in enumerate(one.sections)
+        if section.text.strip()
+    ]
+    return write_rows(tmp_path / "letters.jsonl", rows)
+
+
+def test_a_model_is_fitted_and_compares(graphdoc: Callable[..., Any], start: Path, corpus: Path) -> None:
+    fitting = ("fit", corpus, "--model", start, "--device", "cpu", "--output", "mine")
+    run = graphdoc(*fitting, "--lexical", "--lexical-weight", "0.8", "--corpus", "letters", "--json", "fit.json")
+    assert run.status == 0, run.err
+    found = json.loads(Path("fit.json").read_text(encoding="utf-8"))
+    encoder = load("mine")
+    rows = [json.loads(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
+    expected = load(start)
+    expected.fit([row["text"] for row in rows], lexical=True)
+    torch.testing.assert_close(encoder.model.centre, expected.model.centre, atol=1e-6, rtol=0)
+    assert torch.equal(encoder.model.lexical.components, expected.model.lexical.components)
+    assert found["documents"] == len(rows) and found["numbers"] == encoder.model.lexical.settings.numbers
+    assert found["model"]["lexical_weight"] == 0.8
+    assert encoder.model.config.centre[0].startswith("letters (")
+    assert f"{found['numbers']} numbers" in run.out and "wrote mine" in run.out
+    first, second = (f"{corpus}#{row['id']}" for row in rows[:2])
+    compared = graphdoc("compare", first, second, "--model", "mine", "--device", "cpu", "--html", "report.html")
+    assert compared.status == 0, compared.err
+    assert "is due to words" in compared.out
+    assert 'class="meaning lexical"' in Path("report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (("--numbers", "20"), "--numbers has no effect without --lexical"),
+        (("--lexical-weight", "2"), "--lexical-weight has no effect without --lexical"),
+        (("--no-centre",), "nothing to fit"),
+        (("--lexical", "--least-documents", "400"), "least_documents"),
+        (("--lexical", "--lexical-weight", "0"), "lexical_weight=0"),
+    ],
+)
+def test_what_cannot_be(
+    refused: Callable[..., str], start: Path, corpus: Path, options: tuple[str, ...], wanted: str
+) -> None:
+    assert wanted in refused("fit", corpus, "--model", start, "--device", "cpu", "--output", "mine", *options)
+
+
+@pytest.mark.distributed
+@pytest.mark.parametrize("hashed", [(), ("--hashed", "--terms", "400")])
+def test_two_processes_learn_what_one_does(
+    graphdoc: Callable[..., Any], start: Path, corpus: Path, tmp_path: Path, hashed: tuple[str, ...]
+) -> None:
+    fitting = ["fit", corpus, "--model", start, "--device", "cpu", "--lexical", "--sample", "6", *hashed, "--output"]
+    assert graphdoc(*fitting, "one").status == 0
+    run_commands([[*fitting, tmp_path / "two"]], tmp_path)
+    one, two = load("one").model, load("two").model
+    torch.testing.assert_close(one.centre, two.centre, atol=1e-6, rtol=0)
+    assert one.config.centre == two.config.centre
+    assert one.lexical is not None and two.lexical is not None
+    assert one.lexical.vocabulary == two.lexical.vocabulary
+    assert torch.equal(one.lexical.idf, two.lexical.idf)
+    assert torch.equal(one.lexical.components, two.lexical.components)

@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from checkpoint_loading import load, refusal
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import ModelError, SettingsError
+from graphdoc.inference import fitting
+from graphdoc.registry import READOUTS
+from graphdoc.subtopics.terms import TermMaker
+from graphdoc.vectors.folder import origin_of
+
+EncoderFactory = Callable[..., DocumentEncoder]
+MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
+WEIGHT = 0.7
+
+
+@pytest.fixture(scope="module")
+def documents(structured: list[Document]) -> list[Document]:
+    """Documents of one to nine passages that share words: whole ones, and their sections."""
+    parts = [
+        Document(f"{one.id} {number}", (section,))
+        for one in structured
+        for number, section in enumerate(one.sections)
+        if section.text.strip()
+    ]
+    return [*structured, *parts]
+
+
+@pytest.fixture(scope="module")
+def fitted(tiny_encoder: EncoderFactory, documents: list[Document]) -> DocumentEncoder:
+    encoder = tiny_encoder("bert", **MEAN)
+    encoder.fit(documents, lexical={"least_documents": 1}, lexical_weight=WEIGHT, corpus="tests")
+    return encoder
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
+
+
+def analyser(text: str) -> list[str]:
+    return TermMaker("en").occurrences(text)
+
+
+def test_the_centre_is_the_mean_of_passages_of_unit_length(
+    tiny_encoder: EncoderFactory, documents: list[Document]
+) -> None:
+    encoder = tiny_encoder("bert", **MEAN)
+    passages = np.concatenate([unit(vectors) for vectors in encoder.encode(documents, level="passage")])
+    found = encoder.fit(documents, corpus="letters", normalize_centred=True)
+    assert encoder.model.centre is not None
+    np.testing.assert_allclose(encoder.model.centre.numpy(), passages.mean(axis=0), atol=1e-6)
+    assert (found.documents, found.passages, found.terms) == (len(documents), len(passages), None)
+    assert found.centre_length == pytest.approx(np.linalg.norm(passages.mean(axis=0)), abs=1e-6)
+    assert encoder.model.config.centre == [f"letters ({len(documents)} documents, {len(passages)} passages)"]
+    expected = unit(passages - passages.mean(axis=0))
+    np.testing.assert_allclose(np.concatenate(encoder.encode(documents, level="passage")), expected, atol=1e-5)
+    # Fitted anew, the first centre is forgotten.
+    encoder.fit(documents)
+    np.testing.assert_allclose(encoder.model.centre.numpy(), passages.mean(axis=0), atol=1e-6)
+
+
+def test_lexical_vectors_are_those_of_scikit_learn(fitted: DocumentEncoder, documents: list[Document]) -> None:
+    part = fitted.model.lexical
+    assert part is not None
+    texts = ["\n".join(fitted.segment(one).texts) for one in documents]
+    vectorizer = TfidfVectorizer(analyzer=analyser, sublinear_tf=True)
+    weights = vectorizer.fit_transform(texts)
+    assert tuple(vectorizer.get_feature_names_out()) == part.vocabulary
+    np.testing.assert_allclose(part.idf.numpy(), vectorizer.idf_, rtol=1e-6)
+    svd = TruncatedSVD(part.settings.numbers, random_state=0).fit(weights)
+    expected = WEIGHT * unit(svd.transform(weights))
+    found = fitted.encode(documents)
+    numbers = part.settings.numbers
+    np.testing.assert_allclose(found[:, -numbers:] @ found[:, -numbers:].T, expected @ expected.T, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(found[:, :-numbers], axis=1), 1, atol=1e-6)
+    assert found.shape[1] == fitted.hidden_size == 24 + numbers
+
+
+def test_every_level_has_a_lexical_part_of_its_own_text(fitted: DocumentEncoder, documents: list[Document]) -> None:
+    part = fitted.model.lexical
+    assert part is not None
+    numbers = part.settings.numbers
+    plain = load_without(fitted)
+
+    def lexical(text: str) -> np.ndarray:
+        row = fitted.lexical
+        assert row is not None
+        return np.asarray(row.vectors(row.counts([text]))[0])
+
+    for document in documents[:4]:
+        segmented = fitted.segment(document)
+        sections = [section.text for section in document.sections if section.text.strip()]
+        sentences = fitted.segmenter.sentences(document).texts
+        for level, texts in (("passage", segmented.texts), ("section", sections), ("sentence", sentences)):
+            found = fitted.encode(document, level=level)  # type: ignore[call-overload]
+            assert found.shape == (len(texts), 24 + numbers)
+            np.testing.assert_allclose(found[:, -numbers:], [lexical(text) for text in texts], atol=1e-6)
+            dense = unit(plain.encode(document, level=level))  # type: ignore[call-overload]
+            np.testing.assert_allclose(found[:, :-numbers], dense, atol=1e-5)
+        query = document.sections[0].text[:60] or "rice"
+        np.testing.assert_allclose(fitted.encode_query(query)[-numbers:], lexical(query), atol=1e-6)
+
+
+def load_without(fitted: DocumentEncoder) -> DocumentEncoder:
+    """The same encoder without its lexical part."""
+    encoder = DocumentEncoder(fitted.model, fitted.tokenizer, device="cpu")
+    part = fitted.model.lexical
+
+    class Without:
+        def encode(self, *arguments: Any, **options: Any) -> np.ndarray:
+            encoder.model.lexical = None
+            try:
+                return np.asarray(encoder.encode(*arguments, **options))
+            finally:
+                encoder.model.lexical = part
+
+    return Without()  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+@pytest.mark.parametrize("layers", [0, 2])
+@pytest.mark.parametrize("readout", READOUTS)
+def test_contributions_and_words_add_up_to_the_score(
+    tiny_encoder: EncoderFactory, documents: list[Document], readout: str, layers: int, similarity: str, hashed: bool
+) -> None:
+    encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity=similarity)
+    encoder.fit(documents, lexical={"least_documents": 1, "hashed": hashed, "most_terms": 500})
+    for a, b in ((0, 2), (1, 5), (3, 3)):
+        comparison = encoder.compare(documents[a], documents[b])
+        assert comparison.document == pytest.approx(
+            encoder.similarity(encoder.encode(documents[a]), encoder.encode(documents[b]))[0, 0], abs=1e-6
+        )
+        assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+        assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+        assert comparison.lexical is not None
+        numbers = encoder.model.lexical.settings.numbers  # type: ignore[union-attr]
+        left, right = (one.vector.astype(np.float64) for one in (comparison.a, comparison.b))
+        scale = np.linalg.norm(left) * np.linalg.norm(right) if similarity == "cosine" else 1.0
+        assert comparison.lexical == pytest.approx(left[-numbers:] @ right[-numbers:] / scale, abs=1e-6)
+        words = comparison.shared_words(None)
+        if a == b:
+            # All words are shared, so that nothing is left for others.
+            assert sum(word.contribution for word in words) == pytest.approx(comparison.lexical, abs=1e-6)
+
+
+def test_shared_words_are_those_of_both_as_they_are_written(fitted: DocumentEncoder) -> None:
+    comparison = fitted.compare("Rice is steamed. Whole grains.", "The grain of Rice, polished.")
+    words = comparison.shared_words()
+    assert {word.word for word in words} == {"Rice", "grains"}
+    assert words[0].contribution >= words[1].contribution
+    found = comparison.to_dict()["lexical"]
+    assert found["score"] == pytest.approx(comparison.lexical, abs=1e-8)
+    assert [one["word"] for one in found["words"]] == [word.word for word in words]
+
+
+def test_saving_and_loading_changes_no_bit(fitted: DocumentEncoder, documents: list[Document], tmp_path: Path) -> None:
+    fitted.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    for level in ("document", "section", "passage", "sentence"):
+        found, expected = (one.encode(documents, level=level) for one in (again, fitted))  # type: ignore[call-overload]
+        assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert origin_of(again, {})["weights"] == origin_of(fitted, {})["weights"]
+    assert "| lexical part |" in (tmp_path / "README.md").read_text(encoding="utf-8")
+    without = load(tmp_path, lexical=None)
+    assert without.hidden_size == 24 and "lexical" not in without.describe()
+    lighter = load(tmp_path, lexical_weight=0.1)
+    assert np.linalg.norm(lighter.encode(documents[0])) == pytest.approx(np.sqrt(1.01), abs=1e-5)
+
+
+def test_another_fit_is_another_model(fitted: DocumentEncoder, documents: list[Document], tmp_path: Path) -> None:
+    fitted.save_pretrained(tmp_path)
+    again = load(tmp_path)
+    encoded = again.encode_levels(documents[0])
+    before = origin_of(again, {})
+    again.fit(documents[:5], lexical={"least_documents": 1})
+    after = origin_of(again, {})
+    assert before["weights"] != after["weights"] and before["model"] != after["model"]
+    with pytest.raises(ModelError, match="encode it again"):
+        again.compare(encoded, documents[1])
+
+
+def test_a_vocabulary_of_another_model_is_refused(fitted: DocumentEncoder, tmp_path: Path) -> None:
+    fitted.save_pretrained(tmp_path)
+    path = tmp_path / "lexical.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "terms": values["terms"][::-1]}))
+    assert "is not the vocabulary" in refusal(tmp_path)
+    path.write_text("{")
+    assert "cannot be read" in refusal(tmp_path)
+    path.unlink()
+    assert "lexical.json" in refusal(tmp_path)
+
+
+def test_a_sample_of_documents_is_drawn_and_terms_are_bounded(
+    tiny_encoder: EncoderFactory,
+    documents: list[Document],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    encoder = tiny_encoder("bert", **MEAN)
+    found = encoder.fit(documents, centre=False, lexical={"most_documents": 3, "most_terms": 20, "least_documents": 1})
+    assert found.terms == 20 and found.numbers == 3 and found.centre_length is None
+    assert encoder.model.centre is None
+    monkeypatch.setattr(fitting, "MOST_COUNTED", 60)
+    with caplog.at_level(logging.WARNING, logger="graphdoc"):
+        assert (encoder.fit([*documents, *documents], centre=False, lexical=True).terms or 60) < 60
+    assert any("were forgotten" in record.getMessage() for record in caplog.records)
+
+
+def test_without_a_centre_no_passage_is_encoded(
+    tiny_encoder: EncoderFactory, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = tiny_encoder("bert", **MEAN)
+    monkeypatch.setattr(encoder.model, "encode_passages", None)
+    assert encoder.fit(documents, centre=False, lexical=True).terms
+
+
+def test_bad_input_is_one_line_with_the_fix(
+    tiny_encoder: EncoderFactory, documents: list[Document], caplog: pytest.LogCaptureFixture
+) -> None:
+    encoder = tiny_encoder("bert", **MEAN)
+
+    def refused(some: Any, kind: type[Exception] = ModelError, **options: Any) -> str:
+        with pytest.raises(kind) as caught:
+            encoder.fit(some, **options)
+        assert "\n" not in str(caught.value)
+        assert encoder.model.centre is None and encoder.model.lexical is None
+        return str(caught.value)
+
+    assert "give at least two" in refused(documents[:1])
+    assert "give at least two" in refused([])
+    assert "all 3 passages are alike" in refused(["Rice is steamed."] * 3)
+    assert "have the same words" in refused(["Rice is steamed."] * 3, centre=False, lexical=True)
+    assert "least_documents" in refused(["the and of", "to be or"], centre=False, lexical=True)
+    assert "least_documents" in refused(["rice", "tides"], centre=False, lexical=True)
+    assert "nothing to fit" in refused(documents, SettingsError, centre=False)
+    assert "lexical_weight" in refused(documents, SettingsError, lexical=True, lexical_weight=-1.0)
+    assert "numbers" in refused(documents, SettingsError, lexical={"numbers": 0})
+    with pytest.raises(SettingsError, match="lexical=True"):
+        encoder.compare(documents[0], documents[1]).shared_words()
+    assert encoder.compare(documents[0], documents[1]).lexical is None
+
+
+def test_asked_for_where_there_is_none(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    tiny_encoder("bert").save_pretrained(tmp_path)
+    message = refusal(tmp_path, lexical={"terms": 5, "numbers": 2})
+    assert "has no lexical part" in message and "graphdoc fit" in message
+
+
+def test_documents_of_unknown_words_are_counted(fitted: DocumentEncoder, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="graphdoc"):
+        found = fitted.encode(["Zwetschgenmus quillt", "米は蒸す", "Rice is steamed."])
+    assert [np.linalg.norm(row) for row in found] == pytest.approx([1, 1, np.sqrt(1 + WEIGHT**2)], abs=1e-5)
+    (warning,) = [record.getMessage() for record in caplog.records if "lexical" in record.getMessage()]
+    assert warning.startswith("2 of 3 documents have no word") and "graphdoc fit" in warning
+
+
+def test_pairs_of_characters_where_words_have_no_spaces(tiny_encoder: EncoderFactory) -> None:
+    encoder = tiny_encoder("bert", language="ja", **MEAN)
+    texts = ["米は蒸して麹を作る。", "麹は米に育つ。", "潮が満ちて引く。"]
+    encoder.fit(texts, lexical={"least_documents": 1})
+    assert encoder.model.lexical is not None and "蒸し" in encoder.model.lexical.vocabulary
