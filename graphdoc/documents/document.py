@@ -172,7 +172,7 @@ class Document:
         """Read a file that holds one document.
 
         Args:
-            path: a text, Markdown, HTML, XML (JATS, TEI), PDF, DOCX or LaTeX file.
+            path: a file of one of the kinds that the documentation lists: text, markup, PDF, Word and others.
             encoding: how text files are encoded.
             **fields: ``id`` (without one the file's name without its suffix), ``title`` (if the file's own shall not
                 count), ``label`` and ``metadata``.

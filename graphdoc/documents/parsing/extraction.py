@@ -1,4 +1,4 @@
-"""PDF, DOCX and LaTeX read by xberg (extra ``ingest``) in a process of its own.
+"""LaTeX read by xberg (extra ``ingest``) in a process of its own.
 
 xberg's threads may still touch Python after they have handed over a result; an interpreter that ends at that moment is
 aborted (exit status 134 or 135, one run in twenty). The process that reads ends without shutting Python down, and a
@@ -41,7 +41,7 @@ def extract(content: bytes, mime_type: str, name: str) -> dict[str, Any]:
         DocumentError: the file cannot be read.
     """
     if sys.modules.get("xberg", ...) is None or importlib.util.find_spec("xberg") is None:
-        raise MissingExtraError("xberg", "ingest", f"read {name or 'PDF, DOCX and LaTeX'}")
+        raise MissingExtraError("xberg", "ingest", f"read {name or 'LaTeX'}")
     answer = _process.ask(content, mime_type, name)
     if "error" in answer:
         raise DocumentError(f"{one_line(answer['error'], _LONGEST_REASON)}; is it damaged?")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
+from typing import cast
 
 from ...errors import DocumentError
 from ..section import clean_text
 from . import parse_text
 from .formats import KNOWN_SUFFIXES, check_encoding, decode, is_corpus, read_whole, reading_error, split_suffix
 from .outline import ParsedDocument
+
+# Kinds that are read from bytes: module and function.
+_BINARY = {
+    "pdf": (".pdf.reader", "parse_pdf"),
+    "docx": (".office.docx", "parse_docx"),
+    "odt": (".office.odt", "parse_odt"),
+    "pptx": (".office.pptx", "parse_pptx"),
+    "epub": (".office.epub", "parse_epub"),
+    "eml": (".office.mail", "parse_mail"),
+}
 
 
 def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
@@ -38,21 +50,23 @@ def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
     if is_corpus(kind):
         raise DocumentError("it is a corpus of documents, not one; read it with read_documents")
     content = read_whole(path)
-    if kind in ("pdf", "docx") and not content:
-        raise DocumentError("it is empty; leave it out")
-    if kind == "pdf":
-        from .pdf.reader import parse_pdf
-
-        return parse_pdf(content)
-    if kind == "docx":
-        from .rich_formats import parse_rich_format
-
-        return parse_rich_format(content, kind, name=path.name)
+    if kind in _BINARY:
+        if not content:
+            raise DocumentError("it is empty; leave it out")
+        module, function = _BINARY[kind]
+        try:
+            return cast("ParsedDocument", getattr(import_module(module, __package__), function)(content))
+        except DocumentError as error:
+            raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
     text = clean_text(decode(content, encoding, kind))
     if kind == "latex":
         from .rich_formats import parse_rich_format
 
         return parse_rich_format(text.encode("utf-8"), kind, name=path.name)
+    if kind == "ipynb":
+        from .office.notebook import parse_notebook
+
+        return parse_notebook(text)
     return parse_text(text, kind)
 
 

@@ -30,6 +30,13 @@ DOCUMENT_KINDS = {
     ".tei": "xml",
     ".pdf": "pdf",
     ".docx": "docx",
+    ".docm": "docx",
+    ".odt": "odt",
+    ".pptx": "pptx",
+    ".pptm": "pptx",
+    ".epub": "epub",
+    ".ipynb": "ipynb",
+    ".eml": "eml",
     ".tex": "latex",
 }
 CORPUS_KINDS = {
@@ -40,7 +47,7 @@ CORPUS_KINDS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
-_NEVER_COMPRESSED = frozenset({"pdf", "docx", "parquet"})
+_NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
 KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats also with .gz)"
 
 _DECLARED = re.compile(

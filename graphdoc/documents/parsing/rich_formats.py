@@ -1,4 +1,4 @@
-"""PDF, DOCX and LaTeX to sections, by xberg (extra ``ingest``)."""
+"""LaTeX to sections, by xberg (extra ``ingest``)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from .latex import prepare_latex
 from .outline import Break, Outline, ParsedDocument, one_line
 
 MIME_TYPES = {
-    "pdf": "application/pdf",
-    "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
     "latex": "application/x-latex",
 }
 
@@ -19,11 +17,11 @@ _SEPARATE_KINDS = frozenset({"list", "quote", "definition_list", "page_break", "
 
 
 def parse_rich_format(content: bytes, kind: str, *, name: str = "") -> ParsedDocument:
-    """Parse a PDF, DOCX or LaTeX file.
+    """Parse a LaTeX file.
 
     Args:
-        content: the bytes of the file; LaTeX in UTF-8.
-        kind: ``pdf``, ``docx`` or ``latex``.
+        content: the bytes of the file in UTF-8.
+        kind: ``latex``.
         name: file name, which helps the library to distinguish variants.
 
     Returns:

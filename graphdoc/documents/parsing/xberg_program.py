@@ -1,4 +1,4 @@
-"""The program of the process that reads PDF, DOCX and LaTeX with xberg; run as a file, so it imports nothing else.
+"""The program of the process that reads LaTeX with xberg; run as a file, so it imports nothing else.
 
 It reads requests from standard input and answers on standard output until the input ends.
 """

@@ -32,10 +32,7 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     Raises:
         DocumentError: the file is broken, protected by a password, or a scan.
     """
-    try:
-        described, contents, warnings = read_pages(content)
-    except DocumentError as error:
-        raise DocumentError(f"it cannot be read as PDF: {error}") from None
+    described, contents, warnings = read_pages(content)
     pages = [read_page(page, number) for number, page in contents]
     _say_what_is_missing(pages, contents, warnings)
     dropped = take_furniture(pages)

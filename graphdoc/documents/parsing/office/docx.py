@@ -1,0 +1,342 @@
+"""Word files (DOCX) to sections. Macros, fields and links are not followed; only text is read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ....errors import DocumentError
+from ..elements import local_name, names
+from ..html import dropped_metadata
+from ..outline import ParsedDocument, one_line
+from .archive import Archive, core_title
+from .paragraphs import Paragraph, parsed_paragraphs
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_WORDS = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_STRICT = "{http://purl.oclc.org/ooxml/wordprocessingml/main}"
+_LINKS = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_USUAL_SIZE = 10.0
+_DEEPEST = 500
+# Text that was deleted, or moved away, while changes were tracked; what programs do not show; Word's second version.
+_SKIPPED = names(
+    "del moveFrom instrText delText Fallback pPr rPr tblPr trPr tcPr sectPr tblGrid proofErr bookmarkStart"
+)
+_CODE = names("sourcecode code preformatted htmlpreformatted plaintext verbatim")
+_MOST_STYLES = 30
+
+
+@dataclass(slots=True)
+class _Style:
+    name: str = ""
+    based_on: str = ""
+    level: int | None = None
+    numbered: bool | None = None
+    bold: bool | None = None
+    underlined: bool | None = None
+    size: float = 0.0
+
+
+@dataclass(slots=True)
+class _Collected:
+    """What the runs of a paragraph hold."""
+
+    parts: list[str] = field(default_factory=list)
+    sizes: Counter[float] = field(default_factory=Counter)
+    strong: int = 0
+    letters: int = 0
+    notes: list[str] = field(default_factory=list)
+    boxes: list[_Element] = field(default_factory=list)
+
+
+def parse_docx(content: bytes) -> ParsedDocument:
+    """Parse a DOCX file.
+
+    Headings are paragraphs with a style of a heading, or with an outline level, and paragraphs that are bold,
+    underlined or larger throughout. Notes follow their paragraph; text boxes too. Deleted text, comments, hidden text,
+    headers and footers, and tables of contents are left out; all but the first are counted.
+
+    Args:
+        content: the bytes of the file.
+
+    Returns:
+        Title, sections and metadata.
+
+    Raises:
+        DocumentError: it is no DOCX file, damaged, or protected by a password.
+    """
+    archive = Archive(content, "DOCX")
+    main = next(
+        (target for kind, target in archive.links("").values() if kind == "officeDocument"), "word/document.xml"
+    )
+    reader = _Reader(archive, main)
+    body = next(iter(archive.tree(main).iter("{*}body")), None)
+    if body is None:
+        raise DocumentError("its document has no body; it is damaged, or no DOCX file at all")
+    reader.read(body)
+    parsed = parsed_paragraphs(reader.paragraphs)
+    metadata: dict[str, Any] = dropped_metadata(reader.dropped)
+    title = core_title(archive)
+    if parsed.title and title and title != parsed.title:
+        metadata["file_title"] = title
+    return ParsedDocument(parsed.sections, parsed.title or title, metadata)
+
+
+class _Reader:
+    def __init__(self, archive: Archive, main: str) -> None:
+        self.paragraphs: list[Paragraph] = []
+        self.dropped: Counter[str] = Counter()
+        links = archive.links(main)
+        parts = {kind: target for kind, target in links.values()}
+        self._styles, self._default = _styles(archive, parts.get("styles", ""))
+        self._chains: dict[str, _Style] = {}
+        self._notes = {
+            kind: _notes(archive, parts.get(kind, ""), kind.removesuffix("s")) for kind in ("footnotes", "endnotes")
+        }
+        for kind, target in links.values():
+            if kind in ("header", "footer", "comments") and target in archive:
+                tree = archive.tree(target)
+                if any(text.strip() for text in map(str, tree.itertext())):
+                    self.dropped[kind] += 1
+
+    def read(self, parent: _Element, depth: int = 0) -> None:
+        """Read paragraphs and tables inside an element."""
+        if depth > _DEEPEST:
+            raise DocumentError(f"its elements are nested deeper than {_DEEPEST} levels; flatten it")
+        for child in parent.iterchildren("*"):
+            name = local_name(child)
+            if name == "p":
+                self._paragraph(child, depth)
+            elif name == "tbl":
+                self._table(child, depth)
+            elif name == "sdt" and _is_contents(child):
+                self.dropped["table of contents"] += 1
+            elif name not in _SKIPPED:
+                self.read(child, depth + 1)
+
+    def _paragraph(self, element: _Element, depth: int) -> None:
+        properties = _child(element, "pPr")
+        style = self._style(_value(properties, "pStyle"))
+        level = _number(_value(properties, "outlineLvl"), style.level)
+        collected = self._collected(element, style)
+        text = "".join(collected.parts)
+        name = style.name.casefold().replace(" ", "")
+        if name.startswith("toc") and name[3:].isdigit():
+            self.dropped["table of contents"] += 1
+            return
+        size = collected.sizes.most_common(1)[0][0] if collected.sizes else style.size or self._default
+        strong = collected.letters > 0 and collected.strong == collected.letters
+        paragraph = Paragraph(text, "text", 0, size, strong, collected.notes)
+        listed = _child(properties, "numPr") is not None or bool(style.numbered)
+        if name == "title":
+            paragraph.kind = "title"
+        elif level is not None and 0 <= level < 9 and text.strip():
+            paragraph.kind, paragraph.level = "heading", level + 1
+        elif name in _CODE:
+            paragraph.kind = "code"
+        elif listed:
+            paragraph.kind = "item"
+        self.paragraphs.append(paragraph)
+        for box in collected.boxes:
+            self.read(box, depth + 1)
+
+    def _table(self, element: _Element, depth: int) -> None:
+        rows = [row for row in element.iterchildren("{*}tr", "{*}sdt")]
+        cells = [[cell for cell in row.iter("{*}tc") if _row_of(cell) is row] for row in rows]
+        if all(len(row) <= 1 for row in cells):
+            # A table of one column is a frame around paragraphs.
+            for row in cells:
+                for cell in row:
+                    self.read(cell, depth + 1)
+            return
+        for row in cells:
+            texts = []
+            notes: list[str] = []
+            for cell in row:
+                outer, self.paragraphs = self.paragraphs, []
+                self.read(cell, depth + 1)
+                inner, self.paragraphs = self.paragraphs, outer
+                texts.append(one_line(" ".join(paragraph.text for paragraph in inner)))
+                notes += [note for paragraph in inner for note in paragraph.notes]
+            self.paragraphs.append(Paragraph("\t".join(texts), "row", notes=notes))
+
+    def _collected(self, element: _Element, style: _Style) -> _Collected:
+        collected = _Collected()
+        waiting = [(child, style) for child in reversed(list(element.iterchildren("*")))]
+        while waiting:
+            child, look = waiting.pop()
+            name = local_name(child)
+            if name == "r":
+                if _is_hidden(child):
+                    self.dropped["hidden"] += 1
+                    continue
+                look = self._run_look(child, style)
+            if name == "t":
+                self._add(collected, child.text or "", look)
+            elif name == "tab":
+                collected.parts.append("\t")
+            elif name in ("br", "cr"):
+                collected.parts.append("\n" if child.get(f"{_WORDS}type") is None else " ")
+            elif name == "noBreakHyphen":
+                collected.parts.append("-")
+            elif name == "sym":
+                code = _attribute(child, "char")
+                character = chr(int(code, 16)) if code and all(c in "0123456789abcdefABCDEF" for c in code) else ""
+                # Fonts of symbols have their letters in the private area.
+                self._add(collected, "•" if "\ue000" <= character <= "\uf8ff" else character, look)
+            elif name in ("footnoteReference", "endnoteReference"):
+                note = self._notes[f"{name.removesuffix('Reference')}s"].get(_attribute(child, "id"), "")
+                if note:
+                    collected.notes.append(note)
+            elif name == "txbxContent":
+                collected.boxes.append(child)
+            elif name == "docPr":
+                self._add(collected, child.get("descr") or "", look)
+            elif name not in _SKIPPED:
+                waiting.extend((inner, look) for inner in reversed(list(child.iterchildren("*"))))
+        return collected
+
+    def _add(self, collected: _Collected, text: str, look: _Style) -> None:
+        collected.parts.append(text)
+        letters = len("".join(text.split()))
+        collected.letters += letters
+        collected.sizes[look.size or self._default] += letters
+        collected.strong += letters * bool(look.bold or look.underlined)
+
+    def _run_look(self, run: _Element, style: _Style) -> _Style:
+        properties = _child(run, "rPr")
+        if properties is None:
+            return style
+        character = self._style(_value(properties, "rStyle"), default=False)
+        own = _look(properties)
+        return _Style(
+            bold=next((look.bold for look in (own, character, style) if look.bold is not None), None),
+            underlined=next(
+                (look.underlined for look in (own, character, style) if look.underlined is not None), None
+            ),
+            size=own.size or character.size or style.size,
+        )
+
+    def _style(self, id: str, *, default: bool = True) -> _Style:
+        """A style with what it inherits."""
+        id = id or (self._styles[""].name if default and "" in self._styles else "")
+        if id not in self._chains:
+            merged = _Style()
+            seen: set[str] = set()
+            current = id
+            while current in self._styles and current not in seen and len(seen) < _MOST_STYLES:
+                seen.add(current)
+                style = self._styles[current]
+                merged.name = merged.name or style.name
+                merged.level = style.level if merged.level is None else merged.level
+                merged.numbered = style.numbered if merged.numbered is None else merged.numbered
+                merged.bold = style.bold if merged.bold is None else merged.bold
+                merged.underlined = style.underlined if merged.underlined is None else merged.underlined
+                merged.size = merged.size or style.size
+                if style.name.casefold() == "title":
+                    merged.name = "title"
+                current = style.based_on
+            self._chains[id] = merged
+        return self._chains[id]
+
+
+def _styles(archive: Archive, part: str) -> tuple[dict[str, _Style], float]:
+    """Styles by id, under the empty name one that names the default; and the usual size."""
+    styles: dict[str, _Style] = {}
+    size = _USUAL_SIZE
+    if part not in archive:
+        return styles, size
+    tree = archive.tree(part)
+    defaults = next(iter(tree.iter("{*}rPrDefault")), None)
+    if defaults is not None:
+        size = next((_look(properties).size for properties in defaults.iter("{*}rPr")), 0.0) or size
+    for element in tree.iterchildren("{*}style"):
+        id, name = _attribute(element, "styleId"), _value(element, "name")
+        style = _look(_child(element, "rPr"))
+        properties = _child(element, "pPr")
+        style.name, style.based_on = name, _value(element, "basedOn")
+        style.level = _number(_value(properties, "outlineLvl"), None)
+        words = name.casefold().split()
+        if style.level is None and len(words) == 2 and words[0] == "heading" and words[1].isdigit():
+            style.level = int(words[1]) - 1
+        if _child(properties, "numPr") is not None:
+            style.numbered = True
+        styles[id] = style
+        if _attribute(element, "type") == "paragraph" and _attribute(element, "default") in ("1", "true"):
+            styles[""] = _Style(name=id)
+    return styles, size
+
+
+def _look(properties: _Element | None) -> _Style:
+    style = _Style()
+    if properties is None:
+        return style
+    if _child(properties, "b") is not None:
+        style.bold = _is_on(properties, "b")
+    if _child(properties, "u") is not None:
+        style.underlined = _value(properties, "u") not in ("", "none")
+    half_points = _number(_value(properties, "sz"), None)
+    style.size = (half_points or 0) / 2
+    return style
+
+
+def _notes(archive: Archive, part: str, name: str) -> dict[str, str]:
+    if part not in archive:
+        return {}
+    found = {}
+    for note in archive.tree(part).iter(f"{{*}}{name}"):
+        if _attribute(note, "type") in ("", "normal"):
+            paragraphs = ("".join(_note_parts(paragraph)) for paragraph in note.iter("{*}p"))
+            found[_attribute(note, "id")] = one_line(" ".join(paragraphs))
+    return found
+
+
+def _note_parts(paragraph: _Element) -> Iterator[str]:
+    for element in paragraph.iter("{*}t", "{*}tab", "{*}br"):
+        if not any(local_name(around) in _SKIPPED for around in element.iterancestors()):
+            yield (element.text or "") if local_name(element) == "t" else " "
+
+
+def _row_of(cell: _Element) -> _Element | None:
+    """The row, or the wrapped row, of the nearest table that a cell lies in."""
+    row = next(cell.iterancestors("{*}tr"), None)
+    parent = row.getparent() if row is not None else None
+    while parent is not None and local_name(parent) in ("sdtContent", "sdt"):
+        row, parent = parent, parent.getparent()
+    return row
+
+
+def _is_contents(element: _Element) -> bool:
+    gallery = next(iter(element.iter("{*}docPartGallery")), None)
+    return gallery is not None and _attribute(gallery, "val") == "Table of Contents"
+
+
+def _child(element: _Element | None, name: str) -> _Element | None:
+    return None if element is None else next(element.iterchildren(f"{{*}}{name}"), None)
+
+
+def _attribute(element: _Element, name: str) -> str:
+    return element.get(f"{_WORDS}{name}") or element.get(f"{_STRICT}{name}") or ""
+
+
+def _value(element: _Element | None, name: str) -> str:
+    child = _child(element, name)
+    return "" if child is None else _attribute(child, "val")
+
+
+def _is_on(properties: _Element, name: str) -> bool:
+    child = _child(properties, name)
+    return child is not None and _attribute(child, "val") not in ("0", "false", "off")
+
+
+def _is_hidden(run: _Element) -> bool:
+    properties = _child(run, "rPr")
+    return properties is not None and _is_on(properties, "vanish")
+
+
+def _number(text: str, otherwise: int | None) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 6 else otherwise

@@ -1,0 +1,100 @@
+"""Books (EPUB) to sections: their chapters are XHTML, read like other pages, in the order of the book."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+from ....errors import DocumentError
+from ...section import clean_text
+from ..elements import local_name
+from ..formats import decode
+from ..html import dropped_metadata, parse_html
+from ..outline import Break, Outline, ParsedDocument, one_line
+from .archive import Archive, resolved
+
+_CONTAINER = "META-INF/container.xml"
+_PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"})
+# A page's title in a book is that of the book, or of a file.
+_PAGE_TITLE = re.compile(r"<title\b[^>]*>.*?</title\s*>|<title\s*/>", re.IGNORECASE | re.DOTALL)
+_LONGEST_HEAD = 65_536
+_FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+
+
+def parse_epub(content: bytes) -> ParsedDocument:
+    """Parse an EPUB file.
+
+    Args:
+        content: the bytes of the file.
+
+    Returns:
+        Title, sections and metadata; authors are kept as ``creator``. Pages that only list the contents are left out
+        and counted.
+
+    Raises:
+        DocumentError: it is no EPUB file, damaged, or locked by its seller.
+    """
+    archive = Archive(content, "EPUB")
+    _refuse_locked(archive)
+    package = next(
+        (file.get("full-path", "") for file in archive.tree(_CONTAINER).iter("{*}rootfile") if file.get("full-path")),
+        "",
+    )
+    tree = archive.tree(package)
+    folder = package.rpartition("/")[0]
+    items = {item.get("id", ""): item for item in tree.iter("{*}item")}
+    texts: dict[str, list[str]] = {}
+    for element in tree.iter("{http://purl.org/dc/elements/1.1/}*"):
+        text = one_line("".join(map(str, element.itertext())))
+        if text:
+            texts.setdefault(local_name(element), []).append(text)
+    title = texts.get("title", [""])[0]
+    outline = Outline()
+    dropped: Counter[str] = Counter()
+    missing = 0
+    for entry in tree.iter("{*}itemref"):
+        item = items.get(entry.get("idref", ""))
+        if item is None or item.get("media-type", "") not in _PAGES:
+            continue
+        name = resolved(folder, item.get("href", ""))
+        if name not in archive:
+            missing += 1
+        elif "nav" in item.get("properties", "").split():
+            dropped["nav"] += 1
+        else:
+            _write_chapter(outline, archive.read(name), title, dropped)
+    parsed = outline.finish(opening_title=not title)
+    metadata: dict[str, Any] = dropped_metadata(dropped)
+    if parsed.title and title and parsed.title != title:
+        metadata["heading"] = parsed.title
+    if texts.get("creator"):
+        metadata["creator"] = texts["creator"] if len(texts["creator"]) > 1 else texts["creator"][0]
+    if missing:
+        metadata["warnings"] = [f"{missing} of its chapters are missing from the archive"]
+    return ParsedDocument(parsed.sections, title or parsed.title, metadata)
+
+
+def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counter[str]) -> None:
+    text = clean_text(decode(content, "utf-8", "html"))
+    head = _PAGE_TITLE.sub("", text[:_LONGEST_HEAD])
+    chapter = parse_html(head + text[_LONGEST_HEAD:])
+    dropped.update(chapter.metadata.get("dropped_elements", {}))
+    # The title page has the title of the book for a heading.
+    heading = chapter.title if one_line(chapter.title) != title else ""
+    if heading:
+        outline.start_section(heading, 1)
+    for number, section in enumerate(chapter.sections):
+        # A chapter without a heading does not belong to the one before.
+        if section.heading or (number == 0 and not heading):
+            outline.start_section(section.heading, section.level)
+        outline.separate(Break.PARAGRAPH)
+        outline.write(section.text)
+
+
+def _refuse_locked(archive: Archive) -> None:
+    if "META-INF/encryption.xml" not in archive:
+        return
+    ways = [way.get("Algorithm", "") for way in archive.tree("META-INF/encryption.xml").iter("{*}EncryptionMethod")]
+    if any(way not in _FONTS_ONLY for way in ways):
+        raise DocumentError("it is locked by its seller (DRM); get it without the lock")

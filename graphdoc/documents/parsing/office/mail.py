@@ -1,0 +1,80 @@
+"""Mails (EML) to sections: the subject is the title, the body the text; attachments are named."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+from email.message import EmailMessage
+from typing import Any
+
+from ....errors import DocumentError
+from ...section import clean_text
+from .. import parse_text
+from ..outline import ParsedDocument, one_line
+
+_KEPT = {"From": "from", "To": "to", "Date": "date"}
+# Many newsletters have no more than a link in their plain text.
+_STUB = 0.5
+
+
+def parse_mail(content: bytes) -> ParsedDocument:
+    """Parse a mail.
+
+    Args:
+        content: the bytes of the file.
+
+    Returns:
+        Title, sections, and as metadata ``from``, ``to``, ``date`` and the names of ``attachments``.
+
+    Raises:
+        DocumentError: it is no mail.
+    """
+    message = email.message_from_bytes(content, policy=email.policy.default)
+    metadata: dict[str, Any] = {}
+    warnings: list[str] = []
+    subject = _header(message, "Subject")
+    for name, key in _KEPT.items():
+        value = _header(message, name)
+        if value:
+            metadata[key] = value
+    if not metadata and not subject:
+        raise DocumentError("it is no mail: it has neither sender nor subject nor date; name it .txt if it is a text")
+    plain, html = (_text(message.get_body((kind,)), warnings) for kind in ("plain", "html"))
+    parsed = parse_text(clean_text(html), "html") if html else ParsedDocument(())
+    if plain.strip():
+        words = sum(len(section.text.split()) for section in parsed.sections)
+        # Of two forms of a mail, the one with headings says more.
+        if len(plain.split()) >= _STUB * words and not any(section.heading for section in parsed.sections):
+            parsed = parse_text(clean_text(plain), "text")
+    attachments = [
+        one_line(part.get_filename() or part.get_content_type())
+        for part in message.iter_attachments()
+        if part is not None
+    ]
+    if attachments:
+        metadata["attachments"] = attachments
+    if warnings:
+        metadata["warnings"] = warnings
+    metadata |= {key: value for key, value in parsed.metadata.items() if key == "dropped_elements"}
+    if parsed.title and parsed.title != subject:
+        metadata["heading"] = parsed.title
+    return ParsedDocument(parsed.sections, subject or parsed.title, metadata)
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return one_line(str(message.get(name, "")))
+    except (ValueError, IndexError, AttributeError, LookupError):
+        # Headers that break the rules bring the parser down.
+        return ""
+
+
+def _text(part: Any, warnings: list[str]) -> str:
+    if part is None:
+        return ""
+    try:
+        return str(part.get_content())
+    except (LookupError, ValueError, AttributeError):
+        content = part.get_payload(decode=True) or b""
+        warnings.append(f"its character set {part.get_content_charset()!r} is unknown; read as Latin 1")
+        return bytes(content).decode("latin-1")

@@ -1,0 +1,252 @@
+"""Files of LibreOffice Writer (ODT) to sections."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ....errors import DocumentError
+from ..elements import local_name, names
+from ..html import dropped_metadata
+from ..outline import ParsedDocument, one_line
+from .archive import Archive, xml_part
+from .paragraphs import Paragraph, parsed_paragraphs
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_DEEPEST = 500
+_MOST_SPACES = 1000
+_USUAL_SIZE = 12.0
+_INDEXES = names(
+    "table-of-content illustration-index table-index object-index user-index alphabetical-index bibliography"
+)
+_SKIPPED = names("tracked-changes forms sequence-decls variable-decls user-field-decls event-listeners note-citation")
+_CODE = names("preformattedtext sourcecode preformatted")
+
+
+@dataclass(slots=True)
+class _Style:
+    name: str
+    parent: str
+    strong: bool | None
+    size: float
+    hidden: bool
+
+
+def parse_odt(content: bytes) -> ParsedDocument:
+    """Parse an ODT file.
+
+    Headings are elements of their own there; paragraphs that are bold, underlined or larger throughout count as well.
+    Notes and text boxes follow their paragraph. Comments, hidden text and tables of contents are left out and counted.
+
+    Args:
+        content: the bytes of the file.
+
+    Returns:
+        Title, sections and metadata.
+
+    Raises:
+        DocumentError: it is no ODT file, damaged, or protected by a password.
+    """
+    archive = Archive(content, "ODT")
+    if "META-INF/manifest.xml" in archive and b"encryption-data" in archive.read("META-INF/manifest.xml"):
+        raise DocumentError("it is protected by a password; save it as ODT without one")
+    tree = archive.tree("content.xml")
+    body = next(iter(tree.iter("{*}text")), None)
+    if body is None:
+        raise DocumentError("its content has no text; it is damaged, or no ODT file at all")
+    styles = _styles(tree)
+    if "styles.xml" in archive:
+        styles = _styles(archive.tree("styles.xml")) | styles
+    reader = _Reader(styles)
+    reader.read(body)
+    parsed = parsed_paragraphs(reader.paragraphs)
+    metadata: dict[str, Any] = dropped_metadata(reader.dropped)
+    title = _title(archive)
+    if parsed.title and title and title != parsed.title:
+        metadata["file_title"] = title
+    return ParsedDocument(parsed.sections, parsed.title or title, metadata)
+
+
+class _Reader:
+    def __init__(self, styles: dict[str, _Style]) -> None:
+        self.paragraphs: list[Paragraph] = []
+        self.dropped: Counter[str] = Counter()
+        self._styles = styles
+
+    def read(self, parent: _Element, kind: str = "text", depth: int = 0) -> None:
+        """Read headings, paragraphs, lists and tables inside an element."""
+        if depth > _DEEPEST:
+            raise DocumentError(f"its elements are nested deeper than {_DEEPEST} levels; flatten it")
+        for child in parent.iterchildren("*"):
+            name = local_name(child)
+            if name in ("h", "p"):
+                self._paragraph(child, name, kind, depth)
+            elif name == "list":
+                # Numbered headings may be wrapped into lists.
+                self.read(child, "item", depth + 1)
+            elif name == "table":
+                self._table(child, depth)
+            elif name in _INDEXES:
+                self.dropped["table of contents"] += 1
+            elif name not in _SKIPPED:
+                self.read(child, kind, depth + 1)
+
+    def _paragraph(self, element: _Element, name: str, kind: str, depth: int) -> None:
+        style = self._look(_attribute(element, "style-name"))
+        parts: list[str] = []
+        notes: list[str] = []
+        boxes: list[_Element] = []
+        counts: Counter[tuple[bool, float]] = Counter()
+        self._collect(element, style, parts, notes, boxes, counts, depth)
+        text = "".join(parts)
+        strong = bool(counts) and all(look[0] for look in counts)
+        size = counts.most_common(1)[0][0][1] if counts else style.size
+        paragraph = Paragraph(text, kind, 0, size, strong, notes)
+        own = style.name.casefold().replace("_20_", "").replace(" ", "")
+        if name == "h" and text.strip():
+            level = _attribute(element, "outline-level")
+            paragraph.kind, paragraph.level = "heading", int(level) if level.isdigit() and int(level) else 1
+        elif own == "title":
+            paragraph.kind = "title"
+        elif own in _CODE and kind == "text":
+            paragraph.kind = "code"
+        self.paragraphs.append(paragraph)
+        for box in boxes:
+            self.read(box, "text", depth + 1)
+
+    def _collect(
+        self,
+        element: _Element,
+        style: _Style,
+        parts: list[str],
+        notes: list[str],
+        boxes: list[_Element],
+        counts: Counter[tuple[bool, float]],
+        depth: int,
+    ) -> None:
+        if depth > _DEEPEST:
+            raise DocumentError(f"its elements are nested deeper than {_DEEPEST} levels; flatten it")
+
+        def add(text: str | None, look: _Style) -> None:
+            if text:
+                # White space counts as in HTML; other spaces are elements.
+                shown = " ".join(text.split()) or " "
+                shown = (
+                    f"{' ' * text[:1].isspace()}{shown.strip()}{' ' * text[-1:].isspace()}" if shown.strip() else " "
+                )
+                parts.append(shown)
+                letters = len("".join(text.split()))
+                if letters:
+                    counts[bool(look.strong), look.size] += letters
+
+        add(element.text, style)
+        for child in element.iterchildren("*"):
+            name = local_name(child)
+            if name == "s":
+                count = _attribute(child, "c")
+                parts.append(" " * min(int(count) if count.isdigit() else 1, _MOST_SPACES))
+            elif name == "tab":
+                parts.append("\t")
+            elif name == "line-break":
+                parts.append("\n")
+            elif name == "note":
+                body = next(child.iterchildren("{*}note-body"), None)
+                if body is not None:
+                    notes.append(self._text(body, depth))
+            elif name in ("annotation", "annotation-end"):
+                self.dropped["comment"] += name == "annotation"
+            elif name == "text-box":
+                boxes.append(child)
+            elif name in ("title", "desc"):
+                add(child.text, style)
+            elif name == "hidden-text":
+                self.dropped["hidden"] += 1
+            elif name not in _SKIPPED:
+                look = self._look(_attribute(child, "style-name"), style) if name == "span" else style
+                if look.hidden:
+                    self.dropped["hidden"] += 1
+                else:
+                    self._collect(child, look, parts, notes, boxes, counts, depth + 1)
+            add(child.tail, style)
+
+    def _table(self, element: _Element, depth: int) -> None:
+        rows = [row for row in element.iter("{*}table-row") if next(row.iterancestors("{*}table"), None) is element]
+        cells = [list(row.iterchildren("{*}table-cell")) for row in rows]
+        if all(len(row) <= 1 for row in cells):
+            # A table of one column is a frame around paragraphs.
+            for row in cells:
+                for cell in row:
+                    self.read(cell, "text", depth + 1)
+            return
+        for row in cells:
+            self.paragraphs.append(Paragraph("\t".join(self._text(cell, depth) for cell in row), "row"))
+
+    def _text(self, element: _Element, depth: int) -> str:
+        """All text inside an element on one line, with notes."""
+        inner = _Reader(self._styles)
+        inner.read(element, "text", depth + 1)
+        self.dropped += inner.dropped
+        return one_line(" ".join(" ".join([paragraph.text, *paragraph.notes]) for paragraph in inner.paragraphs))
+
+    def _look(self, name: str, around: _Style | None = None) -> _Style:
+        """A style with what it inherits, from its parents and then from the text around it."""
+        look = _Style("", "", None, 0.0, False)
+        seen: set[str] = set()
+        while name in self._styles and name not in seen:
+            seen.add(name)
+            style = self._styles[name]
+            # Styles that a program makes for single paragraphs have the name of the real one as parent.
+            if not look.name or style.name.casefold() == "title":
+                look.name = style.name
+            look.strong = style.strong if look.strong is None else look.strong
+            look.size = look.size or style.size
+            look.hidden = look.hidden or style.hidden
+            name = style.parent
+        look.name = look.name or name
+        if around is not None:
+            look.strong = around.strong if look.strong is None else look.strong
+            look.size = look.size or around.size
+        look.size = look.size or _USUAL_SIZE
+        return look
+
+
+def _styles(tree: _Element) -> dict[str, _Style]:
+    styles = {}
+    for element in tree.iter("{*}style"):
+        properties = next(element.iterchildren("{*}text-properties"), None)
+        strong: bool | None = None
+        size, hidden = 0.0, False
+        if properties is not None:
+            weight = _attribute(properties, "font-weight")
+            line = _attribute(properties, "text-underline-style")
+            if weight or line:
+                heavy = weight == "bold" or (weight.isdigit() and int(weight) >= 600)
+                strong = heavy or line not in ("", "none")
+            points = _attribute(properties, "font-size").removesuffix("pt")
+            size = float(points) if points.replace(".", "", 1).isdigit() else 0.0
+            hidden = _attribute(properties, "display") == "none"
+        name = _attribute(element, "name")
+        around = element.getparent()
+        automatic = around is not None and local_name(around) == "automatic-styles"
+        shown = "" if automatic else _attribute(element, "display-name") or name
+        styles[name] = _Style(shown, _attribute(element, "parent-style-name"), strong, size, hidden)
+    return styles
+
+
+def _attribute(element: _Element, name: str) -> str:
+    return next((str(value) for key, value in element.items() if str(key).rpartition("}")[2] == name), "")
+
+
+def _title(archive: Archive) -> str:
+    if "meta.xml" not in archive:
+        return ""
+    try:
+        tree = xml_part(archive.read("meta.xml"), "meta.xml")
+    except DocumentError:
+        return ""
+    return one_line(
+        "".join(str(element.text or "") for element in tree.iter("{http://purl.org/dc/elements/1.1/}title"))
+    )

@@ -1,0 +1,123 @@
+"""Paragraphs of a word processor to sections: headings by style, and by lines that are bold or larger throughout."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..outline import Break, Outline, ParsedDocument, one_line
+
+_LONGEST, _MOST_WORDS = 150, 20
+_LARGER = 1.15
+_ENDS_AS_TEXT = re.compile(r"[.,;:!][\"'”’)]*$")
+_NUMBERED = re.compile(r"^(?:\d+(?:\.\d+)*|[IVXLC]+|[A-Z])[.)]?\s")
+_CAPTION = re.compile(r"^(?:figure|fig\.|table|tab\.|abbildung|tabelle|listing)\s*\d+", re.IGNORECASE)
+
+
+@dataclass(slots=True)
+class Paragraph:
+    """A paragraph, an entry of a list, or a row of a table.
+
+    Args:
+        text: its words.
+        kind: ``title``, ``heading``, ``text``, ``item``, ``row`` or ``code``.
+        level: of a heading.
+        size: of most of its letters in points, 0 if unknown.
+        strong: whether all of it is bold or underlined.
+        notes: texts of notes that it has marks of.
+    """
+
+    text: str
+    kind: str = "text"
+    level: int = 0
+    size: float = 0.0
+    strong: bool = False
+    notes: list[str] = field(default_factory=list)
+
+
+def parsed_paragraphs(paragraphs: Sequence[Paragraph]) -> ParsedDocument:
+    """Make sections of paragraphs.
+
+    Where a paragraph has no style of a heading, it is one if all of it is bold, underlined or larger than the text, it
+    is short, does not end as a sentence does, and other text follows.
+
+    Args:
+        paragraphs: in reading order.
+
+    Returns:
+        Title, empty if there is none, and sections.
+    """
+    paragraphs = [paragraph for paragraph in paragraphs if paragraph.text.strip() or paragraph.notes]
+    _find_headings(paragraphs)
+    outline = Outline()
+    title, before = "", ""
+    for paragraph in paragraphs:
+        text = paragraph.text
+        if paragraph.kind == "title" and not title:
+            title = one_line(text)
+        elif paragraph.kind in ("title", "heading"):
+            # Some programs write the title twice.
+            if before or one_line(text) != title:
+                outline.start_section(text, paragraph.level or 1)
+        else:
+            inside = paragraph.kind in ("item", "row", "code") and paragraph.kind == before
+            outline.separate(Break.LINE if inside else Break.PARAGRAPH)
+            outline.write(text if paragraph.kind == "code" else text.strip())
+        for note in paragraph.notes:
+            outline.separate(Break.PARAGRAPH)
+            outline.write(note)
+        # What follows a note is a paragraph of its own.
+        before = "" if paragraph.notes or paragraph.kind == "title" else paragraph.kind
+        outline.separate(Break.LINE)
+    parsed = outline.finish(opening_title=not title)
+    return ParsedDocument(parsed.sections, title or parsed.title)
+
+
+def _find_headings(paragraphs: Sequence[Paragraph]) -> None:
+    sizes: Counter[float] = Counter()
+    strong = 0
+    for paragraph in paragraphs:
+        if paragraph.kind in ("text", "item"):
+            sizes[paragraph.size] += len(paragraph.text)
+            strong += len(paragraph.text) * paragraph.strong
+    if not sizes:
+        return
+    usual = max(sizes, key=lambda size: sizes[size])
+    # Bold throughout says nothing.
+    strong_counts = strong <= 0.5 * sizes.total()
+    deepest = max((paragraph.level for paragraph in paragraphs if paragraph.kind == "heading"), default=0)
+    found = [place for place in range(len(paragraphs)) if _is_heading(paragraphs, place, usual, strong_counts)]
+    ranks = {size: rank for rank, size in enumerate(sorted({paragraphs[at].size for at in found}, reverse=True), 1)}
+    for place in found:
+        paragraph = paragraphs[place]
+        # A single larger line at the start is the title; numbers say how deep a heading is.
+        number = _NUMBERED.match(paragraph.text)
+        depth = number[0].strip(" .)").count(".") if number else 0
+        paragraph.kind, paragraph.level = "heading", deepest + ranks[paragraph.size] + depth
+
+
+def _is_heading(paragraphs: Sequence[Paragraph], place: int, usual: float, strong_counts: bool) -> bool:
+    paragraph = paragraphs[place]
+    text = one_line(paragraph.text)
+    if paragraph.kind not in ("text", "item") or (paragraph.notes and len(text) > _LONGEST):
+        return False
+    larger = usual > 0 and paragraph.size >= _LARGER * usual
+    if not (larger or (paragraph.strong and strong_counts)):
+        return False
+    if paragraph.kind == "item" and not larger and not _is_alone(paragraphs, place):
+        return False
+    letters = sum(map(str.isalpha, text))
+    if letters < 2 or len(text) > _LONGEST or len(text.split()) > _MOST_WORDS or "\n" in paragraph.text.strip():
+        return False
+    if _CAPTION.match(text) or (_ENDS_AS_TEXT.search(text) and not larger):
+        return False
+    # The last line of a document, such as a name under a letter, heads nothing.
+    return any(other.kind in ("text", "item", "row", "code") for other in paragraphs[place + 1 : place + 4])
+
+
+def _is_alone(paragraphs: Sequence[Paragraph], place: int) -> bool:
+    """Whether an entry of a list has text and no other entry before and after it, as numbered headings have."""
+    beside = [paragraphs[other] for other in (place - 1, place + 1) if 0 <= other < len(paragraphs)]
+    return all(other.kind != "item" for other in beside)

@@ -1,0 +1,130 @@
+"""Presentations (PPTX) to sections: every slide is one, under its title."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from ....errors import DocumentError
+from ..elements import local_name
+from ..html import dropped_metadata
+from ..outline import Break, Outline, ParsedDocument, one_line
+from .archive import Archive, core_title
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+_ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
+_STRICT_ID = "{http://purl.oclc.org/ooxml/officeDocument/relationships}"
+_TITLES = ("title", "ctrTitle")
+# Date, foot and number of a slide.
+_FURNITURE = {"dt": "date", "ftr": "running foot", "sldNum": "page number", "hdr": "running head", "sldImg": ""}
+
+
+def parse_pptx(content: bytes) -> ParsedDocument:
+    """Parse a PPTX file.
+
+    The title of a slide is a heading; what stands in its shapes, tables and diagrams follows, then its notes. Dates,
+    feet and numbers of slides are left out and counted.
+
+    Args:
+        content: the bytes of the file.
+
+    Returns:
+        Title, sections and metadata.
+
+    Raises:
+        DocumentError: it is no PPTX file, damaged, or protected by a password.
+    """
+    archive = Archive(content, "PPTX")
+    main = next((target for kind, target in archive.links("").values() if kind == "officeDocument"), "")
+    main = main or "ppt/presentation.xml"
+    links = archive.links(main)
+    outline = Outline()
+    dropped: Counter[str] = Counter()
+    title, slides, has_text = "", 0, True
+    for entry in archive.tree(main).iter("{*}sldId"):
+        part = links.get(entry.get(f"{_ID}id") or entry.get(f"{_STRICT_ID}id") or "", ("", ""))[1]
+        if part not in archive:
+            dropped["missing slide"] += 1
+            continue
+        slides += 1
+        slide = archive.tree(part)
+        inner = archive.links(part)
+        heading, is_opening, blocks = _slide(slide, archive, inner, dropped)
+        if is_opening and slides == 1 and heading:
+            title = heading
+        elif heading or has_text:
+            # Without a title a slide is a section all the same, unless the one before is nothing but its title.
+            outline.start_section(heading, 1)
+        has_text = bool(blocks) or (not heading and has_text)
+        notes = next((target for kind, target in inner.values() if kind == "notesSlide"), "")
+        if notes in archive:
+            blocks += _slide(archive.tree(notes), archive, {}, Counter())[2]
+        for block in blocks:
+            outline.separate(Break.PARAGRAPH)
+            outline.write(block)
+    if not slides:
+        raise DocumentError("it has no slides; leave it out")
+    parsed = outline.finish(opening_title=False)
+    metadata: dict[str, Any] = dropped_metadata(dropped)
+    named = core_title(archive)
+    if title and named and named != title:
+        metadata["file_title"] = named
+    return ParsedDocument(parsed.sections, title or named, metadata)
+
+
+def _slide(
+    slide: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str]
+) -> tuple[str, bool, list[str]]:
+    """Title of a slide, whether it is that of an opening slide, and its texts."""
+    heading, is_opening = "", False
+    blocks: list[str] = []
+    for shape in slide.iter("{*}sp", "{*}graphicFrame", "{*}pic"):
+        if any(local_name(around) == "Fallback" for around in shape.iterancestors()):
+            continue
+        place = next(shape.iter("{*}ph"), None)
+        kind = place.get("type", "body") if place is not None else ""
+        if kind in _FURNITURE:
+            if _FURNITURE[kind] and any(_paragraphs(shape)):
+                dropped[_FURNITURE[kind]] += 1
+            continue
+        if local_name(shape) == "graphicFrame":
+            blocks += _frame(shape, archive, links, dropped)
+        elif local_name(shape) == "pic":
+            named = next(shape.iter("{*}cNvPr"), None)
+            blocks.append(one_line(named.get("descr", "")) if named is not None else "")
+        elif kind in _TITLES and not heading:
+            heading, is_opening = one_line(" ".join(_paragraphs(shape))), kind == "ctrTitle"
+        else:
+            blocks.append("\n".join(_paragraphs(shape)))
+    return heading, is_opening, [block for block in blocks if block]
+
+
+def _frame(
+    frame: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str]
+) -> Iterator[str]:
+    """Texts of a table or a diagram; charts are counted."""
+    rows = [
+        "\t".join(one_line(" ".join(_paragraphs(cell))) for cell in row.iter("{*}tc")) for row in frame.iter("{*}tr")
+    ]
+    yield "\n".join(rows)
+    for diagram in frame.iter("{*}relIds"):
+        part = links.get(diagram.get(f"{_ID}dm", ""), ("", ""))[1]
+        if part in archive:
+            yield "\n".join(_paragraphs(archive.tree(part)))
+    for _ in frame.iter("{*}chart"):
+        dropped["chart"] += 1
+
+
+def _paragraphs(element: _Element) -> Iterator[str]:
+    for paragraph in element.iter(
+        "{http://schemas.openxmlformats.org/drawingml/2006/main}p", "{http://purl.oclc.org/ooxml/drawingml/main}p"
+    ):
+        parts = []
+        for part in paragraph.iter("{*}t", "{*}br", "{*}tab"):
+            parts.append((part.text or "") if local_name(part) == "t" else " ")
+        text = one_line("".join(parts))
+        if text:
+            yield text

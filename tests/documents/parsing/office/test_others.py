@@ -1,0 +1,195 @@
+from __future__ import annotations
+
+import json
+from email.message import EmailMessage
+from pathlib import Path
+from typing import Any
+
+import pytest
+from archives import archive, links
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.office.epub import parse_epub
+from graphdoc.documents.parsing.office.mail import parse_mail
+from graphdoc.documents.parsing.office.notebook import parse_notebook
+from graphdoc.documents.parsing.office.odt import parse_odt
+from graphdoc.documents.parsing.office.pptx import parse_pptx
+from graphdoc.documents.parsing.outline import ParsedDocument
+from graphdoc.errors import DocumentError
+
+TEXT = "The river rises twice a day and falls as often."
+
+
+def outline(parsed: ParsedDocument) -> list[tuple[int, str, str]]:
+    return [(section.level, section.heading, section.text) for section in parsed.sections]
+
+
+def odt(body: str, styles: str = "") -> bytes:
+    spaces = "".join(
+        f' xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{urn}:1.0"'
+        for name, urn in (("office", "office"), ("text", "text"), ("table", "table"), ("style", "style"))
+    )
+    spaces += ' xmlns:fo="urn:oasis:names:tc:opendocument:xmlns:xsl-fo-compatible:1.0"'
+    inside = f"<office:automatic-styles>{styles}</office:automatic-styles>"
+    inside += f"<office:body><office:text>{body}</office:text></office:body>"
+    return archive({"content.xml": f"<office:document-content{spaces}>{inside}</office:document-content>"})
+
+
+def test_odt() -> None:
+    styles = (
+        '<style:style style:name="P1" style:parent-style-name="Title"/>'
+        '<style:style style:name="T1"><style:text-properties fo:font-weight="bold"/></style:style>'
+    )
+    note = "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>A note.</text:p>"
+    note += "</text:note-body></text:note>"
+    cells = "".join(f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in ("Gauge", "4.1"))
+    body = (
+        '<text:p text:style-name="P1">Tides</text:p>'
+        "<text:table-of-content><text:index-body><text:p>High 1</text:p></text:index-body></text:table-of-content>"
+        '<text:h text:outline-level="2">High <text:span>water</text:span></text:h>'
+        f"<text:p>The river{note} rises<text:s/>twice.</text:p>"
+        "<text:list><text:list-item><text:p>one</text:p></text:list-item>"
+        "<text:list-item><text:p>two</text:p></text:list-item></text:list>"
+        f"<table:table><table:table-row>{cells}</table:table-row></table:table>"
+        '<text:p><text:span text:style-name="T1">Low water</text:span></text:p>'
+        f"<text:p>{TEXT}</text:p>"
+    )
+    parsed = parse_odt(odt(body, styles))
+    assert parsed.title == "Tides"
+    assert outline(parsed) == [
+        (2, "High water", "The river rises twice.\n\nA note.\n\none\ntwo\n\nGauge\t4.1"),
+        (3, "Low water", TEXT),
+    ]
+    assert parsed.metadata["dropped_elements"] == {"table of contents": 1}
+
+
+def slide(*shapes: tuple[str, str]) -> str:
+    drawn = "".join(
+        f'<p:sp><p:nvSpPr><p:nvPr><p:ph type="{kind}"/></p:nvPr></p:nvSpPr><p:txBody>'
+        + "".join(f"<a:p><a:r><a:t>{line}</a:t></a:r></a:p>" for line in text.split("\n"))
+        + "</p:txBody></p:sp>"
+        for kind, text in shapes
+    )
+    return f"<p:sld {SPACES}><p:cSld><p:spTree>{drawn}</p:spTree></p:cSld></p:sld>"
+
+
+SPACES = " ".join(
+    f'xmlns:{name}="http://schemas.openxmlformats.org/{urn}/2006/{last}"'
+    for name, urn, last in (
+        ("p", "presentationml", "main"),
+        ("a", "drawingml", "main"),
+        ("r", "officeDocument", "relationships"),
+    )
+)
+
+
+def test_pptx() -> None:
+    slides = [
+        slide(("ctrTitle", "Tides"), ("subTitle", "A talk")),
+        slide(("body", "one\ntwo"), ("title", "High water"), ("sldNum", "2"), ("ftr", "Notes on a river")),
+        slide(("title", "Low water")),
+        slide(("body", TEXT)),
+    ]
+    ids = "".join(f'<p:sldId r:id="slide{number}"/>' for number in range(len(slides)))
+    files = {
+        "_rels/.rels": links(("officeDocument", "ppt/presentation.xml")),
+        "ppt/presentation.xml": f"<p:presentation {SPACES}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>",
+        "ppt/_rels/presentation.xml.rels": links(*((f"slide{at}", f"slides/s{at}.xml") for at in range(len(slides)))),
+        "ppt/slides/_rels/s1.xml.rels": links(("notesSlide", "../notes/n1.xml")),
+        "ppt/notes/n1.xml": slide(("sldImg", ""), ("body", "Say it slowly.")),
+    }
+    parsed = parse_pptx(archive(files | {f"ppt/slides/s{at}.xml": text for at, text in enumerate(slides)}))
+    assert parsed.title == "Tides"
+    assert outline(parsed) == [
+        (1, "", "A talk"),
+        (1, "High water", "one\ntwo\n\nSay it slowly."),
+        (1, "Low water", TEXT),
+    ]
+    assert parsed.metadata["dropped_elements"] == {"page number": 1, "running foot": 1}
+
+
+def epub(chapters: dict[str, str], **more: str) -> bytes:
+    items = "".join(
+        f'<item id="{name}" href="{name}.xhtml" media-type="application/xhtml+xml" properties="{kind}"/>'
+        for name, kind in ((name, "nav" if name == "n" else "") for name in chapters)
+    )
+    spine = "".join(f'<itemref idref="{name}"/>' for name in chapters)
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+        "<dc:title>Tides</dc:title><dc:creator>The keeper</dc:creator></metadata>"
+        f"<manifest>{items}</manifest><spine>{spine}</spine></package>"
+    )
+    container = '<container><rootfiles><rootfile full-path="book/package.opf"/></rootfiles></container>'
+    page = '<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><head><title>No</title></head><body>'
+    pages = {f"book/{name}.xhtml": f"{page}{inside}</body></html>" for name, inside in chapters.items()}
+    return archive({"META-INF/container.xml": container, "book/package.opf": package} | pages | more)
+
+
+def test_epub() -> None:
+    chapters = {
+        "t": "<h1>Tides</h1>",
+        "n": "<h1>Contents</h1><ol><li>High water</li></ol>",
+        "a": f"<h1>High water</h1><p>{TEXT}</p><h2>Spring</h2><p>More.</p>",
+        "b": "<p>Between.</p>",
+        "c": "<h2>Low water</h2><p>Less.</p>",
+    }
+    parsed = parse_epub(epub(chapters))
+    assert (parsed.title, parsed.metadata["creator"]) == ("Tides", "The keeper")
+    assert outline(parsed) == [
+        (1, "High water", TEXT),
+        (2, "Spring", "More."),
+        (1, "", "Between."),
+        (2, "Low water", "Less."),
+    ]
+    assert parsed.metadata["dropped_elements"]["nav"] == 1
+
+
+def test_a_locked_book_says_so() -> None:
+    way = '<encryption><EncryptedData><EncryptionMethod Algorithm="urn:aes"/></EncryptedData></encryption>'
+    with pytest.raises(DocumentError, match="DRM"):
+        parse_epub(epub({"a": "<p>x</p>"}, **{"META-INF/encryption.xml": way}))
+
+
+def test_notebook(tmp_path: Path) -> None:
+    cells: list[dict[str, Any]] = [
+        {"cell_type": "markdown", "source": ["# Tides\n", "\n", TEXT]},
+        {"cell_type": "code", "source": "print('```')\n```\n# no heading", "outputs": [{"output_type": "stream"}]},
+        {"cell_type": "markdown", "source": "## High water\n\nMore."},
+    ]
+    path = tmp_path / "tides.ipynb"
+    path.write_text(json.dumps({"cells": cells, "nbformat": 4, "metadata": {}}), encoding="utf-8")
+    document = Document.from_file(path)
+    assert document.title == "Tides"
+    assert document.sections[0].text == f"{TEXT}\n\nprint('```')\n```\n# no heading"
+    assert document.sections[1].path == ("High water",)
+    assert document.metadata["dropped_elements"] == {"output": 1}
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"cells": 3}'])
+def test_what_is_no_notebook_says_so(text: str) -> None:
+    with pytest.raises(DocumentError, match="it is no notebook"):
+        parse_notebook(text)
+
+
+def test_mail_as_page_with_attachments() -> None:
+    message = EmailMessage()
+    message["Subject"], message["From"] = "Tides für alle", "keeper@example.org"
+    message.set_content("Open it in a browser.")
+    message.add_alternative(f"<h2>High water</h2><p>{TEXT}</p><script>no()</script>", subtype="html")
+    message.add_attachment(b"x", maintype="application", subtype="pdf", filename="gauge.pdf")
+    parsed = parse_mail(message.as_bytes())
+    assert parsed.title == "Tides für alle"
+    assert outline(parsed)[-1] == (2, "High water", TEXT)
+    assert parsed.metadata["attachments"] == ["gauge.pdf"]
+    assert parsed.metadata["from"] == "keeper@example.org"
+
+
+def test_mail_as_text(tmp_path: Path) -> None:
+    path = tmp_path / "tides.eml"
+    path.write_bytes(f"Subject: Tides\nContent-Type: text/plain; charset=no-such\n\n{TEXT}\n".encode())
+    document = Document.from_file(path)
+    assert (document.title, document.text.strip()) == ("Tides", TEXT)
+    assert "no-such" in document.metadata["warnings"][0]
+    path.write_bytes(b"just a text")
+    with pytest.raises(DocumentError, match=r"tides\.eml: it cannot be read as EML: it is no mail"):
+        Document.from_file(path)
