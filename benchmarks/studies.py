@@ -1,4 +1,4 @@
-"""Training one recipe of comparison in several ways, with several seeds, and measuring all of them on the same pairs.
+"""Training one recipe in several ways, with several seeds, and measuring all of them on the same pairs.
 
 What is shared by the studies of this folder. A study is a file of ``configs/studies``; settings are changed as
 ``key=value`` behind the file, so that the same study runs at full size: ``base=configs/finetune/colde.yaml
@@ -13,11 +13,12 @@ import hashlib
 import json
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from frozen_passages import passages_of
 from pydantic import Field, model_validator
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
@@ -27,20 +28,42 @@ from graphdoc.documents.readers.left_out_sections import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
+from graphdoc.evaluation.bootstrap import interval, resampled
 from graphdoc.evaluation.labels import plain_document
-from graphdoc.evaluation.pair_scores import PairScores
+from graphdoc.evaluation.pair_scores import pair_auc
+from graphdoc.evaluation.pairs import ComparisonScores
 from graphdoc.inference.precision import Precision
-from graphdoc.recipes.compare import train_comparison
-from graphdoc.runtime.files import write_text
+from graphdoc.registry import RECIPES, load
+from graphdoc.runtime.files import write_atomically, write_text
 from graphdoc.runtime.plain_text import one_line
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.settings.base import Count, FileName, Settings
-from graphdoc.settings.compare import ComparisonSettings
 from graphdoc.settings.loading import load_settings
 from graphdoc.training.run_folder import CONFIG_FILE, check_same_settings
 
 METRICS = ("auc", "average_precision", "f1", "accuracy")
 TFIDF, UNTRAINED = "TF-IDF cosine", "untrained mean"
+RESAMPLES = 1000
+
+
+class StudyModel(Settings):
+    """A model that rows of a study read, which is trained before them."""
+
+    command: str
+    """the words of the command that trains it, such as finetune subtopics"""
+    base: FileName
+    """its recipe, from the root of the project"""
+    settings: list[str] = Field(default_factory=list)
+    """what is different from it; {data} is the folder"""
+
+
+class OtherReading(Settings):
+    """A row whose models are those of another row, measured with other views."""
+
+    of: str
+    """the other row"""
+    settings: list[str]
+    """settings of views that are different when pairs are matched"""
 
 
 class StudySettings(Settings):
@@ -48,6 +71,8 @@ class StudySettings(Settings):
 
     title: str
     """what it asks"""
+    command: str = "finetune compare"
+    """the words of the command that trains"""
     base: FileName = "configs/finetune/graph_compare.yaml"
     """the recipe, from the root of the project"""
     folder: FileName = "scisumm_acl"
@@ -59,9 +84,19 @@ class StudySettings(Settings):
     validation: FileName = "pairs_dev.tsv"
     """pairs that the threshold is chosen on"""
     settings: list[str] = Field(default_factory=list)
-    """settings of the recipe that are the same for all rows; {data} is the folder"""
+    """settings of the recipe that are the same for all rows; {data} is the folder, and {NAME} that of a model"""
+    models: dict[str, StudyModel] = Field(default_factory=dict)
+    """models that rows read, by their names"""
     rows: dict[str, list[str]] = Field(default_factory=dict)
     """what is different in every row"""
+    readings: dict[str, OtherReading] = Field(default_factory=dict)
+    """further rows, of the same models"""
+    against: str | None = None
+    """row that differences in AUC are taken against"""
+    lengths: list[Count] = Field(default_factory=list)
+    """words of the longer document of a pair where buckets of length begin, rising"""
+    with_untrained: bool = True
+    """whether the backbone is measured too, with a mean over its passages"""
     seeds: Count = 3
     """number of seeds"""
     precision: Precision = "bfloat16"
@@ -72,13 +107,23 @@ class StudySettings(Settings):
         if not self.rows:
             raise self.refused("rows", "holds no row; name one at least, with the settings that are different in it")
         folders: dict[str, str] = {}
-        for row in self.rows:
+        for name, reading in self.readings.items():
+            if reading.of not in self.rows:
+                raise self.refused("readings", f"has {name!r} of {reading.of!r}, which is no row; name one of rows")
+        if self.against is not None and self.against not in self.all_rows:
+            raise self.refused("against", "is no row; name one")
+        for row in self.all_rows:
             name = folder_name(row)
             if not name or name != Path(name).name or name in (TFIDF, UNTRAINED, "..", "."):
                 raise self.refused("rows", f"has {row!r}, which cannot name the folder of its runs; rename it")
             if (other := folders.setdefault(name, row)) != row:
                 raise self.refused("rows", f"has {other!r} and {row!r}, which would share a folder; rename one")
         return self
+
+    @property
+    def all_rows(self) -> list[str]:
+        """The names of all rows."""
+        return [*self.rows, *self.readings]
 
 
 class Study:
@@ -102,18 +147,40 @@ class Study:
         documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
         self.comparison = self._compare(self._left_out.without(documents) if self._left_out.headings else documents)
 
-    def recipe(self, row: str, seed: int) -> ComparisonSettings:
-        """The settings of one run."""
+    def filled(self, change: str) -> str:
+        """A setting with the places of what it names."""
+        for name in self.settings.models:
+            change = change.replace(f"{{{name}}}", str(self.work / "models" / folder_name(name) / "model"))
+        return change.replace("{data}", str(self.folder))
+
+    def recipe(self, row: str, seed: int, *more: str) -> Any:
+        """The settings of one run.
+
+        Args:
+            row: its row.
+            seed: its seed.
+            *more: settings that are different from those of the row.
+        """
         settings = self.settings
         changes = [
             f"corpus.source={self.folder / settings.documents}",
-            *(change.replace("{data}", str(self.folder)) for change in (*settings.settings, *settings.rows[row])),
+            *(self.filled(change) for change in (*settings.settings, *settings.rows[row], *more)),
             # What is measured after training chooses nothing: the last model is the result.
             "validation.pairs=null",
             f"training.seed={seed}",
             f"output={self.work / folder_name(row) / str(seed)}",
         ]
-        return load_settings(ComparisonSettings, ROOT / settings.base, changes)
+        return load_settings(load(RECIPES[settings.command].settings), ROOT / settings.base, changes)
+
+    def recipe_of_model(self, name: str) -> Any:
+        """The settings of a model that rows read."""
+        model = self.settings.models[name]
+        changes = [
+            f"corpus.source={self.folder / self.settings.documents}",
+            *map(self.filled, model.settings),
+            f"output={self.work / 'models' / folder_name(name)}",
+        ]
+        return load_settings(load(RECIPES[model.command].settings), ROOT / model.base, changes)
 
     @cached_property
     def measured(self) -> dict[str, str]:
@@ -130,19 +197,24 @@ class Study:
             OutputError: a run has other settings.
             SettingsError: a setting is not valid.
         """
-        for row in self.settings.rows:
-            for seed in range(self.settings.seeds):
-                recipe = self.recipe(row, seed)
-                if (path := recipe.folder / CONFIG_FILE).is_file():
-                    check_same_settings(path, recipe)
+        recipes = [self.recipe(row, seed) for row in self.settings.rows for seed in range(self.settings.seeds)]
+        for recipe in [*recipes, *map(self.recipe_of_model, self.settings.models)]:
+            if (path := recipe.folder / CONFIG_FILE).is_file():
+                check_same_settings(path, recipe)
+        for reading in self.settings.readings.values():
+            self.recipe(reading.of, 0, *reading.settings)
 
     def trained(self, row: str, seed: int) -> DocumentEncoder:
-        """The model of a run, trained unless it is there."""
-        recipe = self.recipe(row, seed)
-        folder = recipe.folder / "model"
-        if not (recipe.folder / "results.json").is_file():
-            folder = train_comparison(recipe, resume=(recipe.folder / CONFIG_FILE).is_file(), show_progress=False)
-        return DocumentEncoder.from_pretrained(folder)
+        """The model of a run, trained unless it is there; that of another row where the row is a reading of it."""
+        reading = self.settings.readings.get(row)
+        if reading is not None:
+            encoder = self.trained(reading.of, seed)
+            encoder.model.config.views = self.recipe(reading.of, seed, *reading.settings).views.as_values()
+            return encoder
+        used = [name for name in self.settings.models if any(f"{{{name}}}" in one for one in self.settings.rows[row])]
+        for name in used:
+            model_of(self.settings.models[name].command, self.recipe_of_model(name))
+        return DocumentEncoder.from_pretrained(model_of(self.settings.command, self.recipe(row, seed)))
 
     def untrained(self) -> DocumentEncoder:
         """The backbone of the recipe with a mean over its passages."""
@@ -173,24 +245,49 @@ class Study:
             read_pair_file(self.folder / settings.test),
             read_pair_file(self.folder / settings.validation),
             unknown="leave_out",
-            lengths=(),
+            lengths=settings.lengths,
             resamples=0,
             dtype=settings.precision,  # type: ignore[arg-type]
         )
 
-    def scores(self, row: str, seed: int) -> PairScores:
-        """What a run measures."""
+    def scores(self, row: str, seed: int) -> ComparisonScores:
+        """What a run measures; the similarities of test pairs are kept beside it."""
         encoder = self.trained(row, seed)
         comparison = self.ready(encoder)
-        return comparison.score(comparison.similarities(encoder)).test
+        similarities = comparison.similarities(encoder)
+        write_atomically(self.similarities_of(row, seed), partial(_save, similarities.test))
+        return comparison.score(similarities)
+
+    def similarities_of(self, row: str, seed: int) -> Path:
+        """The file of the similarities that a run gave to test pairs."""
+        return self.work / folder_name(row) / str(seed) / "similarities.npy"
+
+    def differences(self) -> dict[str, tuple[float, float, float]]:
+        """How much higher the AUC of every row is than that of the row ``against``, with its interval.
+
+        AUCs are means over seeds, on the same resamples of pairs.
+        """
+        labels = np.array(self.comparison.labels)
+        resamples = [np.arange(len(labels)), *resampled(len(labels), RESAMPLES, 0)]
+        aucs = {}
+        for row in self.settings.all_rows:
+            scores = [np.load(self.similarities_of(row, seed)) for seed in range(self.settings.seeds)]
+            aucs[row] = np.array(
+                [np.mean([pair_auc(labels[drawn], one[drawn]) for one in scores]) for drawn in resamples]
+            )
+        found = {}
+        for row, values in aucs.items():
+            if row != self.settings.against:
+                gained = values - aucs[str(self.settings.against)]
+                low, high = interval(gained[1:]) or (np.nan, np.nan)
+                found[row] = (float(gained[0]), low, high)
+        return found
 
     def table(self) -> dict[str, list[dict[str, float]]]:
         """The scores of all rows and seeds, with those that every table carries; kept in the working folder."""
-        found: dict[str, list[dict[str, float]]] = {
-            TFIDF: [numbers(self.comparison.score(self.comparison.tfidf()).test)]
-        }
+        found: dict[str, list[dict[str, float]]] = {TFIDF: [numbers(self.comparison.score(self.comparison.tfidf()))]}
         print(TFIDF, found[TFIDF], flush=True)
-        for row in self.settings.rows:
+        for row in self.settings.all_rows:
             for seed in range(self.settings.seeds):
                 path = self.work / folder_name(row) / str(seed) / "scores.json"
                 kept = json.loads(path.read_text()) if path.is_file() else {}
@@ -200,11 +297,30 @@ class Study:
                     write_text(path, json.dumps({**kept, "measured": self.measured}))
                 found.setdefault(row, []).append(kept)
                 print(row, seed, found[row][-1], flush=True)
-        mean = self.untrained()
-        comparison = self.ready(mean)
-        found[UNTRAINED] = [numbers(comparison.score(comparison.similarities(mean)).test)]
-        print(UNTRAINED, found[UNTRAINED], flush=True)
-        return {row: found[row] for row in (TFIDF, UNTRAINED, *self.settings.rows)}
+        if self.settings.with_untrained:
+            mean = self.untrained()
+            comparison = self.ready(mean)
+            found[UNTRAINED] = [numbers(comparison.score(comparison.similarities(mean)))]
+            print(UNTRAINED, found[UNTRAINED], flush=True)
+        return {row: found[row] for row in (TFIDF, UNTRAINED, *self.settings.all_rows) if row in found}
+
+
+def model_of(command: str, recipe: Any) -> Path:
+    """The folder of the model of a run, trained unless it is there."""
+    if (recipe.folder / "results.json").is_file():
+        return Path(recipe.folder / "model")
+    return train(command, recipe)
+
+
+def train(command: str, recipe: Any) -> Path:
+    """Train a model, from where an interrupted run had come; gives its folder."""
+    begun = (recipe.folder / CONFIG_FILE).is_file()
+    return Path(load(RECIPES[command].train)(recipe, resume=begun, show_progress=False))
+
+
+def _save(numbers: npt.NDArray[np.float64], path: Path) -> None:
+    with path.open("wb") as stream:
+        np.save(stream, numbers, allow_pickle=False)
 
 
 def content_hash(path: Path) -> str:
@@ -223,9 +339,10 @@ def folder_name(row: str) -> str:
     return row.replace(" ", "_")
 
 
-def numbers(scores: PairScores) -> dict[str, float]:
-    """The metrics of a row."""
-    return {name: float(scores.values[name] or 0.0) for name in METRICS}
+def numbers(scores: ComparisonScores) -> dict[str, float]:
+    """The metrics of a row, and its AUC by length."""
+    by_length = {bucket.name: float(bucket.scores.values["auc"] or np.nan) for bucket in scores.lengths}
+    return {**{name: float(scores.test.values[name] or 0.0) for name in METRICS}, **by_length}
 
 
 def documents_of(comparison: PairEvaluator) -> Iterator[SegmentedDocument]:
@@ -253,12 +370,46 @@ def as_markdown(table: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]
     return lines
 
 
+def lengths_as_markdown(table: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
+    """The AUC of all rows by the length of the longer document; nothing where there are no buckets."""
+    buckets = [name for name in next(iter(table.values()))[0] if name not in METRICS]
+    if not buckets:
+        return []
+    lines = ["", "AUC by the words of the longer document of a pair:", "", f"| | {' | '.join(buckets)} |"]
+    lines.append("|---|" + "---|" * len(buckets))
+    lines += [
+        f"| {row} | {' | '.join(spread([one[name] for one in scores]) for name in buckets)} |"
+        for row, scores in table.items()
+    ]
+    return lines
+
+
+def differences_as_markdown(study: Study) -> list[str]:
+    """What rows gain over one of them, with intervals; nothing where none is named."""
+    against = study.settings.against
+    if against is None:
+        return []
+    lines = ["", f"AUC against `{against}` (middle 95 % of {RESAMPLES:,} resamples of pairs):", ""]
+    lines += ["| | difference |", "|---|---|"]
+    for row, (gained, low, high) in study.differences().items():
+        lines.append(f"| {row} | {gained:+.3f} [{low:+.3f}, {high:+.3f}] |")
+    return lines
+
+
 def changes_of_rows(settings: StudySettings) -> list[str]:
     """What every row changes, as a list."""
+    models = [
+        f"- `{{{name}}}`: `{model.base}` with {', '.join(f'`{one}`' for one in model.settings) or 'nothing changed'}"
+        for name, model in settings.models.items()
+    ]
+    rows = {
+        **settings.rows,
+        **{row: [*settings.rows[one.of], *one.settings] for row, one in settings.readings.items()},
+    }
     return [
         f"- {row}: {', '.join(f'`{one}`' for one in changed) or f'`{settings.base}` as it is'}"
-        for row, changed in settings.rows.items()
-    ]
+        for row, changed in rows.items()
+    ] + models
 
 
 def run_study(
@@ -266,6 +417,9 @@ def run_study(
     description: str | None,
     plot: Callable[[Mapping[str, Sequence[Mapping[str, float]]], Path], None],
     more: Callable[[Study], Sequence[str]] = lambda _: (),
+    *,
+    script: str | None = None,
+    arguments: Sequence[str] | None = None,
 ) -> None:
     """Run a study from the command line: train, measure, draw and write.
 
@@ -274,6 +428,8 @@ def run_study(
         description: what ``--help`` says.
         plot: draws the table.
         more: further lines of the results.
+        script: what is run, where it is not named after the study.
+        arguments: what follows it; None for the arguments of the program.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "studies" / f"{name}.yaml")
@@ -286,7 +442,7 @@ def run_study(
         "folder --work)",
     )
     parser.add_argument("changes", nargs="*", metavar="key=value", help="settings to change")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     own = {"--config": options.config, "--data": options.data}
     given = [
         part
@@ -308,7 +464,7 @@ def run_study(
     lines = [
         f"# {settings.title}",
         "",
-        f"`{shlex.join(['python', f'benchmarks/{name}.py', *given, *options.changes])}`",
+        f"`{shlex.join(['python', *shlex.split(script or f'benchmarks/{name}.py'), *given, *options.changes])}`",
         "",
         describe_machine(),
         "",
@@ -317,6 +473,8 @@ def run_study(
         f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.",
         "",
         *as_markdown(table),
+        *differences_as_markdown(study),
+        *lengths_as_markdown(table),
         "",
         f"![{settings.title}]({figure.name})",
         "",
@@ -342,7 +500,8 @@ def course(table: Mapping[str, Sequence[Mapping[str, float]]], label: str, path:
         axes.plot(range(len(rows)), [np.mean(one) for one in values], "o-", color=color, label=metric)
         lowest, highest = ([pick(one) for one in values] for pick in (min, max))
         axes.fill_between(range(len(rows)), lowest, highest, color=color, alpha=0.15)
-    axes.axhline(table[UNTRAINED][0]["auc"], color="#1f4e8c", linestyle=":", label=f"auc, {UNTRAINED}")
+    beside = UNTRAINED if UNTRAINED in table else TFIDF
+    axes.axhline(table[beside][0]["auc"], color="#1f4e8c", linestyle=":", label=f"auc, {beside}")
     axes.set_xticks(range(len(rows)), rows)
     axes.set_xlabel(label)
     axes.grid(alpha=0.3)

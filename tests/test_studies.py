@@ -59,7 +59,8 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_every_row_is_a_recipe(path: Path, benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path) -> None:
     studies = benchmark("studies")
-    settings = studies.load_settings(studies.StudySettings, path, ["documents=papers.jsonl", "folder=scisumm_acl"])
+    files = ["documents=papers.jsonl", "folder=scisumm_acl", "test=pairs_test.tsv", "validation=pairs_dev.tsv"]
+    settings = studies.load_settings(studies.StudySettings, path, files)
     study = studies.Study(settings, tmp_path / "work", data)
     recipes = {row: study.recipe(row, 1) for row in settings.rows}
     assert len(recipes) >= 2
@@ -68,9 +69,15 @@ def test_every_row_is_a_recipe(path: Path, benchmark: Callable[[str], ModuleType
     for recipe in recipes.values():
         assert recipe.training.seed == 1
         assert recipe.validation.pairs is None
-    script = "comparison" if path.stem.endswith("_pairs") else path.stem
+    script = "view_studies" if path.stem.startswith("sst_") else path.stem
+    script = "comparison" if path.stem.endswith("_pairs") else script
     assert (ROOT / "benchmarks" / f"{script}.py").is_file()
     assert f"benchmarks/{script}.py" in path.read_text(encoding="utf-8")
+    # Models that rows read are recipes too, and none is there for nothing.
+    assert all(study.recipe_of_model(name).folder.parent == tmp_path / "work" / "models" for name in settings.models)
+    changes = [change for row in settings.rows.values() for change in row]
+    assert all(any(f"{{{name}}}" in change for change in changes) for name in settings.models)
+    assert not any("{" in str(recipe) and "{data}" in str(recipe) for recipe in recipes.values())
 
 
 def test_every_row_on_sentence_pairs_is_a_recipe(
@@ -91,7 +98,8 @@ def test_every_row_on_sentence_pairs_is_a_recipe(
 
 def test_there_are_studies_of_both_sizes() -> None:
     small, full = ({path.stem for path in STUDIES if (path.parent.name == "full") == is_full} for is_full in (0, 1))
-    assert full == {"ablation", "batch_size", "document_length", "section_shuffling"}
+    views = {f"sst_{name}" for name in ("views", "receptive_field", "cluster_size", "heterogeneity", "lambda")}
+    assert full == {"ablation", "batch_size", "document_length", "section_shuffling"} | views
     assert small == full | {"wikispeedia_pairs", "scisumm_pairs"}
 
 
@@ -131,7 +139,7 @@ def test_a_study_is_run_once_and_written(
     changes = [float(line.split("|")[-2].split()[0]) for line in first.split("shuffled:")[1].splitlines()[4:7]]
     # The order of sections is nothing to a mean.
     assert changes[0] < 1e-3
-    monkeypatch.setattr(studies, "train_comparison", None)
+    monkeypatch.setattr(studies, "train", None)
     # Other settings of the recipe are another study, and other pairs are measured anew.
     monkeypatch.setattr(sys, "argv", [*command[:-1], f"settings={json.dumps([*own, 'loss.temperature=0.3'])}"])
     with pytest.raises(SystemExit, match="2"):
@@ -166,6 +174,8 @@ def test_a_study_is_run_once_and_written(
         ("precision=int8", "precision='int8' must be float32"),
         ("documents=none.jsonl", "none.jsonl: there is no such file; check --data, folder and documents"),
         ("base=none.yaml", "none.yaml cannot be read"),
+        ("against=c", "against='c' is no row"),
+        ("readings={d: {of: c, settings: []}}", "has 'd' of 'c', which is no row"),
     ],
 )
 def test_mistakes_are_reported_in_a_line_before_the_long_work(
@@ -180,10 +190,54 @@ def test_mistakes_are_reported_in_a_line_before_the_long_work(
     module = benchmark("ablation")
     words = ["--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl", change]
     monkeypatch.setattr(sys, "argv", ["ablation.py", *words])
-    monkeypatch.setattr(benchmark("studies"), "train_comparison", None)
+    monkeypatch.setattr(benchmark("studies"), "train", None)
     with pytest.raises(SystemExit, match="2"):
         module.run_study("ablation", module.__doc__, module.plot)
     out, err = capsys.readouterr()
     assert (out, len(err.splitlines())) == ("", 1)
     assert message in err
     assert not (tmp_path / "work").exists()
+
+
+@pytest.mark.slow
+def test_a_study_of_views_reads_models_and_rows_of_others(
+    benchmark: Callable[[str], ModuleType],
+    data: Path,
+    backbone_folder: Callable[[str], Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    studies, module = benchmark("studies"), benchmark("view_studies")
+    monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
+    start, quick = f"model.start={backbone_folder('bert')}", ["training.epochs=1", "training.batch_size=8"]
+    pairs = ["pairs.file={data}/pairs_train.tsv", "training.loading_processes=0", start, *quick]
+    model = {"command": "finetune subtopics", "base": "configs/finetune/subtopics.yaml", "settings": pairs}
+    rows = {
+        "soft": ["model.settings.pooling=pair"],
+        "truncated": ["views.sampling=truncated"],
+        "adaptive": ["views.subtopics=adaptive", "views.subtopic_model={adaptive}"],
+    }
+    command = [
+        "sst_views", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
+        "seeds=1", "precision=float32", f"rows={json.dumps(rows)}", f"models={json.dumps({'adaptive': model})}",
+        "lengths=[200]",
+        f"settings={json.dumps([*pairs, 'views.view_tokens=24', 'model.settings.passage_tokens=40'])}",
+    ]  # fmt: skip
+    module.main(command)
+    written = (tmp_path / "work" / "sst_views.md").read_text()
+    assert "view_studies.py sst_views --data" in written
+    assert written.count("\n| soft |") == 3 and written.count("\n| soft, one view when matched |") == 3
+    assert "200 words and more" in written
+    assert "\n| truncated | +" not in written
+    # The row of another reading trained nothing of its own.
+    assert not (tmp_path / "work" / "soft,_one_view_when_matched" / "0" / "model").exists()
+    rows_read = ("soft", "soft,_one_view_when_matched")
+    three, one = (np.load(tmp_path / "work" / row / "0" / "similarities.npy") for row in rows_read)
+    assert (three >= one).all() and (three > one).any()
+    monkeypatch.setattr(studies, "train", None)
+    module.main(command)
+    assert (tmp_path / "work" / "sst_views.md").read_text() == written
+    with pytest.raises(SystemExit):
+        module.main(["sst_nothing"])
+    assert "sst_lambda" in capsys.readouterr().out

@@ -42,7 +42,8 @@ def untrained_mean(
 ) -> DocumentEncoder:
     """The backbone of a model as it was before training, with a mean over unit-length passage vectors.
 
-    Passages, pooling and limits are the model's own; there is no projection and no graph.
+    Passages, pooling and limits are the model's own, but for a pooling of two texts, which a document is not; there
+    is no projection and no graph.
 
     Args:
         encoder: the model.
@@ -57,6 +58,9 @@ def untrained_mean(
     source = backbone or config.backbone
     if not source:
         raise ModelError(f"{encoder.name} does not say what its backbone is; name one")
+    kept = {name: getattr(config, name) for name in _KEPT}
+    if config.pooling_class.joins_texts:
+        kept["pooling"] = "mean"
     found = DocumentEncoder.from_backbone(
         source,
         device=device,
@@ -66,7 +70,7 @@ def untrained_mean(
         graph_layers=0,
         readout="mean",
         similarity="cosine",
-        **{name: getattr(config, name) for name in _KEPT},
+        **kept,
     )
     found.name = f"{Path(source).name}, untrained mean"
     return found
