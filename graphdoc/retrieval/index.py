@@ -74,6 +74,7 @@ class DocumentIndex:
                 where it is not to be as the encoder's settings say.
 
         Raises:
+            ModelError: the encoder reads two documents together, and has no vectors of single ones.
             RetrievalError: the place holds something already, or cannot be written.
             MissingExtraError: the store is not installed.
         """
@@ -82,6 +83,7 @@ class DocumentIndex:
         store = _store_of(where)
         if not isinstance(sentences, bool):
             require_one_of("sentences", sentences, get_args(Paragraph))
+        encoder.require_vectors()
         paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
         own_words = words or WordSettings.of(encoder.model.config.language)
         record = record_of(encoder, where.engine, own_words, paragraph)

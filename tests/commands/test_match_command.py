@@ -145,3 +145,11 @@ def test_a_matcher_is_measured_on_pairs(graphdoc: Command, matcher: str, corpus:
     expected = sum(scores[0] > other for other in scores[1:]) / 2
     (found,) = [one for one in json.loads(output.read_text(encoding="utf-8"))["rows"] if "matcher" in one["name"]]
     assert found["auc"] == pytest.approx(expected)
+
+
+def test_a_model_that_reads_two_documents_has_nothing_to_index(
+    refused: Command, matcher: str, corpus: Path, tmp_path: Path
+) -> None:
+    message = refused("index", corpus, "--model", matcher, "--output", tmp_path / "index")
+    assert "graphdoc match" in message
+    assert not (tmp_path / "index").exists()
