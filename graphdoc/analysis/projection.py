@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from ..errors import EvaluationError
 
 MOST_DOCUMENTS = 1000
 PERPLEXITY = 30.0
+# Principal components that t-SNE looks for neighbours in, as its authors advise for many dimensions.
+COMPONENTS = 50
 
 
 def sample_rows(documents: int, most: int = MOST_DOCUMENTS, seed: int = 0) -> npt.NDArray[np.int64]:
@@ -32,7 +35,7 @@ def sample_rows(documents: int, most: int = MOST_DOCUMENTS, seed: int = 0) -> np
 def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]:
     """Lay vectors out in the plane by t-SNE, neighbours next to each other.
 
-    Distances are Euclidean; unit-length vectors are thereby laid out by cosine.
+    Distances are Euclidean, in the first 50 principal components; unit-length vectors are thereby laid out by cosine.
 
     Args:
         vectors: ``(documents, hidden)``.
@@ -52,6 +55,22 @@ def project(vectors: npt.NDArray[Any], seed: int = 0) -> npt.NDArray[np.float32]
         raise EvaluationError(f"t-SNE needs 3 documents at least, there are {count}; give more or leave out the plot")
     # t-SNE looks for about three times as many neighbours as the perplexity says.
     perplexity = max(1.0, min(PERPLEXITY, (count - 1) / 3))
+    vectors = principal_components(vectors)
     start = "pca" if vectors.shape[1] > 1 else "random"
     found = TSNE(2, perplexity=perplexity, init=start, random_state=seed).fit_transform(vectors)
+    return np.asarray(found, np.float32)
+
+
+def principal_components(vectors: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Vectors in their first 50 principal components; such as have no more numbers, or are no more, stay as they are.
+
+    Args:
+        vectors: ``(documents, hidden)``.
+
+    Returns:
+        ``(documents, components)``.
+    """
+    if min(vectors.shape) <= COMPONENTS:
+        return np.asarray(vectors, np.float32)
+    found = PCA(COMPONENTS, svd_solver="covariance_eigh").fit_transform(vectors)
     return np.asarray(found, np.float32)

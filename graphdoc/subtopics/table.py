@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +14,7 @@ from .clustering import Subtopics
 from .terms import TermMaker
 
 Floats = npt.NDArray[np.float64]
+Term = TypeVar("Term")
 Holder = Literal["both", "a", "b"]
 
 LEADING_WORDS = 5
@@ -151,12 +152,9 @@ class SubtopicTable:
 def leading_words(
     subtopics: Subtopics, texts: Sequence[str], language: str, most: int = LEADING_WORDS
 ) -> list[tuple[str, ...]]:
-    r"""The words that tell every subtopic from the others.
+    """The words that tell every subtopic from the others (see :func:`telling_terms`), which is taken as one text.
 
-    A subtopic is taken as one text: a term's weight in it is its frequency there times
-    :math:`\log(1 + \bar{n} / f)`, where :math:`\bar{n}` is the mean number of terms of a subtopic and :math:`f` how
-    often the term occurs in all of them (class-based tf-idf, as in BERTopic). A term is shown as the word that it
-    stands for most often.
+    A term is shown as the word that it stands for most often.
 
     Args:
         subtopics: which sentence is in which.
@@ -176,17 +174,28 @@ def leading_words(
             if len(word) > 1 and not word.isdigit():
                 counts[number][term] += 1
                 written.setdefault(term, Counter())[word if word.isupper() else word.lower()] += 1
-    totals: Counter[str] = Counter()
+    return [tuple(written[term].most_common(1)[0][0] for term in own) for own in telling_terms(counts, most)]
+
+
+def telling_terms(counts: Sequence[Mapping[Term, float]], most: int) -> list[list[Term]]:
+    r"""The terms that tell every group from the others, by class-based tf-idf (as in BERTopic).
+
+    A term's weight in a group is how often it occurs there times :math:`\log(1 + \bar{n} / f)`, where :math:`\bar{n}`
+    is the mean number of terms of a group and :math:`f` how often the term occurs in all of them.
+
+    Args:
+        counts: how often terms occur in every group.
+        most: terms of a group, at most.
+
+    Returns:
+        The terms of every group, most telling first; of equals that which was counted first.
+    """
+    totals: Counter[Term] = Counter()
     for own in counts:
-        totals.update(own)
+        totals.update(own)  # type: ignore[arg-type]
     mean = sum(totals.values()) / max(len(counts), 1)
     return [
-        tuple(
-            written[term].most_common(1)[0][0]
-            for term, _ in sorted(own.items(), key=lambda item: -item[1] * float(np.log1p(mean / totals[item[0]])))[
-                :most
-            ]
-        )
+        sorted(own, key=lambda term, own=own: -own[term] * float(np.log1p(mean / totals[term])))[:most]
         for own in counts
     ]
 

@@ -1,0 +1,280 @@
+// The map: points on a canvas, drawn anew whenever something changes, and what pointers and keys do on it.
+
+class DocumentMap {
+  constructor(canvas, act) {
+    this.canvas = canvas;
+    this.act = act;
+    this.context = canvas.getContext('2d', { alpha: false });
+    this.camera = new Camera();
+    this.labels = new Labels(this.context);
+    this.pointers = new Map();
+    this.stamps = new Map();
+    this.cursor = null;
+    this.frames = 0;
+    this.wire();
+    new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
+  }
+
+  resize() {
+    const { width, height } = this.canvas.parentElement.getBoundingClientRect();
+    if (!width || !height) return;
+    this.ratio = Math.min(2, window.devicePixelRatio || 1);
+    Object.assign(this.camera, { width, height });
+    this.canvas.width = Math.round(width * this.ratio);
+    this.canvas.height = Math.round(height * this.ratio);
+    this.draw();
+  }
+
+  // Colours have changed: by another field, or by light and dark.
+  recolour() {
+    readFonts();
+    this.stamps.clear();
+    this.field = fields.get(state.field);
+    this.kinds = kindsOf(this.field);
+    this.draw();
+  }
+
+  draw() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
+  }
+
+  radius() {
+    const crowd = count > 8000 ? 1.7 : count > 2500 ? 2.3 : count > 600 ? 3.2 : 4.6;
+    return Math.min(7, crowd * Math.min(2.4, 0.9 + 0.25 * Math.log2(1 + this.camera.zoom)));
+  }
+
+  // A dot in a colour is drawn once, and stamped wherever it is needed.
+  stamp(colour, radius, faint) {
+    const key = `${colour} ${radius.toFixed(1)} ${faint}`;
+    let found = this.stamps.get(key);
+    if (!found) {
+      const size = Math.ceil((radius + 1) * this.ratio) * 2;
+      found = document.createElement('canvas');
+      found.width = size;
+      found.height = size;
+      const context = found.getContext('2d');
+      context.globalAlpha = faint ? 0.16 : 0.86;
+      context.fillStyle = colour;
+      context.beginPath();
+      context.arc(size / 2, size / 2, radius * this.ratio, 0, 2 * Math.PI);
+      context.fill();
+      if (radius > 2.6 && !faint) {
+        context.globalAlpha = 0.9;
+        context.lineWidth = 0.8 * this.ratio;
+        context.strokeStyle = fonts.paper;
+        context.stroke();
+      }
+      if (this.stamps.size > 400) this.stamps.clear();
+      this.stamps.set(key, found);
+    }
+    return found;
+  }
+
+  paint() {
+    const { context, camera, ratio } = this;
+    if (!ratio || !this.kinds) return;
+    this.frames += 1;
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    context.fillStyle = fonts.paper;
+    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
+    const radius = this.radius();
+    const filtered = isFiltered();
+    const [ax, bx] = [camera.scale * ratio, (camera.width / 2 - camera.x * camera.scale) * ratio];
+    const by = (camera.height / 2 - camera.y * camera.scale) * ratio;
+    const colours = [];
+    const inView = [];
+    const edge = 12 * ratio;
+    // Documents in no group first, then all others; with a filter those that it leaves out before both.
+    for (const pass of filtered ? [0, 1] : [1]) {
+      for (const grey of [true, false]) {
+        for (let row = 0; row < count; row += 1) {
+          const kind = this.kinds[row];
+          if ((kind < 0) !== grey || (filtered && Number(isShown(row)) !== pass)) continue;
+          const [x, y] = [documents.x[row] * ax + bx, documents.y[row] * ax + by];
+          if (x < -edge || y < -edge || x > this.canvas.width + edge || y > this.canvas.height + edge) continue;
+          const at = 2 * (kind + 1) + pass;
+          const dot = colours[at] || (colours[at] = this.stamp(colourOfKind(this.field, kind), radius * (grey && !filtered ? 0.8 : 1), filtered && pass === 0));
+          context.drawImage(dot, Math.round(x - dot.width / 2), Math.round(y - dot.width / 2));
+          if (pass === 1) inView.push(row);
+        }
+      }
+    }
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.inView = inView;
+    this.labels.start();
+    this.paintSelection(radius);
+    const titled = camera.zoom > 1.6 || count <= 60 || (filtered && inView.length <= 30);
+    if (inView.length && (!titled || inView.length > 14)) this.labels.groups(camera, fonts.paper, filtered && state.group === null);
+    if (titled && inView.length <= 220 && !this.dragging) {
+      const first = inView.toSorted((a, b) => documents.closeness[b] - documents.closeness[a]).slice(0, 120);
+      this.labels.titles(first, camera, fonts.paper);
+    }
+    this.canvas.dataset.zoom = camera.zoom.toFixed(3);
+  }
+
+  ring(row, radius, colour, width = 2.5) {
+    const { context, camera } = this;
+    context.beginPath();
+    context.arc(camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row]), radius, 0, 2 * Math.PI);
+    context.lineWidth = width;
+    context.strokeStyle = colour;
+    context.stroke();
+  }
+
+  // Lines to the neighbours of the selected document, the line of a pair, and rings.
+  paintSelection(radius) {
+    const { context, camera } = this;
+    const at = (row) => [camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row])];
+    const { selected, before, pointed } = state;
+    const named = [];
+    if (selected !== null) {
+      context.strokeStyle = fonts.ink;
+      for (let i = selected * near.width; i < (selected + 1) * near.width; i += 1) {
+        context.globalAlpha = 0.35;
+        context.lineWidth = 1;
+        context.beginPath();
+        context.moveTo(...at(selected));
+        context.lineTo(...at(near.rows[i]));
+        context.stroke();
+      }
+      context.globalAlpha = 1;
+      if (before !== null) {
+        context.lineWidth = 2;
+        context.strokeStyle = fonts.accent;
+        context.beginPath();
+        context.moveTo(...at(before));
+        context.lineTo(...at(selected));
+        context.stroke();
+        this.ring(before, radius + 3, fonts.accent);
+        named.push(before);
+      }
+      this.ring(selected, radius + 4, fonts.accent, 3);
+      named.unshift(selected);
+    }
+    const pointer = this.cursor !== null && document.activeElement === this.canvas ? this.cursor : pointed;
+    if (pointer !== null && pointer !== selected) this.ring(pointer, radius + 4, fonts.focus);
+    if (this.cursor !== null && pointer === this.cursor) named.push(pointer);
+    this.labels.titles(named, camera, fonts.paper, true);
+  }
+
+  nearestTo(sx, sy, reach = 14) {
+    const { camera } = this;
+    let [best, least] = [null, reach * reach];
+    const filtered = isFiltered();
+    for (let row = 0; row < count; row += 1) {
+      const [dx, dy] = [camera.toScreenX(documents.x[row]) - sx, camera.toScreenY(documents.y[row]) - sy];
+      // What a filter leaves out is harder to hit.
+      const distance = (dx * dx + dy * dy) * (filtered && !isShown(row) ? 9 : 1);
+      if (distance < least) { least = distance; best = row; }
+    }
+    return best;
+  }
+
+  place(event) {
+    const { left, top } = this.canvas.getBoundingClientRect();
+    return [event.clientX - left, event.clientY - top];
+  }
+
+  wire() {
+    const { canvas, camera, pointers } = this;
+    canvas.addEventListener('pointerdown', (event) => {
+      if (event.button) return;
+      canvas.setPointerCapture(event.pointerId);
+      pointers.set(event.pointerId, this.place(event));
+      this.moved = pointers.size > 1 ? 99 : 0;
+      this.cursor = null;
+    });
+    canvas.addEventListener('pointermove', (event) => {
+      const [x, y] = this.place(event);
+      if (!pointers.has(event.pointerId)) {
+        if (event.pointerType !== 'touch') this.act.point(this.nearestTo(x, y), x, y);
+        return;
+      }
+      const [beforeX, beforeY] = pointers.get(event.pointerId);
+      const others = [...pointers].filter(([id]) => id !== event.pointerId).map(([, place]) => place);
+      pointers.set(event.pointerId, [x, y]);
+      this.moved += Math.hypot(x - beforeX, y - beforeY);
+      if (others.length) {
+        const [[ox, oy]] = others;
+        camera.pan((x - beforeX) / 2, (y - beforeY) / 2);
+        camera.zoomAt(Math.hypot(x - ox, y - oy) / Math.max(1, Math.hypot(beforeX - ox, beforeY - oy)), (x + ox) / 2, (y + oy) / 2);
+      } else if (this.moved > 4) {
+        camera.pan(x - beforeX, y - beforeY);
+        this.dragging = true;
+        this.act.point(null);
+      }
+      this.draw();
+    });
+    const lift = (event) => {
+      if (!pointers.delete(event.pointerId)) return;
+      const [x, y] = this.place(event);
+      if (event.type === 'pointerup' && this.moved <= 4) {
+        const row = this.nearestTo(x, y, event.pointerType === 'touch' ? 24 : 14);
+        if (row === null) this.act.clear();
+        else this.act.select(row);
+      }
+      this.dragging = false;
+      this.draw();
+    };
+    canvas.addEventListener('pointerup', lift);
+    canvas.addEventListener('pointercancel', lift);
+    canvas.addEventListener('pointerleave', () => { if (!pointers.size) this.act.point(null); });
+    canvas.addEventListener('dblclick', (event) => { camera.zoomAt(2, ...this.place(event)); this.draw(); });
+    canvas.addEventListener('wheel', (event) => {
+      event.preventDefault();
+      camera.zoomAt(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...this.place(event));
+      this.act.point(null);
+      this.draw();
+    }, { passive: false });
+    canvas.addEventListener('keydown', (event) => this.key(event));
+    for (const name of ['focus', 'blur']) canvas.addEventListener(name, () => this.draw());
+  }
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const { camera } = this;
+    const middle = [camera.width / 2, camera.height / 2];
+    const step = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+    if (step) this.step(...step);
+    else if (event.key === '+' || event.key === '=') camera.zoomAt(1.5, ...middle);
+    else if (event.key === '-') camera.zoomAt(1 / 1.5, ...middle);
+    else if (event.key === '0') camera.all();
+    else if ((event.key === 'Enter' || event.key === ' ') && this.cursor !== null) this.act.select(this.cursor);
+    else return;
+    event.preventDefault();
+    this.draw();
+  }
+
+  // The nearest document in a direction.
+  step(dx, dy) {
+    const { camera } = this;
+    const from = this.cursor ?? state.selected ?? this.nearestTo(camera.width / 2, camera.height / 2, Infinity);
+    let [best, least] = [this.cursor === null ? from : null, Infinity];
+    if (this.cursor !== null) {
+      for (let row = 0; row < count; row += 1) {
+        if (row === from || !isShown(row)) continue;
+        const [x, y] = [documents.x[row] - documents.x[from], documents.y[row] - documents.y[from]];
+        const along = x * dx + y * dy;
+        const across = Math.abs(x * dy) + Math.abs(y * dx);
+        if (along <= 0 || across > along) continue;
+        if (along + 2 * across < least) { least = along + 2 * across; best = row; }
+      }
+    }
+    if (best === null) return;
+    this.cursor = best;
+    const [sx, sy] = [camera.toScreenX(documents.x[best]), camera.toScreenY(documents.y[best])];
+    if (!camera.sees(sx, sy, -30)) Object.assign(camera, { x: documents.x[best], y: documents.y[best] });
+    this.act.say(best);
+  }
+
+  lookAt(rows) { this.camera.lookAt(rows); this.draw(); }
+
+  // Bring a document into view without a change of scale.
+  reveal(row) {
+    const { camera } = this;
+    if (!camera.sees(camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row]), -30)) Object.assign(camera, { x: documents.x[row], y: documents.y[row] });
+    this.draw();
+  }
+}

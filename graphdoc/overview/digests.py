@@ -1,0 +1,167 @@
+"""What is kept of every document while a collection is read: what it is called, its words, and its first lines."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from ..documents.document import Document
+from ..runtime.plain_text import one_line
+from ..subtopics.terms import TermMaker
+
+# What is kept of a document; a book shall take no more memory than a letter.
+TERMS = 200
+OPENING_CHARACTERS = 280
+# Looked at for words; what comes behind changes which are frequent no more.
+_WORD_CHARACTERS = 60_000
+_DATES = ("date", "published", "publication_date", "created", "year", "issued", "modified", "updated")
+_DATE = re.compile(r"(?<!\d)(1[0-9]{3}|20[0-9]{2})(?:-(0[1-9]|1[0-2])(?:-([0-2][0-9]|3[01]))?)?(?!\d)")
+# Longer ones are texts, and no values that documents share.
+_LONGEST_VALUE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What is kept of a document.
+
+    Args:
+        id: its id.
+        title: its title, or else its id; whole, on one line.
+        words: number of words.
+        label: its labels, separated by commas; empty without one.
+        date: year, or year and month, or day, as ISO writes it; empty without one.
+        folder: what stands before the last slash of its id; empty without one.
+        opening: its first characters.
+        fingerprint: hash of its text, by which copies are known.
+        values: short values of its metadata, by name.
+    """
+
+    id: str
+    title: str
+    words: int
+    label: str
+    date: str
+    folder: str
+    opening: str
+    fingerprint: bytes
+    values: Mapping[str, str]
+
+
+class Digests:
+    """The digests of a collection, made as its documents pass by.
+
+    Args:
+        language: language of the documents, a two-letter code, by which words are reduced to stems.
+    """
+
+    def __init__(self, language: str = "en") -> None:
+        self._maker = TermMaker(language)
+        self._vocabulary: dict[str, int] = {}
+        self._written: list[Counter[str]] = []
+        self._ends = array("i", [0])
+        self._terms, self._counts = array("i"), array("i")
+        self.by_id: dict[str, int] = {}
+        self.digests: list[Digest] = []
+
+    def passing(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Give documents on as they come, and keep a digest of each."""
+        for document in documents:
+            self.add(document)
+            yield document
+
+    def add(self, document: Document) -> None:
+        """Keep a digest of a document; of one that was there before, nothing."""
+        if document.id in self.by_id:
+            return
+        self.by_id[document.id] = len(self.digests)
+        text = document.text
+        self._count_words(f"{document.title}\n{text[:_WORD_CHARACTERS]}")
+        values = {name: shown for name, value in document.metadata.items() if (shown := _shown(value))}
+        label = document.label if isinstance(document.label, tuple) else (document.label,)
+        folder, slash, _ = document.id.rpartition("/")
+        self.digests.append(
+            Digest(
+                document.id,
+                one_line(document.title) or document.id,
+                document.words,
+                ", ".join(str(name) for name in label if name is not None),
+                next((found for name in _DATES if (found := date_of(document.metadata.get(name)))), ""),
+                folder if slash else "",
+                one_line(text[: 3 * OPENING_CHARACTERS], OPENING_CHARACTERS),
+                hashlib.blake2b(" ".join(text.split()).encode("utf-8", "replace"), digest_size=16).digest(),
+                values,
+            )
+        )
+
+    def add_unread(self, id: str) -> None:
+        """Keep the place of a document of which nothing but its id is known."""
+        folder, slash, _ = id.rpartition("/")
+        self.by_id[id] = len(self.digests)
+        self._count_words(re.sub(r"[\W_]+", " ", id))
+        self.digests.append(Digest(id, one_line(id), 0, "", "", folder if slash else "", "", b"", {}))
+
+    def chosen(self, ids: Iterable[str]) -> tuple[list[Digest], WordCounts]:
+        """The digests and words of some documents, in their order."""
+        rows = [self.by_id[id] for id in ids]
+        parts = (np.array(part, np.int32) for part in (self._counts, self._terms, self._ends))
+        counts = csr_array(tuple(parts), shape=(len(self.digests), len(self._vocabulary)))
+        written = [own.most_common(1)[0][0] for own in self._written]
+        return [self.digests[row] for row in rows], WordCounts(counts[rows], written)
+
+    def _count_words(self, text: str) -> None:
+        counts: Counter[str] = Counter()
+        words: dict[str, str] = {}
+        for term, word in self._maker.placed(text):
+            # Numbers tell little, and single letters are what is left of formulas.
+            if 1 < len(word) <= 40 and not any(map(str.isdigit, word)) and "_" not in word:
+                counts[term] += 1
+                words.setdefault(term, word if word.isupper() and len(word) < 7 else word.lower())
+        for term, count in counts.most_common(TERMS):
+            number = self._vocabulary.setdefault(term, len(self._vocabulary))
+            if number == len(self._written):
+                self._written.append(Counter())
+            self._written[number][words[term]] += 1
+            self._terms.append(number)
+            self._counts.append(count)
+        self._ends.append(len(self._terms))
+
+
+@dataclass(frozen=True, slots=True)
+class WordCounts:
+    """How often the most frequent words of documents occur in them.
+
+    Args:
+        counts: ``(documents, terms)``, sparse.
+        written: how every term is written most often, ``(terms,)``.
+    """
+
+    counts: Any
+    written: list[str]
+
+
+def date_of(value: object) -> str:
+    """The first date or year in a value, as ISO writes it; empty where there is none.
+
+    >>> date_of("Posted 2019-03-07, 10:15"), date_of(1851), date_of("soon")
+    ('2019-03-07', '1851', '')
+    """
+    found = _DATE.search(str(value)) if isinstance(value, str | int) or hasattr(value, "isoformat") else None
+    return found[0] if found else ""
+
+
+def _shown(value: object) -> str:
+    """A value of metadata as one short line; empty for what is none."""
+    if isinstance(value, tuple | list):
+        value = ", ".join(map(str, value)) if all(isinstance(one, str | int) for one in value) else None
+    if not isinstance(value, str | int | float):
+        return ""
+    shown = one_line(str(value))
+    return shown if len(shown) <= _LONGEST_VALUE else ""

@@ -1,0 +1,413 @@
+"""An overview of a collection: made from documents or from stored vectors, and given as tables, JSON and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import DocumentError, SettingsError
+from ..inference.inputs import AnyDocument, as_document, documents_of
+from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.csv import write_csv
+from ..runtime.files import write_text
+from ..runtime.plain_text import described
+from .digests import Digest, Digests, WordCounts
+from .groups import find_groups
+from .layout import lay_out
+from .neighbours import Neighbours, Rows
+from .words import words_of_documents, words_of_groups
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..encoder import DocumentEncoder
+    from ..vectors.writer import FolderOptions
+
+FORMAT = "graphdoc.overview/1"
+NEIGHBOURS = 10
+# Cosine of two vectors from which documents are called near-duplicates.
+DUPLICATES = 0.98
+PAIRS = 200
+OUTLIERS = 50
+WORDS_OF_A_GROUP = 8
+WORDS_OF_A_NAME = 3
+WORDS_OF_A_DOCUMENT = 16
+TYPICAL = 3
+
+Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates"]
+TABLES: tuple[Table, ...] = ("documents", "groups", "pairs", "neighbours", "duplicates")
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Documents that are close to each other.
+
+    Args:
+        number: its number, from 1, the largest group first.
+        words: the words that tell it from the others, most telling first.
+        rows: its documents.
+        typical: those of them that are closest to its mean, closest first.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    rows: Rows
+    typical: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        """Its first words."""
+        return ", ".join(self.words[:WORDS_OF_A_NAME]) or f"group {self.number}"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A collection of documents at a glance; it needs no labels.
+
+    Args:
+        documents: what is known of every document, in the order of rows.
+        words: words of the documents.
+        points: places on the map, ``(documents, 2)``, within -1 and 1.
+        groups: the groups, largest first.
+        neighbours: nearest documents of every document.
+        duplicates: sets of near-duplicates, rows of documents.
+        model: what the vectors were made with, for the record.
+        settings: how the overview was made.
+    """
+
+    documents: Sequence[Digest]
+    words: WordCounts
+    points: npt.NDArray[np.float32]
+    groups: Sequence[Group]
+    neighbours: Neighbours
+    duplicates: Sequence[Rows]
+    model: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+    @classmethod
+    def of(
+        cls,
+        encoder: DocumentEncoder,
+        documents: Iterable[AnyDocument] | AnyDocument,
+        *,
+        vectors: str | Path | None = None,
+        neighbours: int = NEIGHBOURS,
+        duplicates: float = DUPLICATES,
+        group_size: int | None = None,
+        seed: int = 0,
+        **options: Unpack[FolderOptions],
+    ) -> Overview:
+        """Encode a collection and look at it as a whole.
+
+        Texts are read once and not held: of every document its title, its most frequent words and its first lines stay.
+
+        Args:
+            encoder: what encodes the documents.
+            documents: the documents, such as :func:`~graphdoc.read_documents` gives.
+            vectors: a folder for their vectors, from which a run that was interrupted goes on, and which is taken as it
+                is where it is finished; None keeps them in memory.
+            neighbours: nearest documents that are kept of each.
+            duplicates: cosine of two vectors from which documents count as near-duplicates.
+            group_size: documents that a group has at least; None takes what suits the number of documents.
+            seed: of the map and the groups.
+            **options: how they are encoded, see :func:`graphdoc.vectors.writer.encode_to_disk`; ``dtype``,
+                ``token_budget``, ``padding``, ``show_progress`` and ``workers`` without a folder.
+
+        Raises:
+            DocumentError: there are fewer than two documents, or one has no text.
+            OutputError: the folder holds something else.
+            SettingsError: a setting is out of range.
+
+        >>> from graphdoc import DocumentEncoder, Document
+        >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+        >>> texts = ["Rice is steamed.", "Steam the rice.", "Tides rise."]
+        >>> overview = Overview.of(encoder, [Document.from_text(text, id=text) for text in texts])
+        >>> overview.to_frame("pairs")["a"][0], overview.to_frame("pairs")["b"][0]
+        ('Rice is steamed.', 'Steam the rice.')
+        """
+        _check(neighbours, duplicates, group_size, seed)
+        digests = Digests(encoder.model.config.language)
+        passing = digests.passing(as_document(one) for one in documents_of(documents))
+        if vectors is not None:
+            from ..vectors.store import read_vectors
+
+            if options.get("level", "document") != "document":
+                raise SettingsError(f"level={options['level']!r} gives no vectors of documents; leave it out")
+            encoder.encode_to_disk(passing, vectors, **options)
+            ids, found = read_vectors(vectors)
+        else:
+            stream = encoder.stream(passing, **options)  # type: ignore[misc]
+            encoded = [(segmented.document.id, rows.numpy()) for segmented, rows in stream]
+            ids = [id for id, _ in encoded]
+            found = np.concatenate([rows for _, rows in encoded]) if encoded else np.zeros((0, 1), np.float32)
+        kept, words = digests.chosen(ids)
+        return cls._made(kept, words, found, encoder.describe(), neighbours, duplicates, group_size, seed)
+
+    @classmethod
+    def of_vectors(
+        cls,
+        ids: Sequence[str],
+        vectors: npt.ArrayLike,
+        documents: Iterable[AnyDocument] = (),
+        *,
+        model: Mapping[str, Any] | None = None,
+        language: str = "en",
+        neighbours: int = NEIGHBOURS,
+        duplicates: float = DUPLICATES,
+        group_size: int | None = None,
+        seed: int = 0,
+    ) -> Overview:
+        """Look at vectors that are there already, such as :func:`graphdoc.vectors.store.read_vectors` gives.
+
+        Args:
+            ids: ids of the documents.
+            vectors: ``(documents, hidden)``.
+            documents: the documents, in any order, for titles and words; of those that are missing only ids are shown.
+            model: what the vectors were made with, for the record.
+            language: language of the documents, a two-letter code.
+            neighbours: as for :meth:`of`.
+            duplicates: as for :meth:`of`.
+            group_size: as for :meth:`of`.
+            seed: as for :meth:`of`.
+
+        Raises:
+            DocumentError: there are fewer than two documents, or an id occurs twice.
+            SettingsError: a setting is out of range, or there is not one vector of finite numbers for every id.
+        """
+        _check(neighbours, duplicates, group_size, seed)
+        rows = np.asarray(vectors, np.float32)
+        if rows.ndim != 2 or len(rows) != len(ids) or not np.isfinite(rows).all():
+            raise SettingsError(
+                f"vectors of shape {rows.shape} do not fit {len(ids):,} ids; give one row of finite numbers for each"
+            )
+        wanted = set(ids)
+        if len(wanted) < len(ids):
+            twice = next(id for row, id in enumerate(ids) if id in ids[:row])
+            raise DocumentError(f"the id {twice!r} has two vectors; give document vectors, one for each id")
+        digests = Digests(language)
+        for document in map(as_document, documents_of(documents)):
+            if document.id in wanted:
+                digests.add(document)
+        for id in ids:
+            if id not in digests.by_id:
+                digests.add_unread(id)
+        kept, words = digests.chosen(ids)
+        return cls._made(kept, words, rows, model or {}, neighbours, duplicates, group_size, seed)
+
+    @classmethod
+    def _made(
+        cls,
+        documents: Sequence[Digest],
+        words: WordCounts,
+        vectors: npt.NDArray[np.float32],
+        model: Mapping[str, Any],
+        neighbours: int,
+        duplicates: float,
+        group_size: int | None,
+        seed: int,
+    ) -> Overview:
+        if len(documents) < 2:
+            raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        unit = vectors / np.where(lengths > 0, lengths, 1)
+        near = Neighbours.of(unit, neighbours)
+        points = lay_out(unit, seed)
+        found = find_groups(unit, points, group_size, seed)
+        named = words_of_groups(words, found, WORDS_OF_A_GROUP)
+        groups = [
+            Group(number, own, rows, _typical(unit, rows))
+            for number, (rows, own) in enumerate(zip(found, named, strict=True), start=1)
+        ]
+        settings = {"neighbours": neighbours, "duplicates": duplicates, "group_size": group_size, "seed": seed}
+        copies = near.duplicates(duplicates, [digest.fingerprint for digest in documents])
+        return cls(documents, words, points, groups, near, copies, model, settings)
+
+    @property
+    def group_of(self) -> Rows:
+        """The place in :attr:`groups` of every document's group, -1 for those in none, ``(documents,)``."""
+        result = np.full(len(self.documents), -1, np.int64)
+        for place, group in enumerate(self.groups):
+            result[group.rows] = place
+        return result
+
+    def pairs(self, most: int = PAIRS) -> list[tuple[int, int, float]]:
+        """The closest pairs of documents: two rows and their cosine, best first, each pair once.
+
+        A pair is found where one of both is among the nearest of the other.
+
+        Args:
+            most: how many.
+        """
+        return self.neighbours.pairs(most)
+
+    def outliers(self, most: int = OUTLIERS) -> list[int]:
+        """The rows of the documents that are farthest from all others, by the mean cosine with their five nearest.
+
+        Args:
+            most: how many.
+        """
+        return self.neighbours.outliers(most)
+
+    def to_frame(self, table: Table = "documents") -> pd.DataFrame:
+        """Return a table as a pandas frame.
+
+        Args:
+            table: ``documents``, ``groups``, ``pairs``, ``neighbours`` or ``duplicates``.
+
+        Raises:
+            SettingsError: there is no such table.
+        """
+        import pandas as pd
+
+        header, rows = self._table(table)
+        return pd.DataFrame.from_records(list(rows), columns=header)
+
+    def to_csv(self, path: str | Path, table: Table = "documents") -> Path:
+        """Write a table as CSV, atomically, in which a spreadsheet runs nothing.
+
+        Args:
+            path: the file.
+            table: as for :meth:`to_frame`.
+
+        Raises:
+            OutputError: the file cannot be written.
+            SettingsError: there is no such table.
+        """
+        header, rows = self._table(table)
+        return write_csv(path, header, rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON; documents are named by their rows, from 0."""
+        words, telling = words_of_documents(self.words, WORDS_OF_A_DOCUMENT)
+        group_of, closeness = self.group_of, self.neighbours.closeness
+        documents = [
+            {
+                "id": digest.id,
+                "title": digest.title,
+                "words": digest.words,
+                "label": digest.label or None,
+                "date": digest.date or None,
+                "folder": digest.folder or None,
+                "metadata": dict(digest.values),
+                "opening": digest.opening,
+                "telling_words": [words[place] for place in telling[row]],
+                "x": round(float(self.points[row, 0]), 5),
+                "y": round(float(self.points[row, 1]), 5),
+                "group": int(group_of[row]) + 1 or None,
+                "closeness": round(float(closeness[row]), 6),
+                "neighbours": [
+                    {"document": int(other), "score": round(float(score), 6)}
+                    for other, score in zip(self.neighbours.rows[row], self.neighbours.scores[row], strict=True)
+                ],
+            }
+            for row, digest in enumerate(self.documents)
+        ]
+        return {
+            "format": FORMAT,
+            "model": dict(self.model),
+            "settings": dict(self.settings),
+            "documents": documents,
+            "groups": [
+                {
+                    "number": group.number,
+                    "name": group.name,
+                    "words": list(group.words),
+                    "size": len(group.rows),
+                    "typical": list(group.typical),
+                }
+                for group in self.groups
+            ],
+            "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
+            "duplicates": [rows.tolist() for rows in self.duplicates],
+            "outliers": self.outliers(),
+        }
+
+    @overload
+    def to_html(self, path: None = None, **about: Any) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, **about: Any) -> Path: ...
+    def to_html(self, path: str | Path | None = None, **about: Any) -> str | Path:
+        """Write the page, one file that needs no network.
+
+        Args:
+            path: file to write, atomically; None returns the page instead.
+            **about: see :func:`graphdoc.analysis.overview_page.page.render_overview`.
+
+        Returns:
+            The file, or without one the HTML text.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..analysis.overview_page.page import render_overview
+
+        page = render_overview(self.to_dict(), **about)
+        return page if path is None else write_text(path, page)
+
+    def _table(self, table: str) -> tuple[list[str], Iterable[Sequence[Any]]]:
+        require_one_of("table", table, TABLES)
+        ids = [digest.id for digest in self.documents]
+        if table == "groups":
+            header = ["group", "name", "documents", "words", "typical"]
+            return header, [
+                (one.number, one.name, len(one.rows), ", ".join(one.words), ", ".join(ids[row] for row in one.typical))
+                for one in self.groups
+            ]
+        if table == "pairs":
+            return ["a", "b", "score"], [(ids[a], ids[b], score) for a, b, score in self.pairs()]
+        if table == "neighbours":
+            near = self.neighbours
+            return ["id", "rank", "neighbour", "score"], (
+                (ids[row], rank, ids[int(other)], float(score))
+                for row in range(len(ids))
+                for rank, (other, score) in enumerate(zip(near.rows[row], near.scores[row], strict=True), start=1)
+            )
+        if table == "duplicates":
+            return ["set", "id"], [
+                (number, ids[int(row)]) for number, rows in enumerate(self.duplicates, start=1) for row in rows
+            ]
+        return self._documents()
+
+    def _documents(self) -> tuple[list[str], Iterable[Sequence[Any]]]:
+        header = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
+        header += ["closeness", "nearest", "nearest_score"]
+        group_of, closeness, near = self.group_of, self.neighbours.closeness, self.neighbours
+        return header, [
+            (
+                digest.id,
+                digest.title,
+                int(group_of[row]) + 1 or None,
+                self.groups[group_of[row]].name if group_of[row] >= 0 else None,
+                digest.label or None,
+                digest.date or None,
+                digest.folder or None,
+                digest.words,
+                float(self.points[row, 0]),
+                float(self.points[row, 1]),
+                float(closeness[row]),
+                self.documents[int(near.rows[row, 0])].id,
+                float(near.scores[row, 0]),
+            )
+            for row, digest in enumerate(self.documents)
+        ]
+
+
+def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:
+    """The rows of a group that are closest to its mean."""
+    scores = np.round(unit[rows] @ unit[rows].mean(axis=0), 6)
+    return tuple(int(row) for row in rows[np.lexsort((rows, -scores))][:TYPICAL])
+
+
+def _check(neighbours: int, duplicates: float, group_size: int | None, seed: int) -> None:
+    require_whole("neighbours", neighbours, may_be_none=False)
+    require_whole("group_size", group_size, least=2)
+    require_whole("seed", seed, least=0, may_be_none=False)
+    if seed >= 2**32:
+        raise SettingsError(f"seed={described(seed)} must be less than 2**32")
+    if isinstance(duplicates, bool) or not isinstance(duplicates, int | float) or not 0 < duplicates <= 1:
+        raise SettingsError(f"duplicates={described(duplicates)} must be a cosine above 0 and not above 1")
