@@ -21,6 +21,7 @@ from .version import __version__
 DESCRIPTION = "Vectors, comparison and explanation for long documents."
 EPILOG = """examples:
   graphdoc compare a.md b.html --html report.html
+  graphdoc overview papers/ --html overview.html
   graphdoc encode papers/ --output vectors/
   graphdoc search papers/ "attention over passages"
   graphdoc attention a.md --plot attention.png
@@ -76,6 +77,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
         index,
         match,
         mine,
+        overview,
         predict,
         prepare,
         search,
@@ -103,6 +105,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     trainings = [TrainingCommand(words) for words in training_commands() if " " not in words]
     modules: tuple[Any, ...] = (
         compare,
+        overview,
         encode,
         fit,
         index,

@@ -118,17 +118,18 @@ class Digests:
 
     def _count_words(self, text: str) -> None:
         counts: Counter[str] = Counter()
-        words: dict[str, str] = {}
+        words: dict[str, Counter[str]] = {}
         for term, word in self._maker.placed(text):
             # Numbers tell little, and single letters are what is left of formulas.
             if 1 < len(word) <= 40 and not any(map(str.isdigit, word)) and "_" not in word:
                 counts[term] += 1
-                words.setdefault(term, word if word.isupper() and len(word) < 7 else word.lower())
+                written = word if word.isupper() and len(word) < 7 else word.lower()
+                words.setdefault(term, Counter())[written] += 1
         for term, count in counts.most_common(TERMS):
             number = self._vocabulary.setdefault(term, len(self._vocabulary))
             if number == len(self._written):
                 self._written.append(Counter())
-            self._written[number][words[term]] += 1
+            self._written[number].update(words[term])
             self._terms.append(number)
             self._counts.append(count)
         self._ends.append(len(self._terms))

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
 from ..inference.inputs import AnyDocument, as_document, documents_of
-from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.arguments import require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
 from ..runtime.plain_text import described
+from ..vectors.store import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .groups import find_groups
-from .layout import lay_out
+from .layout import are_alike, lay_out
 from .neighbours import Neighbours, Rows
+from .tables import Table, table_of
 from .words import words_of_documents, words_of_groups
 
 if TYPE_CHECKING:
@@ -38,9 +42,6 @@ WORDS_OF_A_GROUP = 8
 WORDS_OF_A_NAME = 3
 WORDS_OF_A_DOCUMENT = 16
 TYPICAL = 3
-
-Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates"]
-TABLES: tuple[Table, ...] = ("documents", "groups", "pairs", "neighbours", "duplicates")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +105,17 @@ class Overview:
     ) -> Overview:
         """Encode a collection and look at it as a whole.
 
-        Texts are read once and not held: of every document its title, its most frequent words and its first lines stay.
+        Texts are read once and not held: of every document its title, frequent words and first lines stay.
 
         Args:
             encoder: what encodes the documents.
             documents: the documents, such as :func:`~graphdoc.read_documents` gives.
-            vectors: a folder for their vectors, from which a run that was interrupted goes on, and which is taken as it
-                is where it is finished; None keeps them in memory.
+            vectors: a folder for their vectors, from which a run that was interrupted goes on; None keeps none.
             neighbours: nearest documents that are kept of each.
             duplicates: cosine of two vectors from which documents count as near-duplicates.
             group_size: documents that a group has at least; None takes what suits the number of documents.
             seed: of the map and the groups.
-            **options: how they are encoded, see :func:`graphdoc.vectors.writer.encode_to_disk`; ``dtype``,
-                ``token_budget``, ``padding``, ``show_progress`` and ``workers`` without a folder.
+            **options: how they are encoded, see :func:`graphdoc.vectors.writer.encode_to_disk`.
 
         Raises:
             DocumentError: there are fewer than two documents, or one has no text.
@@ -133,18 +132,12 @@ class Overview:
         _check(neighbours, duplicates, group_size, seed)
         digests = Digests(encoder.model.config.language)
         passing = digests.passing(as_document(one) for one in documents_of(documents))
-        if vectors is not None:
-            from ..vectors.store import read_vectors
-
-            if options.get("level", "document") != "document":
-                raise SettingsError(f"level={options['level']!r} gives no vectors of documents; leave it out")
-            encoder.encode_to_disk(passing, vectors, **options)
-            ids, found = read_vectors(vectors)
-        else:
-            stream = encoder.stream(passing, **options)  # type: ignore[misc]
-            encoded = [(segmented.document.id, rows.numpy()) for segmented, rows in stream]
-            ids = [id for id, _ in encoded]
-            found = np.concatenate([rows for _, rows in encoded]) if encoded else np.zeros((0, 1), np.float32)
+        if options.get("level", "document") != "document":
+            raise SettingsError(f"level={options['level']!r} gives no vectors of whole documents; leave it out")
+        with ExitStack() as stack:
+            folder = vectors or stack.enter_context(TemporaryDirectory(prefix="graphdoc-"))
+            encoder.encode_to_disk(passing, folder, **options)
+            ids, found = read_vectors(folder)
         kept, words = digests.chosen(ids)
         return cls._made(kept, words, found, encoder.describe(), neighbours, duplicates, group_size, seed)
 
@@ -162,7 +155,7 @@ class Overview:
         group_size: int | None = None,
         seed: int = 0,
     ) -> Overview:
-        """Look at vectors that are there already, such as :func:`graphdoc.vectors.store.read_vectors` gives.
+        """Look at vectors that are there already, such as :func:`graphdoc.vectors.read_vectors` gives.
 
         Args:
             ids: ids of the documents.
@@ -214,10 +207,10 @@ class Overview:
         if len(documents) < 2:
             raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit = vectors / np.where(lengths > 0, lengths, 1)
+        unit = np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
         near = Neighbours.of(unit, neighbours)
         points = lay_out(unit, seed)
-        found = find_groups(unit, points, group_size, seed)
+        found = [] if are_alike(unit) else find_groups(points, near, group_size)
         named = words_of_groups(words, found, WORDS_OF_A_GROUP)
         groups = [
             Group(number, own, rows, _typical(unit, rows))
@@ -264,8 +257,8 @@ class Overview:
         """
         import pandas as pd
 
-        header, rows = self._table(table)
-        return pd.DataFrame.from_records(list(rows), columns=header)
+        header, rows = table_of(self, table)
+        return pd.DataFrame([dict(zip(header, row, strict=True)) for row in rows], columns=header)
 
     def to_csv(self, path: str | Path, table: Table = "documents") -> Path:
         """Write a table as CSV, atomically, in which a spreadsheet runs nothing.
@@ -278,7 +271,7 @@ class Overview:
             OutputError: the file cannot be written.
             SettingsError: there is no such table.
         """
-        header, rows = self._table(table)
+        header, rows = table_of(self, table)
         return write_csv(path, header, rows)
 
     def to_dict(self) -> dict[str, Any]:
@@ -348,53 +341,6 @@ class Overview:
 
         page = render_overview(self.to_dict(), **about)
         return page if path is None else write_text(path, page)
-
-    def _table(self, table: str) -> tuple[list[str], Iterable[Sequence[Any]]]:
-        require_one_of("table", table, TABLES)
-        ids = [digest.id for digest in self.documents]
-        if table == "groups":
-            header = ["group", "name", "documents", "words", "typical"]
-            return header, [
-                (one.number, one.name, len(one.rows), ", ".join(one.words), ", ".join(ids[row] for row in one.typical))
-                for one in self.groups
-            ]
-        if table == "pairs":
-            return ["a", "b", "score"], [(ids[a], ids[b], score) for a, b, score in self.pairs()]
-        if table == "neighbours":
-            near = self.neighbours
-            return ["id", "rank", "neighbour", "score"], (
-                (ids[row], rank, ids[int(other)], float(score))
-                for row in range(len(ids))
-                for rank, (other, score) in enumerate(zip(near.rows[row], near.scores[row], strict=True), start=1)
-            )
-        if table == "duplicates":
-            return ["set", "id"], [
-                (number, ids[int(row)]) for number, rows in enumerate(self.duplicates, start=1) for row in rows
-            ]
-        return self._documents()
-
-    def _documents(self) -> tuple[list[str], Iterable[Sequence[Any]]]:
-        header = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
-        header += ["closeness", "nearest", "nearest_score"]
-        group_of, closeness, near = self.group_of, self.neighbours.closeness, self.neighbours
-        return header, [
-            (
-                digest.id,
-                digest.title,
-                int(group_of[row]) + 1 or None,
-                self.groups[group_of[row]].name if group_of[row] >= 0 else None,
-                digest.label or None,
-                digest.date or None,
-                digest.folder or None,
-                digest.words,
-                float(self.points[row, 0]),
-                float(self.points[row, 1]),
-                float(closeness[row]),
-                self.documents[int(near.rows[row, 0])].id,
-                float(near.scores[row, 0]),
-            )
-            for row, digest in enumerate(self.documents)
-        ]
 
 
 def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:

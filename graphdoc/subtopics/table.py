@@ -192,12 +192,10 @@ def telling_terms(counts: Sequence[Mapping[Term, float]], most: int) -> list[lis
     """
     totals: Counter[Term] = Counter()
     for own in counts:
-        totals.update(own)  # type: ignore[arg-type]
+        totals.update(own)
     mean = sum(totals.values()) / max(len(counts), 1)
-    return [
-        sorted(own, key=lambda term, own=own: -own[term] * float(np.log1p(mean / totals[term])))[:most]
-        for own in counts
-    ]
+    weights = [{term: count * float(np.log1p(mean / totals[term])) for term, count in own.items()} for own in counts]
+    return [sorted(own, key=own.__getitem__, reverse=True)[:most] for own in weights]
 
 
 def _mean_similarity(

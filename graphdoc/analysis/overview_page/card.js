@@ -86,7 +86,7 @@ const showCard = () => {
   const group = documents.group[row];
   if (group >= 0) fact('group', groupNames[group], group);
   else if (groupNames.length) fact('group', 'none');
-  for (const [name, field] of fields) if (field.kind !== 'group') fact(name, valueOf(field, row));
+  for (const [name, field] of fields) if (field.kind !== 'group') fact(name, valueIn(field, row));
   if (documents.length[row]) fact('words', formatCount(documents.length[row]));
   card.append(facts);
   if (data.openings[row]) {

@@ -56,7 +56,7 @@ const colourOfKind = (field, kind, part) => {
   if (field.kind === 'group') return shade(hueOfGroup[kind], part);
   return field.kind === 'date' ? dateColour(kind / (DATE_STEPS - 1)) : shade(HUES[kind], part);
 };
-const valueOf = (field, row) => {
+const valueIn = (field, row) => {
   if (field.kind === 'group') return documents.group[row] < 0 ? '' : groupNames[documents.group[row]];
   if (field.kind === 'date') return field.shown[row];
   return field.values[row] === 65535 ? '' : field.list[field.values[row]];

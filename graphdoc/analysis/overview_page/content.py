@@ -133,7 +133,7 @@ def _fields(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     own = ("label", "date", "folder")
     values = {name: [document[name] for document in documents] for name in own}
     values |= {name: [one["metadata"].get(name) for one in documents] for name in sorted(names) if name not in own}
-    found = []
+    found: list[dict[str, Any]] = []
     for name, of_all in values.items():
         there = Counter(value for value in of_all if value)
         if not there or (name not in own and sum(there.values()) < _LEAST_SHARE * len(documents)):
@@ -177,7 +177,9 @@ def _places(places: Sequence[str | None]) -> dict[str, Any]:
     usable = [place if place and len(place) <= _LONGEST_PLACE and place.isprintable() else None for place in places]
     named = [place for place in usable if place is not None]
     first, last = min(named, default=""), max(named, default="")
-    length = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    length = next(
+        (at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last))
+    )
     return {"start": first[:length], "rest": [None if place is None else place[length:] for place in usable]}
 
 

@@ -31,7 +31,7 @@ class Labels {
       const [sx, sy] = [camera.toScreenX(x), camera.toScreenY(y)];
       if (!camera.sees(sx, sy, 40) || (state.group !== null && state.group !== group)) return;
       const [first, ...others] = data.groups[group].words.length ? data.groups[group].words : [groupNames[group]];
-      const size = Math.min(19, 11.5 + 1.5 * Math.log2(1 + membersOf[group].length / 12) + Math.min(3, camera.zoom - 1));
+      const size = Math.min(19, 10.5 + 1.3 * Math.log2(1 + membersOf[group].length / (count / 200)) + Math.min(3, camera.zoom - 1)) * (camera.width < 600 ? 0.88 : 1);
       const more = others.slice(0, 2).join(', ');
       const large = `600 ${size}px ${fonts.sans}`;
       const small = `${Math.max(10.5, size - 3)}px ${fonts.sans}`;
@@ -40,13 +40,15 @@ class Labels {
       context.font = small;
       width = Math.max(width, context.measureText(more).width);
       const height = more ? 2 * size + 2 : size + 4;
+      // A name that would be cut at the edge is moved inside.
+      const cx = Math.max(width / 2 + 4, Math.min(camera.width - width / 2 - 4, sx));
       for (const shift of [0, -height * 0.7, height * 0.7, -height * 1.3, height * 1.3]) {
-        if (!this.take(sx - width / 2, sy + shift - height / 2, width, height)) continue;
+        if (!this.take(cx - width / 2, sy + shift - height / 2, width, height)) continue;
         const colour = state.field === 'group' && !faint ? shade(hueOfGroup[group], 'text') : fonts.ink;
         context.font = large;
-        this.write(first, sx, sy + shift - (more ? size / 2 : 0), colour, paper);
+        this.write(first, cx, sy + shift - (more ? size / 2 : 0), colour, paper);
         context.font = small;
-        if (more) this.write(more, sx, sy + shift + size / 2 + 1, colour, paper);
+        if (more) this.write(more, cx, sy + shift + size / 2 + 1, colour, paper);
         break;
       }
     });
@@ -64,8 +66,9 @@ class Labels {
       const width = context.measureText(title).width;
       const side = sx + 9 + width > camera.width && sx > camera.width / 2 ? -1 : 1;
       const left = side > 0 ? sx + 8 : sx - 8 - width;
-      if (!this.take(left, sy - 8, width, 16) && !must) continue;
-      this.write(title, left, sy, fonts.ink, paper, 'left');
+      // What has to be named is named below or above where another name is in the way.
+      const shift = (must ? [0, 17, -17, 34] : [0]).find((by) => this.take(left, sy + by - 8, width, 16));
+      if (shift !== undefined) this.write(title, left, sy + shift, fonts.ink, paper, 'left');
     }
   }
 }

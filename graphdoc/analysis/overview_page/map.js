@@ -42,7 +42,8 @@ class DocumentMap {
 
   radius() {
     const crowd = count > 8000 ? 1.7 : count > 2500 ? 2.3 : count > 600 ? 3.2 : 4.6;
-    return Math.min(7, crowd * Math.min(2.4, 0.9 + 0.25 * Math.log2(1 + this.camera.zoom)));
+    const room = Math.max(0.62, Math.min(1.15, Math.min(this.camera.width, this.camera.height) / 800));
+    return Math.min(7, room * crowd * Math.min(2.6, 0.85 + 0.3 * Math.log2(1 + this.camera.zoom)));
   }
 
   // A dot in a colour is drawn once, and stamped wherever it is needed.
@@ -95,7 +96,8 @@ class DocumentMap {
           const [x, y] = [documents.x[row] * ax + bx, documents.y[row] * ax + by];
           if (x < -edge || y < -edge || x > this.canvas.width + edge || y > this.canvas.height + edge) continue;
           const at = 2 * (kind + 1) + pass;
-          const dot = colours[at] || (colours[at] = this.stamp(colourOfKind(this.field, kind), radius * (grey && !filtered ? 0.8 : 1), filtered && pass === 0));
+          colours[at] ??= this.stamp(colourOfKind(this.field, kind), radius * (grey && !filtered ? 0.8 : 1), filtered && pass === 0);
+          const dot = colours[at];
           context.drawImage(dot, Math.round(x - dot.width / 2), Math.round(y - dot.width / 2));
           if (pass === 1) inView.push(row);
         }

@@ -11,7 +11,7 @@ const haystacks = () => {
   const named = [...fields.values()].filter((field) => field.kind !== 'group');
   haystack = data.titles.map((title, row) => {
     const telling = Array.from(wordPlaces.subarray(wordEnds[row], wordEnds[row + 1]), (place) => words[place]);
-    const values = named.map((field) => valueOf(field, row));
+    const values = named.map((field) => valueIn(field, row));
     return ` ${folded([title, data.ids[row], ...values].join(' ')).replace(/[^\p{L}\p{N}]+/gu, ' ')} ${telling.join(' ')}`;
   });
   return haystack;

@@ -5,7 +5,7 @@ const numberColumn = (value, shown = (row) => formatCount(value(row))) => ({ val
 const columns = [
   { name: 'Title', value: (row) => data.titles[row], wide: true },
   { name: 'Group', value: (row) => (documents.group[row] < 0 ? '' : groupNames[documents.group[row]]), group: true },
-  ...[...fields].filter(([, field]) => field.kind !== 'group').map(([name, field]) => ({ name: name[0].toUpperCase() + name.slice(1), value: (row) => valueOf(field, row) })),
+  ...[...fields].filter(([, field]) => field.kind !== 'group').map(([name, field]) => ({ name: name[0].toUpperCase() + name.slice(1), value: (row) => valueIn(field, row) })),
   { name: 'Words', ...numberColumn((row) => documents.length[row]) },
   ...(near.width ? [{ name: 'Nearest', ...numberColumn((row) => near.scores[row * near.width], (row) => formatScore(near.scores[row * near.width])) }] : []),
   { name: 'Closeness', ...numberColumn((row) => documents.closeness[row], (row) => formatScore(documents.closeness[row])) },
@@ -33,7 +33,7 @@ const showColumns = () => {
     const cell = make('th', column.right ? 'right' : '');
     cell.scope = 'col';
     if (at === order.column) cell.setAttribute('aria-sort', order.falling ? 'descending' : 'ascending');
-    const button = make('button', '', column.name);
+    const button = make('button', 'sort', column.name);
     button.type = 'button';
     button.addEventListener('click', () => {
       if (order.column === at) order.falling = !order.falling;

@@ -1,0 +1,301 @@
+"""graphdoc overview: a whole collection at a glance, without labels, as a page, tables and JSON."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from ..documents.parsing.formats import is_corpus, split_suffix
+from ..errors import DocumentError, OutputError, SettingsError
+from ..runtime.wording import counted
+from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
+from .outputs import Outputs, check_apart, require_name, write_json, written
+from .sources import read_many
+from .summaries import list_left_out, list_without_id, print_lines
+from .tables import Column, Table, names
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from ..analysis.overview_page.content import Report
+    from ..documents.readers import ReadingReport
+    from ..encoder import DocumentEncoder
+    from ..overview import Overview
+
+NAME = "overview"
+HELP = "see a whole collection: a map, groups with names, closest pairs, copies and outliers"
+DESCRIPTION = """Look at a collection of 2 to 20,000 documents as a whole, without labels.
+
+The page has a map on which close documents are alike, groups named by their telling words, the closest pairs,
+near-duplicates, outliers, the neighbours of every document, a table and a search; one file that needs no network.
+
+Vectors go to a folder beside the output, from which a run that was interrupted goes on; --vectors names another one. A
+folder that graphdoc encode has finished is taken as it is, and no model is loaded."""
+EPILOG = """examples:
+  graphdoc overview papers/ --html overview.html
+  graphdoc overview papers/ --html overview.html --reports 50     with reports on the 50 closest pairs
+  graphdoc overview corpus.jsonl.gz --vectors vectors/ --html overview.html --json overview.json --csv documents.csv
+"""
+
+OUTPUTS = Outputs(
+    html=("overview.html", "write the page, one file that needs no network"),
+    json=("overview.json", "write everything as JSON (- for standard output)"),
+    csv=("documents.csv", "write a row for every document: group, place on the map, nearest document"),
+)
+SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
+# What readers call a row of a corpus: the file, and a line or a row.
+_ROW = re.compile(r"(?P<file>.+?):(?: row )?\d+")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="files, folders, globs, corpora or -")
+    group = parser.add_argument_group("overview")
+    group.add_argument(
+        "--neighbours", type=positive, default=10, metavar="N", help="nearest documents of each (default: 10)"
+    )
+    group.add_argument(
+        "--duplicates",
+        type=_cosine,
+        default=0.98,
+        metavar="COSINE",
+        help="cosine from which two documents are near-duplicates (default: 0.98)",
+    )
+    group.add_argument(
+        "--group-size",
+        type=positive,
+        metavar="N",
+        help="documents that a group has at least (default: by their number)",
+    )
+    group.add_argument("--seed", type=whole, default=0, help="seed of the map and the groups (default: 0)")
+    output = OUTPUTS.add_to(parser)
+    output.add_argument("--title", metavar="TEXT", help="what the page calls the collection (default: its sources)")
+    output.add_argument(
+        "--reports", type=positive, metavar="N", help="also write reports on the N closest pairs, in a folder beside"
+    )
+    output.add_argument(
+        "--vectors", metavar="FOLDER", help="folder of vectors, finished or to be written (default: beside the output)"
+    )
+    output.add_argument("--overwrite", action="store_true", help="replace the vectors that the folder holds")
+    add_model_arguments(parser)
+    add_reading_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Read, encode, lay out, print and write."""
+    if not options.sources and options.vectors is None:
+        raise DocumentError("there is nothing to look at; name documents, or a folder of vectors with --vectors")
+    OUTPUTS.prepare(options, options.sources)
+    if options.reports is not None and (options.html is None or not options.sources or "-" in options.sources):
+        raise SettingsError(
+            f"--reports {options.reports} needs --html, and documents that can be read a second time; name files"
+        )
+    folder = _folder(options)
+
+    from ..documents.readers import ReadingReport
+
+    report = ReadingReport(places={})
+    encoders: list[DocumentEncoder] = []
+
+    def encoder() -> DocumentEncoder:
+        if not encoders:
+            encoders.append(load_encoder(options))
+        return encoders[0]
+
+    overview, notes = _overview(options, folder, encoder, report)
+    pairs = _write_reports(options, overview, encoder()) if options.reports else []
+
+    def write_page(path: str) -> None:
+        from ..analysis.overview_page.content import Command
+
+        places = [_place(digest.id, (report.places or {}).get(digest.id)) for digest in overview.documents]
+        title = options.title or ", ".join(map(_source_name, options.sources or [options.vectors]))
+        overview.to_html(path, name=title, reports=pairs, command=Command(places, _options_of(options)))
+
+    target = OUTPUTS.write(
+        options,
+        html=write_page,
+        json=lambda path: write_json(path, overview.to_dict()),
+        csv=lambda path: overview.to_csv(path),
+    )
+    if target is None:
+        return
+    _print(target, overview)
+    print_lines(target, notes)
+    list_left_out(target, report)
+    list_without_id(target, report)
+    OUTPUTS.report(options, target)
+    if pairs:
+        written(target, [_reports_folder(options)])
+
+
+def _overview(
+    options: argparse.Namespace, folder: Path | None, encoder: Callable[[], DocumentEncoder], report: ReadingReport
+) -> tuple[Overview, list[str]]:
+    """The overview, and what has to be said of it."""
+    from ..overview import Overview
+    from ..vectors.store import MANIFEST_FILE, Manifest, read_vectors
+
+    documents = read_many(options.sources, options, report) if options.sources else iter(())
+    chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
+    if options.vectors is not None and not options.overwrite and (Path(options.vectors) / MANIFEST_FILE).exists():
+        manifest = Manifest.read(options.vectors)
+        level = manifest.settings.get("level", "document")
+        if level != "document":
+            raise OutputError(
+                f"{options.vectors} holds vectors of {level} level; encode into another folder without --level"
+            )
+        ids, vectors = read_vectors(options.vectors)
+        known = set(ids)
+        without = 0
+
+        def counted_documents() -> Any:
+            nonlocal without
+            for document in documents:
+                without += document.id not in known
+                yield document
+
+        language = str(manifest.model.get("language") or "en")
+        overview = Overview.of_vectors(
+            ids, vectors, counted_documents(), model=manifest.model, language=language, **chosen
+        )
+        notes = []
+        if without:
+            notes.append(f"{counted(without, 'document')} without a vector in {options.vectors}: left out")
+        unread = sum(not digest.fingerprint for digest in overview.documents)
+        if unread:
+            notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
+        return overview, notes
+    overview = Overview.of(
+        encoder(),
+        documents,
+        vectors=folder,
+        report=report,
+        on_error=options.on_error,
+        overwrite=options.overwrite,
+        **chosen,
+    )
+    return overview, []
+
+
+def _folder(options: argparse.Namespace) -> Path | None:
+    """Where vectors go: where they are wanted, else beside the first output; None for nowhere.
+
+    Raises:
+        OutputError: it lies in a folder that is read.
+    """
+    if options.vectors is not None:
+        require_name(options.vectors)
+        check_apart(options.sources, [], folder=options.vectors)
+        return Path(options.vectors)
+    beside = next((path for path in OUTPUTS.paths(options) if path != "-"), None)
+    if beside is None:
+        return None
+    folder = _beside(beside, "vectors")
+    try:
+        check_apart(options.sources, [], folder=str(folder))
+    except OutputError as error:
+        raise OutputError(f"{error} with --vectors") from None
+    return folder
+
+
+def _write_reports(options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder) -> list[Report]:
+    """Compare the closest pairs; their documents are read a second time, since texts are not held."""
+    from ..analysis.overview_page.content import Report
+    from ..runtime.progress import progress_bar
+
+    pairs = overview.pairs(options.reports)
+    wanted = {overview.documents[row].id for a, b, _ in pairs for row in (a, b)}
+    found = {one.id: one for one in read_many(options.sources, options) if one.id in wanted}
+    folder = _reports_folder(options)
+    reports = []
+    with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
+        for number, (a, b, _) in enumerate(pairs, start=1):
+            both = [found.get(overview.documents[row].id) for row in (a, b)]
+            if None not in both:
+                name = f"{number:04}.html"
+                encoder.compare(*both).to_html(folder / name)  # type: ignore[arg-type]
+                reports.append(Report(a, b, f"{quote(folder.name)}/{name}"))
+            bar.update(1)
+    return reports
+
+
+def _reports_folder(options: argparse.Namespace) -> Path:
+    return _beside(options.html, "reports")
+
+
+def _beside(file: str, what: str) -> Path:
+    path = Path(file)
+    return path.with_name(f"{path.stem}-{what}")
+
+
+def _place(id: str, place: str | None) -> str | None:
+    """What a command calls a document that was read; None where it cannot name it."""
+    if place is None:
+        return None
+    row = _ROW.fullmatch(place)
+    if row is not None and is_corpus(split_suffix(Path(row["file"]))[1]):
+        return f"{row['file']}#{id}"
+    return place if Path(place).is_file() else None
+
+
+def _source_name(source: str) -> str:
+    return Path(source).resolve().name if source != "-" else "Standard input"
+
+
+def _options_of(options: argparse.Namespace) -> str:
+    """What a command that compares two of the documents has to say besides, ready for a shell."""
+    given = [] if options.model == "mini" else ["--model", options.model]
+    for name in COLUMNS:
+        if (column := getattr(options, f"{name}_column")) != name:
+            given += [f"--{name}-column", column]
+    if options.encoding != "utf-8":
+        given += ["--encoding", options.encoding]
+    return shlex.join([*given, "--html", "report.html"])
+
+
+def _print(target: Console, overview: Overview) -> None:
+    title = [digest.title for digest in overview.documents]
+    without = int((overview.group_of < 0).sum())
+    rows = Table([Column("group"), Column("documents"), names("telling words", 44), names("most typical", 44)])
+    for group in overview.groups[:SHOWN_GROUPS]:
+        rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
+    if overview.groups:
+        rows.print(target)
+        if len(overview.groups) > SHOWN_GROUPS:
+            print_lines(target, [f"... and {counted(len(overview.groups) - SHOWN_GROUPS, 'more group')}"])
+        target.print()
+    pairs = Table(["cosine", names("closest pairs", 44), names("", 44)])
+    for a, b, score in overview.pairs(SHOWN_PAIRS):
+        pairs.add(score, title[a], title[b])
+    pairs.print(target)
+    target.print()
+    copies = sum(map(len, overview.duplicates))
+    far = ", ".join(title[row][:60] for row in overview.outliers(SHOWN_OUTLIERS))
+    model = overview.model.get("name")
+    print_lines(
+        target,
+        [
+            f"{counted(len(title), 'document')}, {counted(len(overview.groups), 'group')}"
+            + (f", {without:,} in none" if overview.groups else "")
+            + (f", model {model}" if model else ""),
+            f"near-duplicates: {counted(copies, 'document')} in {counted(len(overview.duplicates), 'set')}"
+            f" (cosine of {overview.settings['duplicates']} or the same text)",
+            f"farthest from all others: {far}",
+        ],
+    )
+
+
+def _cosine(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a cosine above 0 and not above 1")
+    return number

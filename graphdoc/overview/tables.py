@@ -1,0 +1,68 @@
+"""The tables of an overview: documents, groups, pairs, neighbours and near-duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..runtime.arguments import require_one_of
+
+if TYPE_CHECKING:
+    from .overview import Overview
+
+Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates"]
+TABLES: tuple[Table, ...] = ("documents", "groups", "pairs", "neighbours", "duplicates")
+
+
+def table_of(overview: Overview, table: str) -> tuple[list[str], Iterable[Sequence[Any]]]:
+    """The columns and the rows of a table.
+
+    Raises:
+        SettingsError: there is no such table.
+    """
+    require_one_of("table", table, TABLES)
+    ids = [digest.id for digest in overview.documents]
+    if table == "groups":
+        header = ["group", "name", "documents", "words", "typical"]
+        return header, [
+            (one.number, one.name, len(one.rows), ", ".join(one.words), ", ".join(ids[row] for row in one.typical))
+            for one in overview.groups
+        ]
+    if table == "pairs":
+        return ["a", "b", "score"], [(ids[a], ids[b], score) for a, b, score in overview.pairs()]
+    if table == "neighbours":
+        near = overview.neighbours
+        return ["id", "rank", "neighbour", "score"], (
+            (ids[row], rank, ids[int(other)], float(score))
+            for row in range(len(ids))
+            for rank, (other, score) in enumerate(zip(near.rows[row], near.scores[row], strict=True), start=1)
+        )
+    if table == "duplicates":
+        return ["set", "id"], [
+            (number, ids[int(row)]) for number, rows in enumerate(overview.duplicates, start=1) for row in rows
+        ]
+    return _documents(overview)
+
+
+def _documents(overview: Overview) -> tuple[list[str], Iterable[Sequence[Any]]]:
+    header = ["id", "title", "group", "group_name", "label", "date", "folder", "words", "x", "y"]
+    header += ["closeness", "nearest", "nearest_score"]
+    group_of, closeness, near = overview.group_of, overview.neighbours.closeness, overview.neighbours
+    return header, [
+        (
+            digest.id,
+            digest.title,
+            int(group_of[row]) + 1 or None,
+            overview.groups[group_of[row]].name if group_of[row] >= 0 else None,
+            digest.label or None,
+            digest.date or None,
+            digest.folder or None,
+            digest.words,
+            float(overview.points[row, 0]),
+            float(overview.points[row, 1]),
+            float(closeness[row]),
+            overview.documents[int(near.rows[row, 0])].id,
+            float(near.scores[row, 0]),
+        )
+        for row, digest in enumerate(overview.documents)
+    ]

@@ -1,0 +1,114 @@
+"""The page of an overview as text: what is in it, how large it is, and that nothing breaks out of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+import lxml.html
+import numpy as np
+import pytest
+from collections_of_topics import make_overview
+from comparison_payload import ATTACK
+
+from graphdoc.analysis.overview_page.content import Command, Report, lists_of, page_data
+from graphdoc.analysis.overview_page.page import render_overview
+from graphdoc.errors import OutputError
+from graphdoc.overview import Overview
+
+
+@pytest.fixture(scope="module")
+def payload() -> dict[str, Any]:
+    return make_overview(12, group_size=6).to_dict()
+
+
+def unpacked(text: str, kind: str) -> Any:
+    return np.frombuffer(base64.b64decode(text), kind)
+
+
+def data_of(page: str) -> dict[str, Any]:
+    (found,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return dict(json.loads(found))
+
+
+def test_packed_numbers_are_those_of_the_overview(payload: dict[str, Any]) -> None:
+    data = data_of(render_overview(payload))
+    documents = payload["documents"]
+    assert data["titles"] == [one["title"] for one in documents]
+    for axis in "xy":
+        found = unpacked(data[axis], "<u2") / 32767.5 - 1
+        assert found.tolist() == pytest.approx([one[axis] for one in documents], abs=3e-5)
+    assert unpacked(data["group"], "<i2").tolist() == [(one["group"] or 0) - 1 for one in documents]
+    near = data["neighbours"]
+    rows = unpacked(near["rows"], "<u4").reshape(-1, near["width"])
+    scores = unpacked(near["scores"], "<i2").reshape(-1, near["width"])
+    for row, one in enumerate(documents):
+        assert rows[row].tolist() == [other["document"] for other in one["neighbours"]]
+        assert (scores[row] / 1e4).tolist() == pytest.approx([other["score"] for other in one["neighbours"]], abs=1e-4)
+    words = data["words"]
+    ends = np.cumsum(unpacked(words["counts"], "<u2"))
+    telling = [
+        [words["list"][place] for place in own] for own in np.split(unpacked(words["places"], "<u4"), ends[:-1])
+    ]
+    assert telling == [one["telling_words"] for one in documents]
+
+
+def test_fields_are_those_that_documents_share(payload: dict[str, Any]) -> None:
+    fields = {field["name"]: field for field in data_of(render_overview(payload))["fields"]}
+    assert list(fields) == ["label", "date", "folder", "kind"]
+    assert fields["kind"]["list"] == ["even", "odd"] and fields["kind"]["counts"] == [24, 24]
+    codes = unpacked(fields["kind"]["values"], "<u2")
+    assert [fields["kind"]["list"][code] for code in codes] == [
+        one["metadata"]["kind"] for one in payload["documents"]
+    ]
+    dates = unpacked(fields["date"]["values"], "<u4") / 1000
+    assert dates[0] == pytest.approx(1990 + 4 / 12, abs=1e-3)
+
+
+def test_commands_and_reports(payload: dict[str, Any]) -> None:
+    places: list[str | None] = [f"papers/{number}.md" for number in range(46)] + [None, "papers/a\nb.md"]
+    reports = [Report(1, 2, "overview-reports/0001.html"), Report(3, 4, "javascript:alert(1)")]
+    data = page_data(payload, reports, Command(places, "--html report.html"))
+    assert data["command"]["places"]["start"] == "papers/"
+    assert data["command"]["places"]["rest"] == [f"{number}.md" for number in range(46)] + [None, None]
+    assert data["reports"] == [[1, 2, "overview-reports/0001.html"]]
+    first = payload["pairs"][0]
+    listed = lists_of(payload, [Report(first["a"], first["b"], "r/1.html")])["pairs"]
+    assert [pair["link"] for pair in listed[:2]] == ["r/1.html", None]
+
+
+def test_attacks_stay_text() -> None:
+    ids = {"tides/000": ATTACK * 40, "tides/001": "\u202e\u05e9\u05dc\u05d5\u05dd</script>", "tides/002": "x" * 10_000}
+    page = render_overview(make_overview(6, titles=ids).to_dict(), name=ATTACK)
+    data = data_of(page)
+    assert page.count("<script") == 3 and page.count("</script>") == 3
+    assert max(map(len, data["titles"])) <= 160
+    tree = lxml.html.fromstring(page)
+    elements = {element.tag for element in tree.iter() if isinstance(element.tag, str)}
+    assert "a" in elements and not elements & {"img", "iframe", "object", "embed"}
+    assert not [name for element in tree.iter() for name in element.attrib if name.startswith("on")]
+    assert "\u202e" not in page
+
+
+def test_another_format_is_refused(payload: dict[str, Any]) -> None:
+    with pytest.raises(OutputError, match=r"graphdoc\.overview/2"):
+        render_overview(payload | {"format": "graphdoc.overview/2"})
+
+
+@pytest.mark.parametrize("letter", ["a", "\u6f6e"])
+def test_the_page_of_20_000_documents_is_small(payload: dict[str, Any], letter: str) -> None:
+    """The largest that a document can be in the page, 20,000 times."""
+    one = payload["documents"][0]
+    near = [{"document": number, "score": 0.5} for number in range(10)]
+    telling = [f"{letter * 6}{number}" for number in range(16)]
+    document = one | {"title": letter * 500, "opening": letter * 280, "neighbours": near, "telling_words": telling}
+    large = payload | {"documents": [document | {"id": f"{letter * 60}{number}"} for number in range(20_000)]}
+    assert len(render_overview(large).encode()) < 15e6
+
+
+def test_without_groups_and_copies() -> None:
+    overview = Overview.of_vectors(["a", "b"], np.eye(2))
+    page = render_overview(overview.to_dict())
+    assert "No groups" in page and "No near-duplicates" in page

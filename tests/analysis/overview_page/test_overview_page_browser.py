@@ -1,0 +1,269 @@
+"""The page of an overview, in a real browser."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from collections_of_topics import make_overview
+from comparison_payload import ATTACK
+from matplotlib.image import imread
+from open_report import Report
+
+from graphdoc.analysis.overview_page.content import Command
+from graphdoc.analysis.overview_page.content import Report as ReportLink
+from graphdoc.overview import Overview
+
+pytestmark = pytest.mark.browser
+
+FITS = "document.documentElement.scrollWidth <= window.innerWidth"
+SIZES = {"desk": {"width": 1280, "height": 900}, "phone": {"width": 390, "height": 844}}
+
+
+@pytest.fixture(scope="module")
+def overview() -> Overview:
+    return make_overview(30, group_size=15)
+
+
+@pytest.fixture(scope="module")
+def path(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("overview")
+    places = [f"it's/{digest.id}.md" for digest in overview.documents]
+    a, b, _ = overview.pairs(1)[0]
+    (folder / "reports").mkdir()
+    (folder / "reports" / "1.html").write_text("<!doctype html><link rel=icon href=data:,><title>Compared</title>")
+    reports = [ReportLink(a, b, "reports/1.html")]
+    command = Command(places, "--model mine --html report.html")
+    return overview.to_html(folder / "overview.html", name="Four topics", reports=reports, command=command)
+
+
+@pytest.fixture
+def shown(browser: Any, path: Path) -> Iterator[Report]:
+    shown = Report(browser, path, viewport=SIZES["desk"])
+    yield shown
+    shown.close()
+
+
+def place_of(shown: Report, overview: Overview, row: int) -> tuple[float, float]:
+    """Where a document is on the screen, with the whole map in view."""
+    box = shown.page.locator("#map").bounding_box()
+    scale = min(box["width"], box["height"]) / 2 - 26
+    x, y = overview.points[row]
+    return box["x"] + box["width"] / 2 + scale * float(x), box["y"] + box["height"] / 2 + scale * float(y)
+
+
+def lonely(overview: Overview, count: int) -> list[int]:
+    """Documents that can be pointed at: those with the most room around them, but not at the edge."""
+    points = overview.points
+    room = np.linalg.norm(points[:, None] - points[None], axis=2) + 9 * np.eye(len(points))
+    inside = np.abs(points).max(axis=1) < 0.8
+    return [int(row) for row in np.argsort(-room.min(axis=1) * inside)[:count]]
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    """Wait until something is so; the page's policy lets no function of the browser do that."""
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def zoom_of(shown: Report) -> float:
+    return float(shown.page.get_attribute("#map", "data-zoom"))
+
+
+def title_of(shown: Report) -> str:
+    return shown.text("#card h2")
+
+
+def test_a_click_selects_and_a_second_makes_a_pair(shown: Report, overview: Overview) -> None:
+    far = lonely(overview, 2)
+    for row in far:
+        shown.page.mouse.click(*place_of(shown, overview, row))
+        assert title_of(shown) == overview.documents[row].title
+    near = [overview.documents[int(other)].title for other in overview.neighbours.rows[far[1]]]
+    assert [" ".join(one.split()) for one in shown.page.locator("#card .near .doc").all_inner_texts()] == near
+    first, second = (overview.documents[row].id for row in far)
+    command = f"graphdoc compare 'it'\\''s/{first}.md' 'it'\\''s/{second}.md' --model mine --html report.html"
+    assert shown.text("#card .command") == command
+    assert overview.documents[far[0]].title in shown.text("#card .pair-of-two")
+    shown.page.keyboard.press("Escape")
+    assert shown.page.is_hidden("#card")
+
+
+def test_hovering_names_a_document(shown: Report, overview: Overview) -> None:
+    (row,) = lonely(overview, 1)
+    assert shown.page.is_hidden("#tip")
+    shown.page.mouse.move(*place_of(shown, overview, row))
+    assert overview.documents[row].title in shown.text("#tip")
+    shown.page.mouse.move(5, 5)
+    assert shown.page.is_hidden("#tip")
+
+
+def test_dragging_and_the_wheel_move_the_map(shown: Report, overview: Overview) -> None:
+    (row,) = lonely(overview, 1)
+    x, y = place_of(shown, overview, row)
+    box = shown.page.locator("#map").bounding_box()
+    start = box["x"] + box["width"] / 2, box["y"] + 30
+    shown.page.mouse.move(*start)
+    shown.page.mouse.down()
+    shown.page.mouse.move(start[0] + 40, start[1] + 60, steps=4)
+    shown.page.mouse.up()
+    assert shown.page.is_hidden("#card")
+    shown.page.mouse.move(x + 40, y + 60)
+    assert overview.documents[row].title in shown.text("#tip")
+    # What is under the pointer stays there while the wheel turns.
+    shown.page.mouse.wheel(0, -600)
+    wait_for(lambda: zoom_of(shown) > 1.5)
+    shown.page.mouse.move(x + 41, y + 60)
+    assert overview.documents[row].title in shown.text("#tip")
+
+
+def test_the_keyboard_walks_from_document_to_document(shown: Report) -> None:
+    shown.page.focus("#map")
+    said = []
+    for key in ("ArrowRight", "ArrowRight", "ArrowDown", "ArrowLeft"):
+        shown.page.keyboard.press(key)
+        said.append(shown.text("#said"))
+    assert all(one.startswith("About ") for one in said) and len(set(said)) > 1
+    shown.page.keyboard.press("Enter")
+    assert said[-1].startswith(title_of(shown))
+    shown.page.keyboard.press("+")
+    wait_for(lambda: zoom_of(shown) > 1.4)
+    shown.page.keyboard.press("0")
+    wait_for(lambda: zoom_of(shown) == 1)
+
+
+def test_a_group_is_looked_at_alone(shown: Report, overview: Overview) -> None:
+    button = shown.page.locator(".group-name").nth(1)
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true"
+    shown.page.click("#show-table")
+    assert shown.text("#table-count").startswith(f"{len(overview.groups[1].rows)} of 120 documents")
+    button.click()
+    assert shown.text("#table-count") == "120 documents"
+
+
+def test_search_finds_titles_and_words(shown: Report, overview: Overview) -> None:
+    shown.page.fill("#find", "vinegar part 7")
+    shown.page.keyboard.press("Enter")
+    assert shown.text("#results") == "About vinegar, part 7"
+    word = overview.to_dict()["documents"][5]["telling_words"][0]
+    expected = sum(
+        any(one.startswith(word) for one in (*document["telling_words"], *document["title"].lower().split()))
+        for document in overview.to_dict()["documents"]
+    )
+    shown.page.fill("#find", word.upper())
+    wait_for(lambda: shown.text("#found") == str(expected))
+    shown.page.fill("#find", "zzz")
+    wait_for(lambda: shown.text("#found") == "0")
+    shown.page.fill("#find", "")
+    shown.page.wait_for_selector("#tab-found", state="hidden")
+
+
+def test_the_table_is_sorted_by_every_column(shown: Report, overview: Overview) -> None:
+    shown.page.click("#show-table")
+    frame = overview.to_frame()
+    names = shown.page.locator("#columns th").all_inner_texts()
+    assert [name.split()[0] for name in names] == [
+        *("Title", "Group", "Label", "Date", "Folder", "Kind", "Words", "Nearest", "Closeness")
+    ]
+    shown.page.click("#columns th:last-child button")
+    cells = [float(one) for one in shown.page.locator("#rows td:last-child").all_inner_texts()]
+    assert cells == pytest.approx(sorted(frame["closeness"], reverse=True)[:100], abs=1e-3)
+    assert shown.page.get_attribute("#columns th:last-child", "aria-sort") == "descending"
+    shown.page.click("#columns th:last-child button")
+    assert float(shown.page.inner_text("#rows tr:first-child td:last-child")) == pytest.approx(
+        frame["closeness"].min(), abs=1e-3
+    )
+    assert shown.text("#page-number") == "1 to 100"
+    shown.page.click("#page-after")
+    assert shown.text("#page-number") == "101 to 120" and shown.page.is_disabled("#page-after")
+    shown.page.click("#rows tr:first-child .doc")
+    assert title_of(shown) == shown.text("#rows tr.is-selected .doc")
+
+
+def test_colours_by_label_and_date(shown: Report) -> None:
+    assert shown.page.is_hidden("#legend")
+    shown.page.select_option("#colour", "label")
+    assert shown.text("#legend") == "label bread 30 clocks 30 tides 30 vinegar 30"
+    shown.page.select_option("#colour", "date")
+    assert shown.text("#legend") == "date 1990 2019"
+
+
+def test_a_pair_with_a_report_opens_it(browser: Any, path: Path, overview: Overview) -> None:
+    shown = Report(browser, path, viewport=SIZES["desk"])
+    shown.page.click("#tab-pairs")
+    shown.page.locator(".pair").first.click()
+    _, b, score = overview.pairs(1)[0]
+    assert title_of(shown) == overview.documents[b].title
+    assert f"{score:.3f}" in shown.text("#card .pair-of-two")
+    shown.page.click("text=Open the report")
+    assert shown.page.title() == "Compared"
+    shown.context.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_titles_full_of_attacks_run_nothing(browser: Any, tmp_path: Path, size: str, scheme: str) -> None:
+    titles = {"tides/000": ATTACK, "tides/001": "\u05e9\u05dc\u05d5\u05dd " * 2_000, "tides/002": "x" * 10_000}
+    titles |= {f"vinegar/{n:03}": f"{ATTACK} {n}" for n in range(8)}
+    path = make_overview(8, titles=titles, group_size=4).to_html(tmp_path / "attack.html", name=ATTACK * 9)
+    dialogs: list[str] = []
+    shown = Report(browser, path, viewport=SIZES[size], color_scheme=scheme)
+    shown.page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    assert shown.page.evaluate(FITS)
+    for tab in shown.page.locator('[role="tab"]:visible').all():
+        tab.click()
+        assert shown.page.evaluate(FITS)
+    shown.page.fill("#find", "script window")
+    shown.page.keyboard.press("Enter")
+    shown.page.locator("#results .doc").first.click()
+    assert "<script>" in shown.page.inner_text("#card h2")
+    shown.page.locator("#card .near .doc").first.click()
+    shown.page.focus("#map")
+    shown.page.keyboard.press("ArrowRight")
+    shown.page.click("#show-table")
+    assert shown.page.evaluate(FITS)
+    shown.page.wait_for_timeout(100)
+    assert shown.page.evaluate("window.attacked") is None
+    assert dialogs == [] and shown.page.locator("img, iframe, main svg[onload]").count() == 0
+    shown.close()
+
+
+def test_the_map_is_drawn_in_light_and_in_dark(browser: Any, path: Path) -> None:
+    def brightness(shown: Report) -> float:
+        shown.page.wait_for_timeout(100)
+        picture = imread(io.BytesIO(shown.page.locator("#map").screenshot()))[..., :3]
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20
+        return float(picture[5, 5].mean())
+
+    shown = Report(browser, path, viewport=SIZES["desk"], color_scheme="dark")
+    assert brightness(shown) < 0.2
+    shown.page.click("#theme")
+    assert brightness(shown) > 0.9
+    shown.close()
+
+
+def test_without_scripts_the_lists_are_there(browser: Any, path: Path, overview: Overview) -> None:
+    shown = Report(browser, path, viewport=SIZES["phone"], java_script_enabled=False)
+    for group in overview.groups:
+        assert group.words[0] in shown.page.inner_text("#panel-groups")
+    assert shown.page.is_visible("#panel-pairs") and shown.page.is_hidden("#map")
+    shown.close()
+
+
+@pytest.mark.parametrize("documents", [2, 3])
+def test_a_map_of_two_or_three(browser: Any, tmp_path: Path, documents: int) -> None:
+    ids = [f"document {number}" for number in range(documents)]
+    path = Overview.of_vectors(ids, [[1.0, 0, 0], [0, 1, 0], [0.5, 0, 1]][:documents]).to_html(tmp_path / "few.html")
+    shown = Report(browser, path, viewport=SIZES["desk"])
+    shown.page.focus("#map")
+    shown.page.keyboard.press("ArrowRight")
+    assert shown.text("#said").startswith("document ")
+    shown.close()

@@ -1,0 +1,137 @@
+"""graphdoc overview as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from collections_of_topics import make_collection
+
+from graphdoc.vectors.store import Manifest
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of twelve documents, the last two alike, and one file that is none."""
+    folder = tmp_path / "papers"
+    documents, _ = make_collection(3)
+    for document in documents:
+        path = folder / f"{document.id}.md"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"# {document.title}\n\n{document.text}\n", encoding="utf-8")
+    (folder / "bread" / "002.md").write_text((folder / "bread" / "001.md").read_text())
+    (folder / "picture.bin").write_bytes(b"\0\1")
+    return folder
+
+
+def test_a_page_tables_and_reports(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:
+    files = ("--html", "o.html", "--json", "o.json", "--csv", "o.csv")
+    status, out, err = graphdoc("overview", folder, "--model", model, *files, "--reports", "3", "--duplicates", "1")
+    assert status == 0, err
+    content = json.loads((tmp_path / "o.json").read_text())
+    assert content["format"] == "graphdoc.overview/1" and len(content["documents"]) == 12
+    ids = [document["id"] for document in content["documents"]]
+    assert content["duplicates"] == [[ids.index("bread/001"), ids.index("bread/002")]]
+    with (tmp_path / "o.csv").open(encoding="utf-8") as file:
+        assert [row["id"] for row in csv.DictReader(file)] == ids
+    page = (tmp_path / "o.html").read_text(encoding="utf-8")
+    assert "<h1" in page and ">papers<" in page
+    assert sorted(path.name for path in (tmp_path / "o-reports").iterdir()) == ["0001.html", "0002.html", "0003.html"]
+    best = content["pairs"][0]
+    report = (tmp_path / "o-reports" / "0001.html").read_text(encoding="utf-8")
+    assert all(content["documents"][best[side]]["title"] in report for side in "ab")
+    assert '"o-reports/0001.html"' in page
+    assert Manifest.read(tmp_path / "o-vectors").documents == 12
+    for line in ("12 documents, ", "near-duplicates: 2 documents in 1 set", "wrote o.html", "wrote o-reports"):
+        assert line in out
+    assert "picture.bin" in out
+
+
+def test_a_second_run_goes_on_from_the_folder(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:
+    arguments = ("overview", folder, "--model", model, "--html", "o.html")
+    assert graphdoc(*arguments).status == 0
+    first, before = (tmp_path / "o.html").read_bytes(), (tmp_path / "o-vectors" / "shard-00000.parquet").stat()
+    assert graphdoc(*arguments).status == 0
+    assert (tmp_path / "o.html").read_bytes() == first
+    assert (tmp_path / "o-vectors" / "shard-00000.parquet").stat() == before
+    (folder / "tides" / "000.md").write_text("# Another\n\nText.\n")
+    status, _, err = graphdoc(*arguments)
+    assert status == 2 and "--overwrite" in err
+    assert graphdoc(*arguments, "--overwrite").status == 0
+    assert "Another" in (tmp_path / "o.html").read_text()
+
+
+def test_stored_vectors_need_no_model(
+    graphdoc: Command, folder: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert graphdoc("encode", folder, "--model", model, "--output", "vectors").status == 0
+
+    def fail(*_: Any) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr("graphdoc.commands.overview.load_encoder", fail)
+    status, out, err = graphdoc("overview", folder, "--vectors", "vectors", "--json", "-")
+    assert (status, err) == (0, "")
+    assert {one["title"] for one in json.loads(out)["documents"]} >= {"About tides, part 0", "About bread, part 1"}
+    (folder / "new.md").write_text("# New\n\nText.\n")
+    (folder / "tides" / "000.md").unlink()
+    status, out, _ = graphdoc("overview", folder, "--vectors", "vectors")
+    assert status == 0
+    assert "1 document without a vector in vectors: left out" in out
+    assert "1 vector of documents that were not read: shown by their ids" in out
+    status, out, _ = graphdoc("overview", "--vectors", "vectors", "--json", "-")
+    assert status == 0 and json.loads(out)["documents"][0]["title"] == "bread/000"
+
+
+def test_the_command_of_the_page_compares_two(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:
+    """What the page says to run makes the report, for files and for rows of a corpus."""
+    rows = [{"id": f"it's {n}", "body": f"Tides rise and fall {n} times."} for n in range(3)]
+    (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ("c.jsonl", "papers/tides", "--model", model, "--text-column", "body", "--html", "o.html")
+    assert graphdoc("overview", *arguments).status == 0
+    page = (tmp_path / "o.html").read_text()
+    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["command"]
+    places = [data["places"]["start"] + rest for rest in data["places"]["rest"]]
+    assert places == ["c.jsonl#it's 0", "c.jsonl#it's 1", "c.jsonl#it's 2"] + [
+        f"papers/tides/00{n}.md" for n in range(3)
+    ]
+    command = shlex.split(f"compare {shlex.quote(places[1])} {shlex.quote(places[4])} {data['options']}")
+    assert graphdoc(*command).status == 0
+    assert (tmp_path / "report.html").exists()
+
+
+def test_refusals(refused: Command, folder: Path, model: str, tmp_path: Path) -> None:
+    def line(*arguments: str | Path) -> str:
+        return refused("overview", *arguments, "--model", model).removeprefix("graphdoc overview: ")
+
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.md").write_text("# One\n\nAlone.\n")
+    assert "there is nothing to look at" in line()
+    assert "empty" in line("empty")
+    assert "an overview needs 2 documents at least, and there is 1" in line("one")
+    inside = line(folder, "--html", folder / "o.html")
+    assert "all of which is read" in inside and inside.endswith("--vectors")
+    assert "all of which is read" in line(folder, "--vectors", folder / "vectors")
+    assert "--reports 3 needs --html" in line(folder, "--reports", "3")
+    assert "'2' is not a cosine" in line(folder, "--duplicates", "2")
+
+
+def test_a_folder_of_two(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:
+    for number in (0, 1):
+        (folder / "tides" / f"00{number}.md").rename(tmp_path / f"{number}.md")
+    status, out, _ = graphdoc("overview", "0.md", "1.md", "--model", model, "--html", "o.html")
+    assert status == 0 and "2 documents, 0 groups" in out
+    assert "No groups" in (tmp_path / "o.html").read_text()
+
+
+def test_vectors_of_passages_are_refused(graphdoc: Command, refused: Command, folder: Path, model: str) -> None:
+    assert graphdoc("encode", folder, "--model", model, "--output", "p", "--level", "passage").status == 0
+    assert "holds vectors of passage level" in refused("overview", folder, "--vectors", "p")

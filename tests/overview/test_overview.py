@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from collections_of_topics import TOPICS, make_collection, make_overview
+
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import DocumentError, OutputError, SettingsError
+from graphdoc.overview import Overview
+from graphdoc.vectors.store import Manifest
+
+
+@pytest.fixture(scope="module")
+def overview() -> Overview:
+    return make_overview(group_size=15)
+
+
+def test_groups_are_the_topics(overview: Overview) -> None:
+    frame = overview.to_frame("groups")
+    assert frame["documents"].sum() == 120 and len(frame) == 4
+    for group in overview.groups:
+        topics = {overview.documents[row].label for row in group.rows}
+        assert len(topics) == 1
+        assert set(group.words) <= set(TOPICS[topics.pop()].split()) | set(TOPICS)
+        assert set(group.typical) <= set(group.rows.tolist())
+        assert group.name == ", ".join(group.words[:3])
+
+
+def test_typical_documents_are_closest_to_the_mean(overview: Overview) -> None:
+    _, vectors = make_collection()
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    for group in overview.groups:
+        scores = unit[group.rows] @ unit[group.rows].mean(axis=0)
+        assert list(group.typical) == group.rows[np.argsort(-scores)][:3].tolist()
+
+
+def test_tables_agree_with_each_other(overview: Overview, tmp_path: Path) -> None:
+    documents, pairs, neighbours = (overview.to_frame(name) for name in ("documents", "pairs", "neighbours"))
+    assert documents["id"].tolist() == [digest.id for digest in overview.documents]
+    first = neighbours[neighbours["rank"] == 1]
+    assert documents["nearest"].tolist() == first["neighbour"].tolist()
+    assert documents["nearest_score"].tolist() == pytest.approx(first["score"].tolist())
+    assert pairs["score"].is_monotonic_decreasing
+    assert pairs["score"][0] == pytest.approx(documents["nearest_score"].max())
+    means = neighbours[neighbours["rank"] <= 5].groupby("id")["score"].mean()
+    assert documents["closeness"].tolist() == pytest.approx(means[documents["id"]].tolist(), abs=1e-6)
+    assert set(documents["folder"]) == set(documents["label"]) == set(TOPICS)
+    with overview.to_csv(tmp_path / "documents.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["id"] for row in rows] == documents["id"].tolist()
+    assert [float(row["x"]) for row in rows] == pytest.approx(documents["x"].tolist())
+    with pytest.raises(SettingsError, match="table 'maps'"):
+        overview.to_frame("maps")  # type: ignore[arg-type]
+
+
+def test_json_has_everything(overview: Overview) -> None:
+    content = json.loads(json.dumps(overview.to_dict(), allow_nan=False))
+    assert content["format"] == "graphdoc.overview/1"
+    assert content["settings"] == {"neighbours": 10, "duplicates": 0.98, "group_size": 15, "seed": 0}
+    assert [group["size"] for group in content["groups"]] == [30, 30, 30, 30]
+    for row, document in enumerate(content["documents"]):
+        assert len(document["neighbours"]) == 10
+        assert row not in {one["document"] for one in document["neighbours"]}
+        assert document["metadata"]["kind"] in ("even", "odd") and document["date"].startswith(("19", "20"))
+    assert {document["group"] for document in content["documents"]} == {1, 2, 3, 4}
+
+
+def test_a_seed_gives_the_same_twice() -> None:
+    first, second, third = (make_overview(12, **options) for options in ({}, {}, {"seed": 1}))
+    assert first.to_dict() == second.to_dict()
+    assert not np.array_equal(first.points, third.points)
+
+
+def test_documents_in_any_order_and_ids_without_documents() -> None:
+    documents, vectors = make_collection(5)
+    ids = [document.id for document in documents]
+    whole = Overview.of_vectors(ids, vectors, reversed(documents))
+    assert [digest.title for digest in whole.documents] == [document.title for document in documents]
+    bare = Overview.of_vectors(ids, vectors)
+    assert [digest.title for digest in bare.documents] == ids
+    np.testing.assert_array_equal(bare.neighbours.rows, whole.neighbours.rows)
+
+
+def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
+    tiny_encoder: Callable[..., DocumentEncoder], structured: list[Document], tmp_path: Path
+) -> None:
+    encoder = tiny_encoder("bert", readout="mean", trained=True)
+    overview = Overview.of(encoder, structured, vectors=tmp_path / "vectors", show_progress=False)
+    vectors = encoder.encode(structured, normalize=True)
+    cosines = vectors @ vectors.T
+    for row in range(3):
+        others = [other for other in range(3) if other != row]
+        expected = sorted((float(cosines[row, other]) for other in others), reverse=True)
+        assert overview.neighbours.scores[row].tolist() == pytest.approx(expected, abs=1e-5)
+    assert Manifest.read(tmp_path / "vectors").documents == 3
+    assert [digest.title for digest in overview.documents] == ["Rice, vinegar and [tides]", "second", "third"]
+    again = Overview.of(encoder, structured, vectors=tmp_path / "vectors")
+    assert again.to_dict() == overview.to_dict() == Overview.of(encoder, structured).to_dict()
+    with pytest.raises(OutputError, match="made of other documents"):
+        Overview.of(encoder, structured[::-1], vectors=tmp_path / "vectors")
+
+
+def test_copies_and_equal_documents() -> None:
+    documents = [Document.from_text("All is well.", id=str(number)) for number in range(25)]
+    overview = Overview.of_vectors([one.id for one in documents], np.ones((25, 4)), documents)
+    assert overview.groups == [] and len(overview.duplicates) == 1 and len(overview.duplicates[0]) == 25
+    assert len(overview.pairs()) > 0 and np.isfinite(overview.points).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"ids": ["a"]}, DocumentError),
+        ({"ids": ["a", "a"]}, DocumentError),
+        ({"ids": ["a", "b", "c"]}, SettingsError),
+        ({"vectors": [[1, np.nan], [0, 1]]}, SettingsError),
+        ({"neighbours": 0}, SettingsError),
+        ({"duplicates": 1.5}, SettingsError),
+        ({"group_size": 1}, SettingsError),
+        ({"seed": -1}, SettingsError),
+        ({"seed": 2**32}, SettingsError),
+    ],
+)
+def test_refusals(options: dict[str, Any], error: type[Exception]) -> None:
+    ids = options.pop("ids", ["a", "b"])
+    vectors = options.pop("vectors", np.eye(2)[: max(1, min(2, len(ids)))])
+    with pytest.raises(error):
+        Overview.of_vectors(ids, vectors, **options)
