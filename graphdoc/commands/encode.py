@@ -16,7 +16,7 @@ from .arguments import (
     positive,
     prepare_for_ray,
 )
-from .outputs import Outputs, check_apart, require_name, write_json
+from .outputs import Outputs, require_name, write_json
 from .sources import encodable, no_documents, read_many
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import MOST_ROWS, Column, Table, console, more_rows, names, percent
@@ -75,8 +75,7 @@ def run(options: argparse.Namespace) -> None:
         raise OutputError(f"--ray {options.ray} needs --output FOLDER")
     elif options.level != "document":
         raise OutputError(f"--level {options.level} needs --output FOLDER; all else holds document vectors only")
-    OUTPUTS.prepare(options, options.sources)
-    check_apart(options.sources, [], folder=options.output)
+    OUTPUTS.prepare(options, options.sources, [options.output])
     if options.output:
         _encode_to_folder(options)
     else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError, SettingsError
-from ..runtime.wording import counted
+from ..runtime.wording import counted, left_out_line
 from .arguments import add_scoring_arguments, load_encoder
-from .outputs import Outputs, write_json, written
+from .outputs import Outputs, check_apart, write_json, written
 from .sources import encodable, no_documents, read_many
 from .summaries import list_left_out, print_lines
 from .tables import Column, Table, half_interval, names, signed_interval
@@ -96,6 +96,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
 
     from ..evaluation import Candidates, RankingTable
     from ..evaluation.ranking import require_measures
+    from ..evaluation.trec import require_ids
     from ..retrieval.document_ranking.corpus import RankedCorpus
     from ..retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
 
@@ -104,6 +105,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     asked = [*(options.measure or _MEASURES), *(_PUBLISHED if options.as_published else ())]
     measures = [str(one) for one in require_measures(asked)]
     others = other_runs(options.run, ROWS)
+    check_apart([options.relevant, *options.run], run_files(options, [*rows, *others]))
     against = options.against or rows[0]
     if against not in (*rows, *others):
         raise SettingsError(f"--against {against!r} is no row; use one of {', '.join([*rows, *others])}")
@@ -111,7 +113,14 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     if any(not ROWS[part].is_lexical for name in rows for part in name.split("+")):
         encoder = load_encoder(options, options.model or "mini")
     documents, reading = _documents(options, encoder)
-    judgements, absent = _judgements(options, documents)
+    judgements, absent, own_links = _judgements(options, documents)
+    sources = list(judgements.queries)
+    # What cannot be measured or written is refused before the long work.
+    notes = queries_of_runs(others, sources)
+    others, unknown = _of_documents(others, {document.id for document in documents})
+    notes += unknown
+    if options.run_folder is not None:
+        require_ids(document.id for document in documents)
 
     def the_encoder() -> DocumentEncoder:
         assert encoder is not None
@@ -126,17 +135,17 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
         direction=options.direction or "source",
         seed=options.seed,
     )
-    sources = list(judgements.queries)
     found = rank_documents(
         corpus, sources, judgements.qrels, rows, measure=measures[0], folds=options.folds, seed=options.seed
     )
-    others, unknown = _of_documents(others, corpus.places)
     runs = {**found.runs, **others}
     candidates = Candidates(len(documents) - 1, absent)
     own = {source: {source} for source in sources}
     table = RankingTable.of(
         runs, judgements.qrels, measures, against=against, own=own, candidates=candidates, seed=options.seed
     )
+
+    left_out = {**judgements.left_out, **({"documents relevant to themselves": own_links} if own_links else {})}
 
     def content() -> dict[str, Any]:
         return {
@@ -145,7 +154,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
                 "queries": len(table.queries),
                 "documents": len(documents),
                 "relevant": sum(len(grades) for grades in judgements.qrels.values()),
-                "left_out": judgements.left_out,
+                "left_out": left_out,
                 "absent": sum(absent.values()),
                 "mutual": options.mutual,
             },
@@ -170,7 +179,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     for shown in _tables(table, found):
         shown.print(target)
         target.print()
-    print_lines(target, [*_notes(options, table, found, judgements, len(documents), encoder), *unknown])
+    print_lines(target, [*_notes(options, table, found, judgements, left_out, len(documents), encoder), *notes])
     list_left_out(target, reading)
     outputs.report(options, target)
     written(target, files)
@@ -197,6 +206,44 @@ def other_runs(paths: Sequence[str], taken: Collection[str]) -> dict[str, Run]:
     return runs
 
 
+def run_files(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
+    """The files that ``--run-folder`` stands for.
+
+    Args:
+        options: the arguments.
+        names: the rows.
+    """
+    if options.run_folder is None:
+        return []
+    return [str(Path(options.run_folder) / name) for name in ("qrels.tsv", *(f"{name}.run" for name in names))]
+
+
+def queries_of_runs(runs: Mapping[str, Run], queries: Collection[str]) -> list[str]:
+    """How many queries runs of other systems have no hits for.
+
+    Args:
+        runs: rankings by name.
+        queries: ids of the queries that are measured.
+
+    Raises:
+        EvaluationError: a run has none of the queries, so that nothing in it can be measured.
+    """
+    notes = []
+    for name, run in runs.items():
+        missing = [query for query in queries if not run.get(query)]
+        if len(missing) == len(queries):
+            raise EvaluationError(
+                f"--run {name}: none of its {counted(len(run), 'query id')}, such as {next(iter(run))!r}, is that of "
+                f"a query, such as {next(iter(queries))!r}; give a run of these queries"
+            )
+        if missing:
+            notes.append(
+                f"{name} has no hits for {len(missing):,} of {len(queries):,} queries, such as {missing[0]!r}; "
+                "there it counts as one that found nothing"
+            )
+    return notes
+
+
 def _of_documents(runs: Mapping[str, Run], known: Collection[str]) -> tuple[dict[str, Run], list[str]]:
     """Rankings without documents that are not in the corpus, and how many those are."""
     result: dict[str, Run] = {}
@@ -204,6 +251,11 @@ def _of_documents(runs: Mapping[str, Run], known: Collection[str]) -> tuple[dict
     for name, run in runs.items():
         result[name] = {query: {id: one for id, one in scores.items() if id in known} for query, scores in run.items()}
         missing = {id for scores in run.values() for id in scores if id not in known}
+        if not any(result[name].values()):
+            raise EvaluationError(
+                f"--run {name}: none of its {counted(len(missing), 'document')}, such as {min(missing)!r}, is in the "
+                "corpus; give a run of these documents"
+            )
         if missing:
             count = counted(len(missing), "document")
             notes.append(f"left out of {name}: {count}, such as {min(missing)!r}, not in the corpus")
@@ -238,15 +290,16 @@ def _documents(options: argparse.Namespace, encoder: DocumentEncoder | None) -> 
     return documents, report
 
 
-def _judgements(options: argparse.Namespace, documents: Sequence[Document]) -> tuple[Judgements, dict[str, int]]:
-    """What is relevant among the documents, and how many relevant ones each of them has besides."""
+def _judgements(options: argparse.Namespace, documents: Sequence[Document]) -> tuple[Judgements, dict[str, int], int]:
+    """What is relevant among the documents, how many relevant ones each has besides, and how many it is to itself."""
     from ..evaluation import Judgements, read_relevant, relevant_by_field
 
     if options.relevant is not None:
         qrels = read_relevant(options.relevant, mutual=options.mutual)
     else:
         qrels = relevant_by_field(documents, options.relevant_field, mutual=options.mutual)
-    # A document is not relevant to itself.
+    # A document is no answer to itself.
+    own_links = sum(grades.get(id, 0) > 0 for id, grades in qrels.items())
     qrels = {id: {other: grade for other, grade in grades.items() if other != id} for id, grades in qrels.items()}
     texts = {document.id: document.title or document.id for document in documents if document.id in qrels}
     if not texts:
@@ -261,7 +314,7 @@ def _judgements(options: argparse.Namespace, documents: Sequence[Document]) -> t
         id: sum(grade > 0 and other not in judgements.qrels[id] for other, grade in everything.qrels[id].items())
         for id in judgements.queries
     }
-    return judgements, absent
+    return judgements, absent, own_links
 
 
 def _write_runs(folder: Path, runs: Mapping[str, Any], judgements: Judgements) -> list[Path]:
@@ -305,6 +358,7 @@ def _notes(
     table: RankingTable,
     found: DocumentRankings,
     judgements: Judgements,
+    left_out: Mapping[str, int],
     documents: int,
     encoder: DocumentEncoder | None,
 ) -> list[str]:
@@ -320,5 +374,4 @@ def _notes(
         lines.append(
             f"weight of words in {name}: {weight.weight:g}; by fold of {options.folds}, without its queries: {chosen}"
         )
-    lines += [f"left out: {count:,} {reason}" for reason, count in judgements.left_out.items()]
-    return lines
+    return [*lines, *(left_out_line(count, reason) for reason, count in left_out.items())]

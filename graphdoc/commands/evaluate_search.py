@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
-from ..runtime.wording import counted
+from ..runtime.wording import counted, left_out_line
 from . import evaluate_documents
 from .arguments import (
     MEASURED_PRECISION,
@@ -20,8 +20,8 @@ from .arguments import (
     positive,
     whole,
 )
-from .index import open_index, update_index, update_lines
-from .outputs import JSON, Outputs, require_name, write_json, written
+from .index import folder_of, open_index, update_index, update_lines
+from .outputs import JSON, Outputs, check_apart, require_name, write_json, written
 from .summaries import list_left_out, print_lines
 from .tables import Column, Table, names
 
@@ -86,6 +86,7 @@ class _Data:
     judgements: Judgements
     own: Mapping[str, frozenset[str]] | None
     others: Mapping[str, Mapping[str, Mapping[str, float]]]
+    notes: Sequence[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -134,9 +135,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, index, search, measure, print and write."""
     sources = [options.data, options.relevant, *options.corpus, *options.run]
-    OUTPUTS.prepare(options, sources)
-    if options.run_folder is not None:
-        require_name(options.run_folder)
+    for place in (options.run_folder, options.vectors):
+        if place is not None:
+            require_name(place)
+    kept = None if options.index is None else folder_of(options.index)
+    OUTPUTS.prepare(options, sources, [options.run_folder, options.vectors, kept])
     if evaluate_documents.is_asked_for(options):
         options.dtype = options.dtype or MEASURED_PRECISION
         evaluate_documents.run(options, OUTPUTS)
@@ -146,6 +149,7 @@ def run(options: argparse.Namespace) -> None:
 
     from ..evaluation.ranking import DEFAULT_MEASURES, require_measures
     from ..evaluation.ranking_table import RankingTable
+    from ..evaluation.trec import require_ids
     from ..retrieval.rankings import rank_queries
 
     measures = [str(one) for one in require_measures(options.measure or DEFAULT_MEASURES)]
@@ -154,6 +158,9 @@ def run(options: argparse.Namespace) -> None:
     index, update, reading = _index(options)
     ids = {id for batch in index.rows(["id"], "level = 'document'") for id in batch.column("id").to_pylist()}
     unknown = len(data.judgements.among(ids).unknown_documents)
+    if options.run_folder is not None:
+        # Before the long work.
+        require_ids([*ids, *data.judgements.queries])
     found = rank_queries(
         index,
         data.judgements.queries,
@@ -220,12 +227,13 @@ def _read(options: argparse.Namespace) -> _Data:
     )
     others = evaluate_documents.other_runs(options.run, WAYS)
     rows = [*WAYS, *others]
+    check_apart([options.data, *options.run], evaluate_documents.run_files(options, rows))
     if options.against not in rows:
         raise SettingsError(f"--against {options.against!r} is no row; use one of {', '.join(rows)}")
     own = None if options.own_grade is None else own_documents(judgements.qrels, options.own_grade)
     if own is not None and not own:
         raise EvaluationError(f"{options.data}: no judgement has the grade {options.own_grade}; leave --own-grade out")
-    return _Data(judgements, own, others)
+    return _Data(judgements, own, others, evaluate_documents.queries_of_runs(others, judgements.queries))
 
 
 def _index(options: argparse.Namespace) -> tuple[DocumentIndex, UpdateReport | None, ReadingReport | None]:
@@ -304,7 +312,8 @@ def _notes(
         f"p: paired permutation test against {options.against}; ms: median time of a query",
     ]
     lines.append(_weight_line(found.weight, options.folds))
-    lines += [f"left out: {reason}: {count:,}" for reason, count in data.judgements.left_out.items()]
+    lines += [left_out_line(count, reason) for reason, count in data.judgements.left_out.items()]
+    lines += data.notes
     if unknown:
         lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
     if data.own is not None:

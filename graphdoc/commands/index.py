@@ -72,8 +72,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Index, delete, maintain and describe, in this order."""
-    from ..retrieval.places import place_of
-
     require_name(options.output)
     if not (options.sources or options.delete or options.maintain or options.describe):
         raise SettingsError(
@@ -84,9 +82,7 @@ def run(options: argparse.Namespace) -> None:
     if options.paragraph is not None and not options.sentences:
         raise SettingsError(f"--paragraph {options.paragraph} says which sentences belong together; give --sentences")
     prepare_for_ray(options)
-    place = place_of(options.output).folder
-    folder = None if place is None else str(place)
-    check_apart(options.sources, [options.json] if options.json else [], folder=folder)
+    check_apart(options.sources, [options.json] if options.json else [], [folder_of(options.output)])
     index = open_index(options) if not options.sources or _exists(options.output) else None
     if index is not None and options.sentences:
         _require_sentences(index, options.paragraph)
@@ -141,6 +137,14 @@ def _require_sentences(index: DocumentIndex, paragraph: str | None) -> None:
             f"--paragraph {paragraph}: in {index.place} it is {index.paragraph}; leave it out, or index the documents "
             "into another place"
         )
+
+
+def folder_of(place: str) -> str | None:
+    """The folder that an index lies in; None where it is in none."""
+    from ..retrieval.places import place_of
+
+    folder = place_of(place).folder
+    return None if folder is None else str(folder)
 
 
 def _exists(place: str) -> bool:

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from ..errors import EvaluationError
 from ..runtime.plain_text import one_line
+from ..runtime.wording import left_out_line
 from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
 from .outputs import check_apart, check_files, require_name, write_json, written
 from .search import searched_index
@@ -149,7 +150,7 @@ def _mined(
 
 def _print(target: Console, lists: NegativeLists, judged: Judgements) -> None:
     lines = lists.describe()
-    lines += [f"left out: {count:,} {reason}" for reason, count in judged.left_out.items()]
+    lines += [left_out_line(count, reason) for reason, count in judged.left_out.items()]
     print_lines(target, lines)
     for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
         shown = ", ".join(lists.lists[query][:_SHOWN])

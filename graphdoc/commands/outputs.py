@@ -11,10 +11,11 @@ from typing import Any
 
 from rich.console import Console
 
-from ..documents.parsing.formats import split_suffix
+from ..documents.readers.reach import source_reaching
 from ..errors import OutputError
 from .tables import console, plain
 
+_LIES_IN = "{} lies in {}, all of which is read; give a place outside"
 IMAGES = (".png", ".svg", ".pdf")
 # Options that name images.
 _DRAWN = ("plot", "figure", "reliability", "maps")
@@ -45,12 +46,15 @@ class Outputs:
             group.add_argument("--output", metavar="FOLDER", help=f"write {listed} there")
         return group
 
-    def prepare(self, options: argparse.Namespace, sources: Iterable[str | None]) -> None:
+    def prepare(
+        self, options: argparse.Namespace, sources: Iterable[str | None], folders: Iterable[str | None] = ()
+    ) -> None:
         """Fill in the files that ``--output`` stands for, and refuse places that cannot be written.
 
         Args:
             options: the arguments.
             sources: what is read.
+            folders: folders that the command writes to beside these files.
 
         Raises:
             OutputError: a file cannot be written, is read, or is no image where one is drawn.
@@ -61,7 +65,7 @@ class Outputs:
                 if getattr(options, option) is None:
                     setattr(options, option, str(Path(options.output) / name))
         check_files({option: getattr(options, option) for option in self._files})
-        check_apart(sources, self.paths(options))
+        check_apart(sources, self.paths(options), folders)
         for option in self._files:
             path = getattr(options, option)
             if path is not None and option in _DRAWN and Path(path).suffix.lower() not in IMAGES:
@@ -161,25 +165,23 @@ def _check_place(path: Path) -> None:
         raise OutputError(f"{path} cannot be written: no permission in {folder}; choose another place")
 
 
-def check_apart(sources: Iterable[str | None], files: Iterable[str], folder: str | None = None) -> None:
-    """Refuse outputs that would replace what is read, or be read themselves when the run goes on.
+def check_apart(sources: Iterable[str | None], files: Iterable[str], folders: Iterable[str | None] = ()) -> None:
+    """Refuse outputs that would replace what is read, or be read themselves by the next run.
 
     Args:
         sources: what is read.
         files: files that are written.
-        folder: a folder of shards that is written.
+        folders: folders that files are written to.
 
     Raises:
-        OutputError: a file is one of those that are read, or the folder lies in one that is read.
+        OutputError: a file is one of those that are read, or a file or folder lies in a folder that is read.
     """
-    targets = {file: Path(os.path.realpath(file)) for file in files if file != "-"}
-    for source in sources:
-        if not source or source == "-" or "\0" in source:
-            continue
-        place = Path(os.path.realpath(source if os.path.lexists(source) else source.partition("#")[0]))
-        for file, target in targets.items():
-            is_inside = place in target.parents and target.exists() and split_suffix(target)[1]
-            if target == place or is_inside:
+    read = [source for source in sources if source and source != "-" and "\0" not in source]
+    for file in files:
+        if file != "-" and (source := source_reaching(file, read, is_folder=False)) is not None:
+            if os.path.lexists(file):
                 raise OutputError(f"{file} is read, and would be replaced; give another place")
-        if folder and place.is_dir() and place in (inner := Path(os.path.realpath(folder)), *inner.parents):
-            raise OutputError(f"{folder} lies in {source}, all of which is read; give a place outside")
+            raise OutputError(_LIES_IN.format(file, source))
+    for folder in folders:
+        if folder and (source := source_reaching(folder, read, is_folder=True)) is not None:
+            raise OutputError(_LIES_IN.format(folder, source))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -14,7 +16,7 @@ from ..runtime.csv import write_csv
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, load_encoder, positive
 from .index import open_index
-from .outputs import JSON, Outputs, write_json
+from .outputs import JSON, Outputs, check_apart, write_json, written
 from .sources import encodable, no_documents, read_many, read_one
 from .summaries import print_lines, print_passage
 from .tables import Table, names, plain
@@ -52,7 +54,11 @@ EPILOG = """examples:
 """
 
 OUTPUTS = Outputs(
-    html=("hits.html", "write the results as a page; with --document each hit leads to a comparison report"),
+    html=(
+        "hits.html",
+        "write the results as a page; with --document also a folder beside it (hits-comparisons for hits.html) "
+        "with a comparison report for each hit",
+    ),
     json=("hits.json", f"{JSON}, with explanations"),
     csv=("hits.csv", "write a row for every passage found"),
     run=("hits.run", "write the ranking in the format of TREC"),
@@ -124,26 +130,46 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError("give either a query or --document FILE")
     if options.by in _BY_SENTENCES and options.document is None:
         raise SettingsError(f"--by {options.by} ranks by a document; give one with --document FILE")
-    OUTPUTS.prepare(options, [options.index, options.document, options.candidates])
+    sources = [options.index, options.document, options.candidates]
+    OUTPUTS.prepare(options, sources)
+    reports = _reports(options)
+    check_apart(sources, map(str, reports))
     query = options.query if options.document is None else read_one(options.document, options)
-    chosen = _chosen(options, query)
+    chosen, notes = _chosen(options, query)
     with _searched(options) as index:
         results = index.search(query, options.top, **chosen)
+        results = replace(results, warnings=(*notes, *results.warnings))
+        asked = "query" if isinstance(query, str) else query.id
+        if options.run is not None:
+            # Before anything is written.
+            from ..evaluation.trec import require_ids
+
+            require_ids([asked, *(hit.id for hit in results)])
         target = OUTPUTS.write(
             options,
             html=lambda path: _write_page(index, results, query, path),
             json=lambda path: write_json(path, results.to_dict(explain=True)),
             csv=lambda path: _write_table(results, path),
-            run=lambda path: _write_run(results, options.document or "query", path),
+            run=lambda path: _write_run(results, asked, path),
         )
         if target is None:
             return
         _print(target, results, options)
     OUTPUTS.report(options, target)
+    written(target, [folder for folder in {report.parent for report in reports} if folder.is_dir()])
 
 
-def _chosen(options: argparse.Namespace, query: str | Document) -> dict[str, Any]:
-    """How to search: what the arguments name; a search refuses what does not go with its way."""
+def _reports(options: argparse.Namespace) -> list[Path]:
+    """The comparison reports that may be written beside the page."""
+    from ..retrieval.page import comparison_name, comparisons_of
+
+    if options.html is None or options.document is None:
+        return []
+    return [comparisons_of(options.html) / comparison_name(rank) for rank in range(1, options.top + 1)]
+
+
+def _chosen(options: argparse.Namespace, query: str | Document) -> tuple[dict[str, Any], list[str]]:
+    """How to search, and what the reader should know; a search refuses what does not go with its way."""
     names = ("where", "words_unit", "fusion", "weight", "words", "pool", "normalisation", "direction")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     chosen: dict[str, Any] = {"by": options.by, **given}
@@ -151,12 +177,13 @@ def _chosen(options: argparse.Namespace, query: str | Document) -> dict[str, Any
         chosen["passages"] = max(options.passages, 3) if OUTPUTS.paths(options) else options.passages
     elif options.passages < 0:
         raise SettingsError(f"passages={options.passages} must be a whole number of at least 0")
+    notes: list[str] = []
     if options.candidates is not None:
-        chosen["candidates"] = _candidates(options.candidates, query, options.document)
-    return chosen
+        chosen["candidates"] = _candidates(options.candidates, query, options.document, notes)
+    return chosen, notes
 
 
-def _candidates(path: str, query: str | Document, source: str | None) -> list[str]:
+def _candidates(path: str, query: str | Document, source: str | None, notes: list[str]) -> list[str]:
     """Ids of the documents that a run has for the document that is asked with, or for its only query."""
     from ..evaluation.trec import ranked, read_run
 
@@ -170,7 +197,9 @@ def _candidates(path: str, query: str | Document, source: str | None) -> list[st
             f"--candidates {path} has {len(run):,} queries and none is {id!r}; give the document the id of one, such "
             f"as {next(iter(run))!r}, or a run of one query"
         )
-    return ranked(next(iter(run.values())))
+    ((only, scores),) = run.items()
+    notes.append(f"candidates are those of {only!r}, the only query of {path}; {id!r} is not in it")
+    return ranked(scores)
 
 
 @contextmanager
@@ -250,9 +279,8 @@ def _write_run(results: SearchResults, name: str, path: str) -> None:
 
 
 def _print(target: Console, results: SearchResults, options: argparse.Namespace) -> None:
-    columns = ["words", "vectors"]
-    if results.by in _BY_SENTENCES:
-        columns = [*(columns[:1] if results.fusion else ()), results.by]
+    # The score of a single ranking is that of the document.
+    columns = ["words", results.by if results.by in _BY_SENTENCES else "vectors"] if results.fusion else []
     rows = Table(["", names("document", 60), "score", *(f"{name} (rank)" for name in columns)])
     for hit in results:
         ranks = (f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-" for name in columns)
@@ -277,16 +305,17 @@ def _print(target: Console, results: SearchResults, options: argparse.Namespace)
 
 
 def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
-    """The pairs that add most to a score, one below the other: of the document that was asked with, and of the hit."""
+    """Pairs that add most to a score, one below the other: of the document that was asked with, and of the hit."""
     for pair, one in alignment.best(most):
         score = pair.score if one is None else one.cosine
         lines = []
         for side in ("source", "candidate"):
             heading = alignment.heading(side, getattr(pair, side))
-            text = None if one is None else alignment.text(side, getattr(one, side))
-            number = "" if one is None else f"sentence {getattr(one, side) + 1}"
-            shown = number if text is None else text
-            lines.append(": ".join(filter(None, (heading, shown))) or f"paragraph {getattr(pair, side) + 1}")
+            # A paragraph that was compared as a whole is known by its first sentence.
+            sentence = alignment.first_sentence(side, getattr(pair, side)) if one is None else getattr(one, side)
+            text = alignment.text(side, sentence)
+            number = f"paragraph {getattr(pair, side) + 1}" if one is None else f"sentence {sentence + 1}"
+            lines.append(": ".join(filter(None, (heading, number if text is None else text))))
         print_lines(target, [f"   adds {(one or pair).contribution:.4f}, cosine {score:.2f}"])
         for line in lines:
             print_passage(target, f"     {line}")

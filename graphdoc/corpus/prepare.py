@@ -272,7 +272,7 @@ def _write(
             f"{folder.parent} cannot be written: {error.strerror or error}; set another cache"
         ) from error
     try:
-        report = CorpusReport()
+        report = CorpusReport(unit=segmenter.config.unit)
         largest_token = max(segmenter.tokenizer.get_vocab().values())
         with progress_bar(show_progress, doing="Preparing") as bar, CorpusWriter(temporary, largest_token) as writer:
             for document in tokenise_in_order(source.documents(report), segmenter, settings.processes, paragraph):

@@ -11,6 +11,7 @@ from ..documents.readers import ReadingReport, Skipped
 from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
+from ..settings.document import Unit
 
 logger = logging.getLogger("graphdoc")
 
@@ -33,6 +34,7 @@ class CorpusReport:
         ignored: files and folders inside folders that were passed over, such as files of unknown types.
         documents_cut: kept documents that lost passages to ``max_passages``.
         coverage: what of the kept documents became passages, and what was left out by reason.
+        unit: what passages are: ``passage``, ``chunk`` or ``sentence``.
     """
 
     documents: int = 0
@@ -46,6 +48,7 @@ class CorpusReport:
     ignored: int = 0
     documents_cut: int = 0
     coverage: Coverage = field(default_factory=Coverage)
+    unit: Unit = "passage"
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> CorpusReport:
@@ -94,11 +97,11 @@ class CorpusReport:
     def summary(self) -> str:
         """Everything in one line."""
         parts = [
-            f"kept {self.kept:,} of {self.documents:,} documents with {self.passages:,} passages "
+            f"kept {self.kept:,} of {self.documents:,} documents with {self.passages:,} {self.unit}s "
             f"and {self.tokens:,} tokens"
         ]
         if self.too_short:
-            parts.append(f"skipped {counted(self.too_short, 'document')} of too few passages")
+            parts.append(f"skipped {counted(self.too_short, 'document')} of too few {self.unit}s")
         if self.splits_left_out:
             counts = ", ".join(f"{count:,} {split}" for split, count in self.splits_left_out.items())
             parts.append(f"left out {sum(self.splits_left_out.values()):,} by their split ({counts})")
@@ -108,7 +111,9 @@ class CorpusReport:
             counts = ", ".join(f"{count:,} {heading}" for heading, count in self.sections_left_out.items())
             parts.append(f"left out sections by their headings ({counts})")
         if self.passages_cut:
-            parts.append(f"cut {self.passages_cut:,} passages of {self.documents_cut:,} documents over max_passages")
+            parts.append(
+                f"cut {self.passages_cut:,} {self.unit}s of {self.documents_cut:,} documents over max_passages"
+            )
         if self.errors:
             first = self.first_errors[0]
             parts.append(f"could not read {self.errors:,} (the first is {first.source}: {first.reason})")

@@ -118,8 +118,8 @@ def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> Docum
         )
     unread = f" ({report.errors:,} more could not be read: {report.first_errors[0].reason})" if report.errors else ""
     fewer = ", or leave fewer sections out (leave_out_sections)" if any(report.sections_left_out.values()) else ""
+    shorter = ", or make passages shorter (passage_words)" if report.unit == "passage" else ""
     return DocumentError(
         f"{settings.name}: none of the {counted(report.documents, 'document')} has "
-        f"{counted(settings.least_passages, 'passage')} or more{unread}; give longer documents, or make passages "
-        f"shorter (passage_words){fewer}"
+        f"{counted(settings.least_passages, report.unit)} or more{unread}; give longer documents{shorter}{fewer}"
     )

@@ -121,7 +121,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         rank, count = self._rank, self._processes
         skip, self._skip = self._skip, 0
         self._consumed = skip
-        self.report = report = CorpusReport()
+        self.report = report = CorpusReport(unit=self._segmenter.config.unit)
         draw = np.random.default_rng([self._seed, self._epoch, rank])
         source = CorpusSource(self._settings)
         if source.has_shares:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from ..documents.parsing.formats import split_suffix
 from ..documents.section import clean_text
 from ..errors import EvaluationError
 from ..runtime.plain_text import described, one_line
-from .trec import read_links, read_qrels
+from .trec import MOST_GRADE, read_links, read_qrels
 
 _LISTS = 'an object of lists is expected, such as {"a.md": ["b.md", "c.md"]}'
 
@@ -22,7 +22,8 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[s
 
     A file of two columns holds links, from the first document to the second. One of three or four columns holds
     judgements (see :func:`~graphdoc.evaluation.trec.read_qrels`), with a document's id in place of a query's. A JSON
-    file holds an object of lists of ids by id; an object with ids as names can take the place of a list.
+    file holds an object of lists of ids by id; an object of grades by id can take the place of a list. As in
+    judgements a document of grade 0 or less is not relevant, and a pair may occur again, but not with another grade.
 
     Args:
         path: the file.
@@ -68,33 +69,67 @@ def relevant_by_field(documents: Iterable[Document], field: str, *, mutual: bool
 
 def _read_lists(path: Path) -> dict[str, dict[str, int]]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_Object)
     except OSError as error:
         raise EvaluationError(f"{path}: cannot be read ({error.strerror}); give another file") from error
     except (ValueError, RecursionError) as error:
         raise EvaluationError(f"{path}: is no JSON ({one_line(str(error), 120)}); {_LISTS}") from error
-    if not isinstance(content, dict) or not content:
+    if not isinstance(content, _Object) or not content:
         raise EvaluationError(f"{path}: {described(content)} is in it; {_LISTS}")
     found: dict[str, dict[str, int]] = {}
-    for id, ids in content.items():
+    for id, ids in content.pairs:
         name = clean_text(id).strip()
         if not name:
             raise EvaluationError(f"{path}: an id is empty; {_LISTS}")
-        found.setdefault(name, {}).update(_grades(ids, f"{path}: {one_line(repr(id), 60)}"))
-    if not any(found.values()):
-        raise EvaluationError(f"{path}: no list has an id; {_LISTS}")
+        place = f"{path}: {one_line(repr(id), 60)}"
+        _add(found.setdefault(name, {}), _pairs(ids, place), place)
+    if not any(grade > 0 for grades in found.values() for grade in grades.values()):
+        raise EvaluationError(f"{path}: no document is relevant to another; {_LISTS}")
     return found
 
 
+class _Object(dict[str, Any]):
+    """A JSON object that keeps the values of names that occur again."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        self.pairs = pairs
+
+
 def _grades(ids: Any, place: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    _add(found, _pairs(ids, place), place)
+    return found
+
+
+def _pairs(ids: Any, place: str) -> Iterator[tuple[str, int]]:
+    """Ids with their grades, 1 where there are none."""
     if isinstance(ids, Mapping):
-        ids = list(ids)
-    if not isinstance(ids, Sequence) or isinstance(ids, str | bytes):
+        given = list(getattr(ids, "pairs", ids.items()))
+    elif isinstance(ids, Sequence) and not isinstance(ids, str | bytes):
+        given = [(id, 1) for id in ids]
+    else:
         raise EvaluationError(f"{place} holds {described(ids)}; give a list of ids")
-    for id in ids:
+    for id, grade in given:
         if not isinstance(id, str) or not id.strip():
             raise EvaluationError(f"{place} holds {described(id)} as an id; give strings that are not empty")
-    return dict.fromkeys((clean_text(id).strip() for id in ids), 1)
+        # Data frames make decimal numbers of whole ones.
+        if isinstance(grade, float) and grade.is_integer():
+            grade = int(grade)
+        if not isinstance(grade, int) or abs(grade) > MOST_GRADE:
+            raise EvaluationError(
+                f"{place}: the grade of {one_line(repr(id), 60)} is {described(grade)}; give a whole number of "
+                f"{MOST_GRADE:,} at most, such as 0 and 1"
+            )
+        yield clean_text(id).strip(), int(grade)
+
+
+def _add(found: dict[str, int], pairs: Iterable[tuple[str, int]], place: str) -> None:
+    for id, grade in pairs:
+        if found.setdefault(id, grade) != grade:
+            raise EvaluationError(
+                f"{place}: {one_line(repr(id), 60)} has the grades {found[id]} and {grade}; keep one of the two"
+            )
 
 
 def _mutual(found: Mapping[str, Mapping[str, int]], place: str) -> dict[str, dict[str, int]]:

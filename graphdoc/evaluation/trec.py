@@ -22,7 +22,7 @@ _Value = TypeVar("_Value", int, float)
 
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 # Measures of gain hold a number for every grade up to the highest.
-_MOST_GRADE = 10_000
+MOST_GRADE = 10_000
 _QRELS = "a judgement is expected as query id, 0, document id and a whole number, or without the 0"
 _LINK = "a link is expected as the ids of two documents"
 _RUN = "a hit is expected as query id, Q0, document id, rank, score and name of the run"
@@ -107,12 +107,17 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
         if len(cells) != columns:
             raise _malformed(path, number, _QRELS)
         query, document, grade = cells[0], cells[-2], _number(int, cells[-1])
-        if grade is None or not query or not document:
+        if not query or not document:
             raise _malformed(path, number, _QRELS)
-        if abs(grade) > _MOST_GRADE:
+        if grade is None:
             raise EvaluationError(
                 f"{path}:{number}: the grade of document {document!r} for query {query!r} is "
-                f"{one_line(cells[-1], 40)}; give {_MOST_GRADE:,} at most, such as 0, 1 and 2"
+                f"{one_line(repr(cells[-1]), 40)}; give a whole number, such as 0, 1 and 2"
+            )
+        if abs(grade) > MOST_GRADE:
+            raise EvaluationError(
+                f"{path}:{number}: the grade of document {document!r} for query {query!r} is "
+                f"{one_line(cells[-1], 40)}; give {MOST_GRADE:,} at most, such as 0, 1 and 2"
             )
         before = result.setdefault(query, {}).setdefault(document, grade)
         if before != grade:
@@ -181,9 +186,14 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     """
     result: dict[str, dict[str, float]] = {}
     for number, cells in _rows(path):
-        score = _number(float, cells[4]) if len(cells) == 6 else None
-        if score is None or not math.isfinite(score) or not cells[0] or not cells[2]:
+        if len(cells) != 6 or not cells[0] or not cells[2]:
             raise _malformed(path, number, _RUN)
+        score = _number(float, cells[4])
+        if score is None or not math.isfinite(score):
+            raise EvaluationError(
+                f"{path}:{number}: the score of document {cells[2]!r} for query {cells[0]!r} is "
+                f"{one_line(repr(cells[4]), 40)}; give a finite number"
+            )
         hits = result.setdefault(cells[0], {})
         if cells[2] in hits:
             raise EvaluationError(
@@ -242,6 +252,16 @@ def _number(kind: Callable[[str], _Value], cell: str) -> _Value | None:
 
 def _malformed(path: str | Path, number: int, expected: str) -> EvaluationError:
     return EvaluationError(f"{path}:{number}: {expected}; mend the line")
+
+
+def require_ids(ids: Iterable[str]) -> None:
+    """Refuse ids that cannot stand in a file of TREC, before anything is written.
+
+    Raises:
+        EvaluationError: an id is empty or holds a tab or line end.
+    """
+    for id in ids:
+        _written(id)
 
 
 def _written(id: str) -> str:

@@ -21,6 +21,7 @@ from ..modeling import DocumentConfig, DocumentModel
 from ..runtime.arguments import require_one_of
 from ..runtime.devices import place
 from ..runtime.memory import give_back_memory
+from ..runtime.progress import Parts
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
@@ -252,8 +253,8 @@ class EncodingPipeline:
         segmenter = sentence_segmenter(self.segmenter)
         packing = Packing.on(self.device, token_budget, SENTENCE_PADDING if padding is None else padding)
         for window, shown in cut_windows(whole, segmenter, self.device, **options):
-            vectors = sentence_vectors(self, window, None, dtype, packing).cpu()
-            shown.update(len(window))
+            advance = Parts(shown, len(window), sum(len(one.passages) for one in window), "sentences")
+            vectors = sentence_vectors(self, window, None, dtype, packing, advance).cpu()
             yield from zip(window, torch.split(vectors, [len(one.passages) for one in window]), strict=True)
             give_back_memory()
 
@@ -331,15 +332,7 @@ class EncodingPipeline:
         """Run the model over documents whose graphs are made (see :meth:`run`)."""
         self.require_vectors()
         batch = batch.to(self.device)
-        total, done, shown = len(batch.token_ids), 0, 0
-
-        def advance(passages: int) -> None:
-            nonlocal done, shown
-            done += passages
-            if bar is not None:
-                bar.update(len(documents) * done // total - shown)
-                shown = len(documents) * done // total
-
+        advance = Parts(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()
         with inference(self.model):
             with self.computing_in(dtype):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ def sentence_vectors(
     passages: Sequence[Sequence[Span]] | None,
     dtype: Precision | None = None,
     packing: Packing | None = None,
+    advance: Callable[[int], None] | None = None,
 ) -> Tensor:
     """Encode the sentences of documents: the initial node of each (Graph-RoBERTa, eq. 1; SDR, section 3.3).
 
@@ -45,6 +46,7 @@ def sentence_vectors(
             the documents here, if they are needed.
         dtype: compute the transformer in this precision.
         packing: how sentences are packed into mini-batches; None for the rule of the device.
+        advance: is given the number of sentences of every mini-batch that is done.
 
     Returns:
         ``(sentences, node size)``, document after document.
@@ -62,7 +64,7 @@ def sentence_vectors(
         )
     with inference(model):
         with pipeline.computing_in(dtype):
-            vectors = model.encode_passages(batch.to(pipeline.device), packing)
+            vectors = model.encode_passages(batch.to(pipeline.device), packing, advance)
         initial = model.initial_passages(vectors)
     require_finite(initial)
     if (lexical := pipeline.lexical) is not None:

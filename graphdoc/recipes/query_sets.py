@@ -15,6 +15,7 @@ from ..errors import DocumentError, EvaluationError
 from ..evaluation import Judgements, own_documents, read_judgements
 from ..evaluation.folds import folds_of
 from ..evaluation.trec import leave_out
+from ..runtime.wording import left_out_line
 from ..sampling.draws import random_generator
 from ..settings.retrieve import TEXT_COLUMN, RetrievalSettings
 from .made_queries import make_queries
@@ -53,7 +54,7 @@ class QuerySets:
             lines.append(f"queries made of documents: {', '.join(kinds)}")
         parts = [("to train on", self.train), ("to measure", self.validation), ("to test", self.test)]
         lines.append(", ".join(f"{queries_counted(len(one))} {what}" for what, one in parts if one is not None))
-        lines += [f"left out: {count:,} {reason}" for reason, count in self.left_out.items()]
+        lines += [left_out_line(count, reason) for reason, count in self.left_out.items()]
         if self.own:
             lines.append(f"documents that queries were made of, and which they do not look for: {len(self.own):,}")
         if self.seen:

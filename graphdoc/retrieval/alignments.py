@@ -39,6 +39,11 @@ def adding_up_to(score: float, alignment: Alignment) -> Alignment:
     return replace(alignment, pairs=tuple(pairs))
 
 
+def _ordered(pair: ParagraphPair) -> list[SentencePair]:
+    """Pairs of sentences, those first that add most."""
+    return sorted(pair.sentences, key=lambda one: (-one.contribution, one.source, one.candidate))
+
+
 def _more(contribution: float, more: float) -> float:
     return contribution + abs(contribution) * more
 
@@ -70,11 +75,27 @@ class HitAlignment:
         return self.alignment.pairs
 
     def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
-        """The pairs that add most: of sentences, or of paragraphs where no sentences were compared."""
-        found: list[tuple[ParagraphPair, SentencePair | None]] = [
-            (pair, one) for pair in self.pairs for one in (pair.sentences or (None,))
-        ]
-        return sorted(found, key=lambda two: -(two[1] or two[0]).contribution)[:most]
+        """The pairs of paragraphs that add most, each with the pair of its sentences that adds most.
+
+        A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
+        nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
+
+        Args:
+            most: pairs wanted.
+
+        Returns:
+            Pairs of paragraphs, with None where no sentences were compared.
+        """
+        return [(pair, next(iter(_ordered(pair)), None)) for pair in self.alignment.best(most)]
+
+    def first_sentence(self, side: str, paragraph: int) -> int:
+        """Number of the first sentence of a paragraph.
+
+        Args:
+            side: ``source`` or ``candidate``.
+            paragraph: number of the paragraph.
+        """
+        return 0 if self.whole else int(self._starts[side][paragraph])
 
     def heading(self, side: str, paragraph: int) -> str:
         """Heading of the section that a paragraph is in; of the whole document its title.
@@ -119,8 +140,12 @@ class HitAlignment:
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """One row for each pair of sentences, or of paragraphs where no sentences were compared."""
-        for pair, one in self.best(len(self.pairs) + sum(len(pair.sentences) for pair in self.pairs)):
+        """One row for each pair of sentences, or of paragraphs where no sentences were compared.
+
+        Pairs of paragraphs that add most come first, and within each the sentences that add most.
+        """
+        best = [(pair, one) for pair in self.alignment.best() for one in (_ordered(pair) or (None,))]
+        for pair, one in best:
             row: dict[str, Any] = {"direction": pair.direction, "contribution": (one or pair).contribution}
             row["similarity"] = pair.score if one is None else one.cosine
             for side in _SIDES:
@@ -137,8 +162,7 @@ class HitAlignment:
         return {side: np.flatnonzero(np.diff(one.sentences.places[:, 3], prepend=-1)) for side, one in sides}
 
     def _shown(self, pair: ParagraphPair) -> dict[str, Any]:
-        ranked = sorted(pair.sentences, key=lambda one: (-one.contribution, one.source, one.candidate))
-        chosen = ranked[:SHOWN_SENTENCES]
+        chosen = _ordered(pair)[:SHOWN_SENTENCES]
         stretches = {
             f"{side}_stretch": self._stretch(side, getattr(pair, side), {getattr(one, side) for one in chosen})
             for side in _SIDES

@@ -13,6 +13,17 @@ from .results import SearchResults
 from .sentence_settings import BY_SENTENCES
 
 
+def comparisons_of(path: str | Path) -> Path:
+    """The folder beside a page that the comparison reports of its hits lie in."""
+    page = Path(path)
+    return page.with_name(f"{page.stem}-comparisons")
+
+
+def comparison_name(rank: int) -> str:
+    """Name of the comparison report of a hit."""
+    return f"{rank:03d}.html"
+
+
 def write_page_with_comparisons(
     index: DocumentIndex, results: SearchResults, query: Document, path: str | Path
 ) -> Path:
@@ -33,15 +44,14 @@ def write_page_with_comparisons(
     Raises:
         OutputError: a file cannot be written.
     """
-    page = Path(path)
-    folder = page.with_name(f"{page.stem}-comparisons")
+    page, folder = Path(path), comparisons_of(path)
     content = results.to_dict(explain=True, excerpt=True)
     by_sentences = results.by in BY_SENTENCES
     encoded = index.encoder.encode_levels(query)
     if by_sentences:
         encoded = with_sentences(index.encoder, encoded, paragraph=index.paragraph)
     for hit in content["hits"]:
-        report = folder / f"{hit['rank']:03d}.html"
+        report = folder / comparison_name(hit["rank"])
         index.encoder.compare(encoded, index.encoded(hit["id"], sentences=by_sentences)).to_html(report)
         hit["comparison"] = f"{quote(folder.name)}/{report.name}"
     return write_search_page(content, page)

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..inference.pipeline import EncodingPipeline
+from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
 from ..similarity.sentence_sets import SentenceSet
 from .engine import Engine
@@ -159,13 +161,14 @@ class SentencesNow:
         """The sentences of some documents, or of all, in blocks of so many sentences at least."""
         wanted = list(self.chosen if ids is None else ids)
         waiting: list[str] = []
-        for start in range(0, len(wanted), _BLOCK_DOCUMENTS):
-            some = wanted[start : start + _BLOCK_DOCUMENTS]
-            self._encode([id for id in some if id not in self.known])
-            waiting += [id for id in some if id in self.known]
-            if sum(len(self.known[id].places) for id in waiting) >= least:
-                yield self._block(waiting)
-                waiting = []
+        with progress_bar(None, sum(id not in self.known for id in wanted)) as bar:
+            for start in range(0, len(wanted), _BLOCK_DOCUMENTS):
+                some = wanted[start : start + _BLOCK_DOCUMENTS]
+                self._encode([id for id in some if id not in self.known], bar)
+                waiting += [id for id in some if id in self.known]
+                if sum(len(self.known[id].places) for id in waiting) >= least:
+                    yield self._block(waiting)
+                    waiting = []
         if waiting:
             yield self._block(waiting)
 
@@ -176,10 +179,11 @@ class SentencesNow:
             return None
         return PlacedDocument.of(document_of(rows[0]), self.known[id], rows[0]["content_hash"])
 
-    def _encode(self, ids: Sequence[str]) -> None:
+    def _encode(self, ids: Sequence[str], bar: tqdm[Any]) -> None:
         rows = self.engine.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=ids).to_pylist() if ids else []
         documents = [document_of(row) for row in rows]
-        for document, own in zip(documents, encode_sentences(self.encoder, documents, self.paragraph), strict=True):
+        encoded = encode_sentences(self.encoder, documents, self.paragraph, bar=bar)
+        for document, own in zip(documents, encoded, strict=True):
             self.known[document.id] = own
 
     def _block(self, ids: Sequence[str]) -> SentenceBlock:

@@ -92,7 +92,7 @@ class SentenceFolder:
         """
         chosen = self._settings(k, settings)
         source = require_document(query, chosen.by)
-        (own,) = encode_sentences(self._encoder, [source], "section")
+        (own,) = encode_sentences(self._encoder, [source], "section", None)
         ranking = SentenceRanking.in_corpus(
             self, own.as_set(), source.id, chosen.by, chosen.normalisation, chosen.direction
         )

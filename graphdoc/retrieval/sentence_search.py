@@ -65,10 +65,9 @@ class SentenceSearch:
         corpus = self._corpus(chosen)
         source = self._sentences()
         settings = self.settings
-        # Scores are compared with those of the whole index, whatever is ranked.
-        everything = KeptSentences(self.engine) if isinstance(corpus, KeptSentences) else corpus
         ranking = SentenceRanking.in_corpus(
-            everything,
+            # Scores are compared with those of the whole index, whatever is ranked.
+            KeptSentences(self.engine),
             source.as_set(),
             self.source.id,
             settings.by,
@@ -83,6 +82,10 @@ class SentenceSearch:
         words = self._words(list(own) if chosen is not None else None)
         # What word search did not find has none of the words.
         found = {id: words[id].score if id in words else 0.0 for id in own}
+        if len(set(found.values())) == 1:
+            reason = "tells none of the documents from another" if self.query().text else "has no words to search for"
+            self.warnings.append(f"word search {reason}: words count nothing")
+            return self._hits(as_they_are({settings.by: own}, settings.k), corpus, ranking, source, {})
         weights = {"words": settings.words, settings.by: 1 - settings.words}
         fused = fuse({"words": found, settings.by: own}, "weighted", weights, settings.k)
         return self._hits(fused, corpus, ranking, source, words)
@@ -90,10 +93,17 @@ class SentenceSearch:
     def _chosen(self) -> list[str] | None:
         """Ids of the documents that are ranked; None for all."""
         settings = self.settings
+        keeps = paragraph_of(self.engine.record) is not None
+        if settings.normalisation == "zscore" and not keeps:
+            raise RetrievalError(
+                f"{self.place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
+                "documents; index them into another place with sentences (graphdoc index --sentences), or leave "
+                "normalisation out"
+            )
         if settings.candidate_ids is not None:
             return self._candidates(settings.candidate_ids)
         if settings.pool is None:
-            if paragraph_of(self.engine.record) is None:
+            if not keeps:
                 raise RetrievalError(
                     f"{self.place} keeps no sentences, so by={settings.by!r} cannot rank all of its documents; index "
                     "them into another place with sentences (graphdoc index --sentences), or give pool (--pool 100): "
@@ -137,24 +147,23 @@ class SentenceSearch:
             if ids and rows.column("content_hash").to_pylist() == [content_hash(self.source)]:
                 return Sentences(vectors, places)
         encoder = self.encoder()
-        (own,) = encode_sentences(encoder, [self.source], paragraph or encoder.model.config.paragraph)
+        (own,) = encode_sentences(encoder, [self.source], paragraph or encoder.model.config.paragraph, None)
         return own
 
     def _words(self, ids: Sequence[str] | None) -> dict[str, Scored]:
         """What word search finds, by document: of some documents, or of all."""
         settings, query = self.settings, self.query()
         if not query.text:
-            self.warnings.append("the document has no words that word search could find; words count nothing")
             return {}
         search = Search(self.engine, query, SearchSettings(by="words", where=settings.where))
         if ids is None:
-            found = search.ranking("words", settings.words_unit, depth=max(1, self.engine.state().rows))
+            found = search.ranking("words", settings.ranked_by_words, depth=max(1, self.engine.state().rows))
             return {one.id: one for one in found}
         scores: dict[str, Scored] = {}
         for start in range(0, len(ids), _BLOCK):
             condition = f"id IN ({', '.join(map(quoted, ids[start : start + _BLOCK]))})"
             depth = max(1, self.engine.state().rows)
-            scores.update({one.id: one for one in search.ranking("words", settings.words_unit, condition, depth)})
+            scores.update({one.id: one for one in search.ranking("words", settings.ranked_by_words, condition, depth)})
         return scores
 
     def _hits(
@@ -185,7 +194,7 @@ class SentenceSearch:
         """Take the score of a document apart."""
         terms = []
         if "words" in one.parts:
-            terms = terms_of(self.engine, self.query().text, one, self.settings.words_unit, passages)
+            terms = terms_of(self.engine, self.query().text, one, self.settings.ranked_by_words, passages)
         return Explanation(
             one.id,
             one.score,

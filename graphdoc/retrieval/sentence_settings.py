@@ -41,7 +41,8 @@ class SentenceSettings:
             ``paragraphs`` (one vector each) or ``document`` (one vector of all sentences).
         where: a filter over the columns of the index, as in SQL.
         words: weight of word search in the score, 0 to 1; 0 leaves words out.
-        words_unit: what word search ranks, as in :class:`~graphdoc.retrieval.search.SearchSettings`.
+        words_unit: what word search ranks, as in :class:`~graphdoc.retrieval.search.SearchSettings`; None for
+            ``document``.
         pool: how many of the documents that a hybrid search finds are ranked; None for all.
         candidates: ids of the documents that are ranked; None for all.
         normalisation: ``none``, or ``zscore`` as in the paper: scores of a paragraph are compared with those that it
@@ -49,14 +50,15 @@ class SentenceSettings:
         direction: ``source``, or ``both`` for the mean with the score of the candidate against the source.
 
     Raises:
-        SettingsError: a value is unknown or out of range, or ``pool`` and ``candidates`` are both given.
+        SettingsError: a value is unknown, out of range or without effect, or ``pool`` and ``candidates`` are both
+            given.
     """
 
     k: int = 10
     by: BySentences = "sentences"
     where: str | None = None
     words: float = 0.0
-    words_unit: WordsUnit = "document"
+    words_unit: WordsUnit | None = None
     pool: int | None = None
     candidates: Iterable[str] | None = None
     normalisation: Normalisation = "none"
@@ -66,11 +68,17 @@ class SentenceSettings:
         require_whole("k", self.k, may_be_none=False)
         require_whole("pool", self.pool)
         require_one_of("by", self.by, BY_SENTENCES)
-        require_one_of("words_unit", self.words_unit, get_args(WordsUnit))
+        if self.words_unit is not None:
+            require_one_of("words_unit", self.words_unit, get_args(WordsUnit))
         require_one_of("normalisation", self.normalisation, get_args(Normalisation))
         require_one_of("direction", self.direction, get_args(Direction))
         if isinstance(self.words, bool) or not isinstance(self.words, int | float) or not 0 <= self.words <= 1:
             raise SettingsError(f"words={self.words!r} is the weight of word search; give a number from 0 to 1")
+        if self.words_unit is not None and not self.words:
+            raise SettingsError(
+                f"words_unit={self.words_unit!r} has no effect without words; give words a weight (--words 0.5), or "
+                "leave it out"
+            )
         require_filter(self.where)
         for name, value in (("k", self.k), ("pool", self.pool or 0)):
             if value > MOST_ROWS:
@@ -83,6 +91,11 @@ class SentenceSettings:
         if not ids:
             raise SettingsError("candidates is empty; give the ids of the documents to rank, or None for all")
         object.__setattr__(self, "candidates", ids)
+
+    @property
+    def ranked_by_words(self) -> WordsUnit:
+        """What word search ranks."""
+        return self.words_unit or "document"
 
     @property
     def candidate_ids(self) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 import torch
+from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..inference.pipeline import EncodingPipeline
@@ -73,6 +74,7 @@ def encode_sentences(
     documents: Sequence[Document],
     paragraph: Paragraph,
     show_progress: bool | None = False,
+    bar: tqdm[Any] | None = None,
 ) -> Iterator[Sentences]:
     """Encode all sentences of some documents, each by itself and without the graph, many together.
 
@@ -81,11 +83,14 @@ def encode_sentences(
         documents: the documents, each with text.
         paragraph: which sentences belong together.
         show_progress: show a bar; None shows it on a terminal when the work is long.
+        bar: a bar to advance by documents instead of one of this call's own.
 
     Raises:
         DocumentError: a document has no text.
     """
-    found = encoder.stream(documents, level="sentence", workers=0, show_progress=show_progress, totals=Coverage())
+    found = encoder.stream(
+        documents, level="sentence", workers=0, show_progress=show_progress, totals=Coverage(), bar=bar
+    )
     for segmented, vectors in found:
         spans = [(one.section, one.start, one.end) for one in segmented.passages]
         paragraphs = paragraph_numbers(segmented, paragraph, encoder.segmenter)

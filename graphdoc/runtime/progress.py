@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 from tqdm.auto import tqdm
@@ -28,3 +29,39 @@ def progress_bar(
     hidden = not (sys.stderr.isatty() if show is None else show) or (done > 0 and done == total)
     delay = 0.5 if show is None else 0
     return tqdm(total=total, initial=done, desc=doing, unit=f" {unit}", disable=hidden, delay=delay)
+
+
+class Parts:
+    """Advances a bar of documents by the parts of some that are worked on together, and says how many parts are done.
+
+    Args:
+        bar: the bar; None shows nothing.
+        documents: how many documents they are.
+        parts: their parts.
+        noun: what these are, such as ``sentences``.
+    """
+
+    def __init__(self, bar: tqdm[Any] | None, documents: int, parts: int, noun: str) -> None:
+        self._bar, self._documents, self._parts, self._noun = bar, documents, parts, noun
+        self._done = self._shown = 0
+
+    def __call__(self, parts: int) -> None:
+        """Say that so many more parts are done."""
+        self._done += parts
+        bar = self._bar
+        if bar is None:
+            return
+        # One long document is hours of no document done.
+        text = f"{self._done:,} of {self._parts:,} {self._noun}" if self._done < self._parts else ""
+        bar.set_postfix_str(text, refresh=False)
+        whole = self._documents * self._done // self._parts
+        bar.update(whole - self._shown)
+        now = time.time()
+        if (
+            whole == self._shown
+            and not bar.disable
+            and now >= max(bar.start_t + (bar.delay or 0), bar.last_print_t + 0.1)
+        ):
+            bar.refresh()
+            bar.last_print_t = now
+        self._shown = whole

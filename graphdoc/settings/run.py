@@ -8,11 +8,12 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
+from ..documents.readers.reach import source_reaching
 from .base import FileName, Settings
 from .corpus import CorpusSettings, LabelledCorpusSettings
 from .document import Similarity, Unit
 from .model import ModelSettings
-from .output_folder import output_folder, place_among_documents
+from .output_folder import output_folder
 from .training import TrainingSettings
 
 
@@ -44,7 +45,7 @@ class RunSettings(Settings):
     @model_validator(mode="after")
     def _check_places(self) -> Self:
         for key, folder in (("output", self.folder), ("corpus.cache", self.corpus.corpora_folder)):
-            if (source := place_among_documents(folder, self.corpus.sources)) is not None:
+            if (source := source_reaching(folder, self.corpus.sources, is_folder=True)) is not None:
                 raise self.refused(
                     key, f"lies in corpus.source={source}, so that what is written there would be read as documents; "
                     f"choose another {key}, or name the documents more closely"

@@ -275,6 +275,17 @@ def _shards_in(folder: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), path) for match, path in found if match)
 
 
+def settings_of(folder: str | Path) -> Mapping[str, Any] | None:
+    """The settings that a folder of vectors was begun with; None where there is none, or nothing says so."""
+    with suppress(OSError, KeyError, OutputError):
+        if (Path(folder) / MANIFEST_FILE).exists():
+            return Manifest.read(folder).settings
+        for _, path in _shards_in(Path(folder)):
+            settings = read_record(path)["settings"]
+            return settings if isinstance(settings, dict) else None
+    return None
+
+
 def _precision_of(folder: Path) -> Choice | None:
     """The precision that a folder was begun in; None where nothing says so."""
     with suppress(OSError, ValueError, KeyError, TypeError, OutputError):

@@ -166,6 +166,8 @@ class Manifest:
         """Whether the parts are of their types and agree with each other."""
         return (
             all(isinstance(part, dict) for part in (self.model, self.settings, self.versions))
+            and all(isinstance(one, str) for one in (self.weights, self.model["name"], self.settings["level"]))
+            and isinstance(self.settings["shard_size"], int)
             and isinstance(self.hidden_size, int)
             and isinstance(self.precision, dict | None)
             and self.rows == sum(entry.rows for entry in self.shards)

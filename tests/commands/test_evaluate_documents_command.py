@@ -55,7 +55,7 @@ def test_everything(evaluate: Command, tmp_path: Path) -> None:
         *wanted,
         "5 documents as queries, 6 relevant",
         "HR-published@100",
-        "judged documents that are unknown",
+        "1 judged document that is unknown",
     ):
         assert (
             text in out.replace("6 relevant documents", "6 relevant") or text == "5 documents as queries, 6 relevant"
@@ -123,3 +123,77 @@ def test_mistakes_are_one_line(evaluate: Command, tmp_path: Path, more: list[str
     (tmp_path / "others.tsv").write_text("x\ty\n")
     status, out, err = evaluate(*more)
     assert status != 0 and out == "" and says in err and len(err.strip().splitlines()) == 1
+
+
+def test_caches_and_rankings_do_not_become_documents(
+    graphdoc: Command, refused: Callable[..., str], model: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for id, text in TEXTS.items():
+        (folder / f"{id}.md").write_text(text)
+    (tmp_path / "links.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in LINKS))
+    asked = ("evaluate", "search", "--corpus", "texts", "--relevant", "links.tsv", "--model", model)
+    for option, place in (("--vectors", "texts"), ("--run-folder", "texts/runs"), ("--output", "texts/scores")):
+        assert "lies in texts" in refused(*asked, option, place)
+    assert "lies in texts" in refused(
+        "evaluate", "search", "--data", "links.tsv", "--corpus", "texts", "--index", "texts/index"
+    )
+    # A ranking is written under the name of its file, and judgements as qrels.tsv.
+    (tmp_path / "ours.run").write_text("tides Q0 marsh 1 2.0 x\n")
+    (tmp_path / "qrels.tsv").write_text("tides 0 marsh 1\n")
+    assert "ours.run is read" in refused(*asked, "--run", "ours.run", "--run-folder", ".")
+    assert "qrels.tsv is read" in refused(*asked[:4], "--relevant", "qrels.tsv", "--run-folder", ".")
+
+
+def test_runs_of_other_queries_or_documents_are_not_measured(evaluate: Command, tmp_path: Path) -> None:
+    run = tmp_path / "ours.run"
+    for content, says in (("q1 Q0 marsh 1 2.0 x\n", "'q1'"), ("tides Q0 sun 1 2.0 x\n", "'sun'")):
+        run.write_text(content)
+        status, out, err = evaluate("--relevant", "links.tsv", "--by", "bm25", "--run", "ours.run")
+        assert status == 2 and out == "" and says in err and len(err.splitlines()) == 1
+    run.write_text("tides Q0 marsh 1 2.0 x\n")
+    _, out, _ = evaluate("--relevant", "links.tsv", "--by", "bm25", "--run", "ours.run")
+    assert "ours has no hits for 4 of 5 queries, such as 'marsh'" in out
+
+
+def test_links_to_itself_are_counted(evaluate: Command, tmp_path: Path) -> None:
+    (tmp_path / "own.tsv").write_text("tides\ttides\ntides\tmarsh\nlathe\tlathe\n")
+    _, out, _ = evaluate("--relevant", "own.tsv", "--by", "bm25")
+    assert "left out: 2 documents relevant to themselves" in out
+    (tmp_path / "own.tsv").write_text("tides\ttides\ntides\tmarsh\n")
+    _, out, _ = evaluate("--relevant", "own.tsv", "--by", "bm25", "--json", "-")
+    assert json.loads(out)["data"]["left_out"] == {"documents relevant to themselves": 1}
+
+
+def test_vectors_of_encode_are_taken(evaluate: Command, graphdoc: Command, model: str, tmp_path: Path) -> None:
+    status, *_ = graphdoc(
+        *("encode", "corpus.jsonl", "--level", "sentence", "--output", "kept", "--model", model),
+        *("--shard-size", 2, "--normalize", "--dtype", "float32"),
+    )
+    assert status == 0
+    before = {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()}
+    asked = ("--relevant", "links.tsv", "--by", "sentences", "--json", "-")
+    status, ours, _ = evaluate(*asked, "--vectors", "kept")
+    assert status == 0 and {path.name: path.read_bytes() for path in (tmp_path / "kept").iterdir()} == before
+    measured = [json.loads(out)["systems"]["sentences"]["means"] for out in (ours, evaluate(*asked).out)]
+    assert measured[0] == pytest.approx(measured[1])
+    # What differs is said in full.
+    graphdoc("encode", "corpus.jsonl", "--output", "documents", "--model", model, "--dtype", "float32")
+    status, _, err = evaluate(*asked, "--vectors", "documents")
+    assert status == 2 and "level was 'document', now 'sentence'" in err and "another folder for vectors" in err
+    status, _, err = evaluate(*asked, "--vectors", "kept", "--max-passages", "3", "--dtype", "bfloat16")
+    assert status == 2 and "max_passages was 30, now 3" in err and "dtype was" in err
+
+
+def test_nothing_is_written_before_ids_are_checked(
+    graphdoc: Command, refused: Callable[..., str], model: str, tmp_path: Path
+) -> None:
+    rows = [{"id": f"{id}\nb", "text": text} for id, text in TEXTS.items()]
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "lists.json").write_text(json.dumps({"tides\nb": ["marsh\nb"]}))
+    message = refused(
+        *("evaluate", "search", "--corpus", "lines.jsonl", "--relevant", "lists.json", "--by", "bm25"),
+        *("--output", "scores", "--run-folder", "runs"),
+    )
+    assert "b' cannot stand in a file of TREC" in message

@@ -56,7 +56,7 @@ def test_lists_by_words(graphdoc: Command, data: Path, model: str) -> None:
         "wrote new/lists.jsonl",
     ):
         assert text in out
-    assert "left out: 1 queries without a positive" in out
+    assert "left out: 1 query without a positive" in out
     done = json.loads(Path("done.json").read_text())
     assert done["excluded"] == found.excluded
     assert done["by"] == "words"

@@ -71,7 +71,7 @@ def test_all_outputs(graphdoc: Command, index: str, corpus: Path, tmp_path: Path
     found = tmp_path / "found"
     assert all(f"wrote found/{name}" in out for name in ("hits.html", "hits.json", "hits.csv", "hits.run"))
     ids = [hit["id"] for hit in json.loads((found / "hits.json").read_text())["hits"]]
-    assert list(read_run(found / "hits.run")[f"{corpus}#tides"]) == ids
+    assert list(read_run(found / "hits.run")["tides"]) == ids
     assert [row["id"] for row in csv.DictReader((found / "hits.csv").open())] == ids
     page = (found / "hits.html").read_text()
     for rank in (1, 2):
@@ -139,7 +139,7 @@ def test_documents_are_ranked_by_sentences(
 ) -> None:
     source = f"{corpus}#tides"
     status, out, err = graphdoc("search", with_sentences, "--document", source, "--by", "sentences", "--passages", 2)
-    assert (status, err) == (0, "") and "sentences (rank)" in out and "words (rank)" not in out
+    assert (status, err) == (0, "") and "(rank)" not in out
     assert "adds" in out and "Steamed rice is cooled" in out and "The moon pulls the sea." in out
     _, ours, _ = graphdoc("search", with_sentences, "--document", source, "--by", "sentences", "--json", "-")
     found = json.loads(ours)
@@ -236,3 +236,65 @@ def test_mistakes_of_rankings_by_sentences(
     assert "--sentences" in refused("index", corpus, "--output", with_sentences, "--paragraph", "section")
     _, out, _ = graphdoc("index", "--output", with_sentences, "--describe")
     assert "those of a section belong together" in out
+
+
+def test_outputs_do_not_become_documents(
+    graphdoc: Command, refused: Callable[..., str], model: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for id, text in TEXTS.items():
+        (folder / f"{id}.md").write_text(text)
+    asked = ("--document", "texts/tides.md", "--model", model)
+    for option, place in (("--html", "texts/hits.html"), ("--output", "texts"), ("--csv", "texts/deep/hits.csv")):
+        assert "lies in texts" in refused("search", "texts", *asked, option, place)
+    # The reports of hits lie in a folder beside the page.
+    (tmp_path / "hits-comparisons").symlink_to("texts")
+    assert "lies in texts" in refused("search", "texts", *asked, "--html", "hits.html")
+    status, out, _ = graphdoc("search", "texts", *asked, "--html", "found/hits.html", "--run", "texts/hits.run")
+    assert status == 0 and "wrote found/hits-comparisons" in out
+    assert json.loads(graphdoc("search", "texts", *asked, "--json", "-").out)["index"]["documents"] == len(TEXTS)
+
+
+def test_nothing_is_written_before_a_failure(
+    graphdoc: Command, refused: Callable[..., str], model: str, tmp_path: Path
+) -> None:
+    rows = [{"id": f"{id}\nb", "text": text} for id, text in TEXTS.items()]
+    (tmp_path / "lines.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    message = refused("search", "lines.jsonl", "the sea", "--model", model, "--output", "found")
+    assert "b' cannot stand in a file of TREC" in message
+
+
+def test_a_run_is_named_by_the_document(
+    graphdoc: Command, with_sentences: str, corpus: Path, tmp_path: Path
+) -> None:
+    by = ("--by", "sentences")
+    asked = ("search", with_sentences, "--document", f"{corpus}#tides", *by)
+    _, out, _ = graphdoc(*asked, "--run", "tides.run")
+    assert list(read_run(tmp_path / "tides.run")) == ["tides"] and "note:" not in out
+    _, out, _ = graphdoc(*asked, "--candidates", "tides.run")
+    assert "note:" not in out
+    # The only query of a run stands for any document, and it is said.
+    _, out, _ = graphdoc(
+        "search", with_sentences, "--document", f"{corpus}#rice", *by, "--candidates", "tides.run"
+    )
+    assert "note: candidates are those of 'tides', the only query of tides.run; 'rice' is not in it" in out
+
+
+def test_one_ranking_has_one_score_and_paragraphs_have_texts(
+    graphdoc: Command, with_sentences: str, corpus: Path
+) -> None:
+    asked = ("search", with_sentences, "--document", f"{corpus}#tides")
+    for by in ("sentences", "document", "words"):
+        _, out, _ = graphdoc(*asked, "--by", by)
+        assert "(rank)" not in out
+    _, out, _ = graphdoc(*asked, "--by", "paragraphs")
+    assert TEXTS["rice"] in out and "Tides rise twice a day." in out
+
+
+def test_settings_that_would_do_nothing_are_refused(
+    refused: Callable[..., str], with_sentences: str, corpus: Path, index: str
+) -> None:
+    asked = ("--document", f"{corpus}#tides", "--by", "sentences")
+    assert "words_unit='both'" in refused("search", with_sentences, *asked, "--words-unit", "both")
+    assert "zscore" in refused("search", index, *asked, "--pool", 2, "--normalisation", "zscore")

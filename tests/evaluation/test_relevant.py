@@ -49,9 +49,33 @@ def test_a_field() -> None:
         relevant_by_field([Document.from_text("One.", id="a", metadata={"year": 1990})], "year")
 
 
+def test_grades_of_objects_count(tmp_path: Path) -> None:
+    grades = {"a": {"b": 0, "c": 2, "d": -1, "e": 1.0, "f": True}, "b": {"a": 0}}
+    (tmp_path / "grades.json").write_text(json.dumps(grades))
+    assert read_relevant(tmp_path / "grades.json") == {"a": {"b": 0, "c": 2, "d": -1, "e": 1, "f": 1}, "b": {"a": 0}}
+    document = Document.from_text("One.", id="a", metadata={"see": {"b": 0, "c": 2}})
+    assert relevant_by_field([document], "see") == {"a": {"b": 0, "c": 2}}
+
+
+def test_names_that_occur_again_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "lists.json"
+    path.write_text('{"a": ["b"], "b": {"a": 1, "c": 1, "a": 1}, "a": ["c"], " a": {"b": 1}}')
+    assert read_relevant(path) == {"a": {"b": 1, "c": 1}, "b": {"a": 1, "c": 1}}
+    for content in ('{"a": {"b": 1, "b": 0}}', '{"a": {"b": 1}, "a": {"b": 0}}', '{"a": ["b"], "a": {"b": 2}}'):
+        path.write_text(content)
+        with pytest.raises(EvaluationError, match=r"lists.json: 'a': 'b'"):
+            read_relevant(path)
+
+
 @pytest.mark.parametrize(
     ("name", "content", "says"),
     [
+        ("grades.json", '{"a": {"b": 0}}', "grades.json"),
+        ("grades.json", '{"a": {"b": NaN}}', "grades.json: 'a'.*'b'.*nan"),
+        ("grades.json", '{"a": {"b": 0.5}}', "grades.json: 'a'.*'b'.*0.5"),
+        ("grades.json", '{"a": {"b": "1"}}', "grades.json: 'a'.*'b'.*'1'"),
+        ("grades.json", '{"a": {"b": 1e9}}', "grades.json: 'a'.*'b'.*1000000000"),
+        ("qrels.tsv", "a 0 b high\n", "qrels.tsv:1.*'b'.*'a'.*'high'"),
         ("links.tsv", "a\tb\na\t\n", "links.tsv:2"),
         ("links.tsv", "a\tb\na\tb\tc\n", "links.tsv:2"),
         ("links.tsv", "", "links.tsv"),

@@ -62,6 +62,13 @@ def test_malformed_judgements(tmp_path: Path, content: str, line: int, value: st
     assert str(raised.value).startswith(f"{path}:{line}: ") and value in str(raised.value)
 
 
+def test_bad_scores_are_named(tmp_path: Path) -> None:
+    for value in ("nan", "inf", "much"):
+        (tmp_path / "a.run").write_text(f"q Q0 tide 1 {value} x\n")
+        with pytest.raises(EvaluationError, match=f"a.run:1.*'tide'.*'q'.*'{value}'"):
+            read_run(tmp_path / "a.run")
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [

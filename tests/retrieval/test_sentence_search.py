@@ -239,8 +239,10 @@ def test_an_index_without_sentences_encodes_what_is_chosen(
         theirs = index.search(source, by="sentences", **settings)  # type: ignore[call-overload]
         assert {hit.id: hit.score for hit in ours} == pytest.approx({hit.id: hit.score for hit in theirs}, abs=1e-4)
         assert ours[0].to_dict()["alignment"]["pairs"]
-    zscores = read_index.search(source, by="sentences", pool=3, normalisation="zscore")
-    assert len(zscores) == 3
+    # Scores would be compared with those of the pool in place of those of all documents.
+    for settings in ({"pool": 3}, {"candidates": ["rice", "tides"]}):
+        with pytest.raises(RetrievalError, match="zscore"):
+            read_index.search(source, by="sentences", normalisation="zscore", **settings)  # type: ignore[call-overload]
 
 
 def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:

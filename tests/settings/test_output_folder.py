@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from graphdoc.documents.readers.reach import source_reaching
 from graphdoc.errors import SettingsError
-from graphdoc.settings.output_folder import output_folder, place_among_documents
+from graphdoc.settings.output_folder import output_folder
 from graphdoc.settings.sub_documents import PretrainingSettings
 
 
@@ -26,7 +27,7 @@ def test_what_would_be_read_as_documents_is_refused(
     if output.startswith("x"):
         (tmp_path / "x").mkdir()
     source = f"{documents}{pattern}"
-    assert place_among_documents(tmp_path / output, [str(tmp_path / "elsewhere.jsonl"), source]) == source
+    assert source_reaching(tmp_path / output, [str(tmp_path / "elsewhere.jsonl"), source], is_folder=True) == source
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_a_run_writes_nothing_among_its_documents(
     ],
 )
 def test_what_is_not_read_may_be_written(documents: Path, tmp_path: Path, source: str, output: str) -> None:
-    assert place_among_documents(tmp_path / output, [str(tmp_path / source)]) is None
+    assert source_reaching(tmp_path / output, [str(tmp_path / source)], is_folder=True) is None
 
 
 def test_the_home_folder_may_be_written_short() -> None:
@@ -66,6 +67,6 @@ def test_the_home_folder_may_be_written_short() -> None:
 def test_what_leads_nowhere_is_reported_by_those_who_go_there(documents: Path, tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     for output in ("~nobody-of-that-name/run", str(tmp_path / "loop" / "run")):
-        assert place_among_documents(output_folder(output), [str(documents)]) is None
+        assert source_reaching(output_folder(output), [str(documents)], is_folder=True) is None
     for source in ("~nobody-of-that-name/papers", str(tmp_path / "loop"), str(tmp_path / "loop" / "**" / "*.md")):
-        assert place_among_documents(tmp_path / "run", [source]) is None
+        assert source_reaching(tmp_path / "run", [source], is_folder=True) is None

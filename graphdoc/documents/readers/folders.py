@@ -59,14 +59,14 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     Raises:
         DocumentError: there is no such folder, it cannot be listed, or nothing in it can be read.
     """
-    root, pattern = _split_pattern(source)
+    root, pattern = split_pattern(source)
     if not root.is_dir():
         raise DocumentError("no file matches the pattern; check it")
     files: list[Path] = []
     passed_over: list[NotRead] = []
     for found in _walk(root, pattern):
         path = found.path if isinstance(found, NotRead) else found
-        if pattern and not _matches(path.relative_to(root).parts, pattern):
+        if pattern and not matches(path.relative_to(root).parts, pattern):
             continue
         if isinstance(found, NotRead):
             passed_over.append(found)
@@ -84,7 +84,8 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
         yield FoundFile(path, stems[path] if unique else path.relative_to(root).as_posix())
 
 
-def _split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
+def split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
+    """The folder before the first wildcard of a pattern, and the parts from there on; no parts without wildcards."""
     if Path(source).is_dir() or not is_pattern(source):
         return Path(source), ()
     parts = Path(source).parts
@@ -92,8 +93,14 @@ def _split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
     return Path(*parts[:first]), parts[first:]
 
 
-def _matches(parts: tuple[str, ...], pattern: tuple[str, ...], *, below: bool = False) -> bool:
-    """Whether a path, or a folder that it lies in, matches; with ``below``, whether something inside it may."""
+def matches(parts: tuple[str, ...], pattern: tuple[str, ...], *, below: bool = False) -> bool:
+    """Whether a path, or a folder that it lies in, matches; with ``below``, whether something inside it may.
+
+    Args:
+        parts: the path, from the folder before the first wildcard on.
+        pattern: the parts of the pattern.
+        below: see above.
+    """
     reached = {0}
     for part in parts:
         reached = _step(reached, part, pattern)
@@ -153,7 +160,7 @@ def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
                 yield NotRead(path, reason)
                 continue
             if is_folder:
-                if not pattern or _matches(path.relative_to(root).parts, pattern, below=True):
+                if not pattern or matches(path.relative_to(root).parts, pattern, below=True):
                     (links if entry.is_symlink() else folders).append(path)
             elif is_file:
                 yield path

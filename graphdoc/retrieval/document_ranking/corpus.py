@@ -17,11 +17,15 @@ from ...segmentation.paragraphs import paragraph_numbers
 from ...settings.document import Paragraph
 from ...similarity.hierarchical import Direction, Normalisation
 from ...similarity.sentence_sets import SentenceSet
+from ...vectors.folder import ANOTHER_FOLDER, settings_of
 from ...vectors.store import read_vectors
+from ...vectors.writer import FolderOptions
 from ..sentences import encode_sentences
 
 # Documents of a shard, which is what an interrupted run loses at most.
 _SHARD = 64
+# Settings of a folder that change nothing about what is ranked: vectors are brought to unit length in any case.
+_KEPT = ("shard_size", "normalize", "token_budget", "padding")
 
 
 class RankedCorpus:
@@ -94,12 +98,15 @@ class RankedCorpus:
             parts = [(own.vectors, own.places[:, 3]) for own in found]
             return SentenceSet.of(*zip(*parts, strict=True))
         try:
-            self.encoder.encode_to_disk(
-                self.documents, self._folder, level="sentence", shard_size=_SHARD, show_progress=self.show_progress
-            )
+            # What graphdoc encode has written is taken, in whatever shards.
+            kept = settings_of(self._folder) or {"shard_size": _SHARD}
+            options = FolderOptions(level="sentence", show_progress=self.show_progress)
+            options |= FolderOptions(**{name: kept[name] for name in _KEPT if name in kept})  # type: ignore[typeddict-item]
+            self.encoder.encode_to_disk(self.documents, self._folder, **options)
         except OutputError as error:
             # Nothing is overwritten here.
-            raise RetrievalError(f"{str(error).partition('; ')[0]}; give another folder for vectors") from error
+            fix = "give another folder for vectors, or the model and --dtype that this one was made with"
+            raise RetrievalError(str(error).replace(ANOTHER_FOLDER, fix)) from error
         ids, vectors = read_vectors(self._folder)
         segmenter, counts = sentence_segmenter(self.encoder.segmenter), []
         paragraphs = []
