@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
+from ..similarity.hierarchical import Direction, Normalisation
 from .sentence_corpus import PlacedDocument
 
 _SIDES = ("source", "candidate")
@@ -56,13 +57,20 @@ class HitAlignment:
         alignment: pairs of paragraphs and sentences; their contributions add up to the score.
         source: the document that was asked with.
         candidate: the hit.
-        whole: whether the only pair is that of both documents as wholes.
+        direction: whether the document was looked for in the hit, or also the hit in it.
+        normalisation: how scores were normalised.
     """
 
     alignment: Alignment
     source: PlacedDocument
     candidate: PlacedDocument
-    whole: bool = False
+    direction: Direction = "source"
+    normalisation: Normalisation = "none"
+
+    @property
+    def whole(self) -> bool:
+        """Whether the only pair is that of both documents as wholes."""
+        return self.alignment.by == "document"
 
     @property
     def score(self) -> float:
@@ -119,20 +127,24 @@ class HitAlignment:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, each pair with headings or texts of both sides."""
         content = self.alignment.to_dict()
+        content |= {"direction": self.direction, "normalisation": self.normalisation}
         return {**content, "pairs": [self._pair(pair) for pair in content["pairs"]]}
 
     def excerpt(self) -> dict[str, Any]:
         """The pairs that add most as plain values, with a stretch of each text: what a page shows.
 
         Returns:
-            ``by``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are) and ``pairs``, those of
-            :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs there are), and
-            ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside them, each with
-            ``sentence``, ``text`` and ``space`` before it, and None where some are left out; None without texts.
+            ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
+            and ``pairs``, those of :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs
+            there are), and ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside
+            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; None
+            without texts.
         """
         pairs = [self._shown(pair) for pair in self.alignment.best(SHOWN_PAIRS)]
         return {
             "by": self.alignment.by,
+            "direction": self.direction,
+            "normalisation": self.normalisation,
             "score": self.score,
             "whole": self.whole,
             "total": len(self.pairs),

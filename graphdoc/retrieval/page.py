@@ -8,6 +8,8 @@ from urllib.parse import quote
 from ..analysis.search_page.page import write_search_page
 from ..documents.document import Document
 from ..inference.all_levels import with_sentences
+from ..runtime.files import write_text
+from .hit_report import hit_report
 from .index import DocumentIndex
 from .results import SearchResults
 from .sentence_settings import BY_SENTENCES
@@ -29,8 +31,8 @@ def write_page_with_comparisons(
 ) -> Path:
     """Write the page of a search with a document; each hit leads to its comparison with that document.
 
-    Of a search by sentences the comparison has these too. The reports lie in a folder beside the page,
-    ``hits-comparisons`` for ``hits.html``. Vectors of the hits are read from the index.
+    Of a search by sentences the comparison has these too, and the score of the search. The reports lie in a folder
+    beside the page, ``hits-comparisons`` for ``hits.html``. Vectors of the hits are read from the index.
 
     Args:
         index: the index.
@@ -50,8 +52,9 @@ def write_page_with_comparisons(
     encoded = index.encoder.encode_levels(query)
     if by_sentences:
         encoded = with_sentences(index.encoder, encoded, paragraph=index.paragraph)
-    for hit in content["hits"]:
-        report = folder / comparison_name(hit["rank"])
-        index.encoder.compare(encoded, index.encoded(hit["id"], sentences=by_sentences)).to_html(report)
-        hit["comparison"] = f"{quote(folder.name)}/{report.name}"
+    for hit, shown in zip(results, content["hits"], strict=True):
+        report = folder / comparison_name(hit.rank)
+        comparison = index.encoder.compare(encoded, index.encoded(hit.id, sentences=by_sentences))
+        write_text(report, hit_report(comparison, hit.alignment))
+        shown["comparison"] = f"{quote(folder.name)}/{report.name}"
     return write_search_page(content, page)

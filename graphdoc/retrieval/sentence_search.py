@@ -257,7 +257,7 @@ def aligned_with(
     if candidate is None or candidate.version != version:
         raise RetrievalError(f"document {id!r} has changed or was removed since; search again")
     alignment = adding_up_to(score, ranking.align(candidate.sentences.as_set()))
-    return HitAlignment(alignment, source, candidate, whole=ranking.by == "document")
+    return HitAlignment(alignment, source, candidate, ranking.direction, ranking.normalisation)
 
 
 def pair_parts(aligned: HitAlignment) -> tuple[PairPart, ...]:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from ..analysis.search_page.page import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
+from ..retrieval.sentence_settings import BY_SENTENCES
 from ..version import __version__
 from .service import RankedBySentences, SearchService
 from .tools import tool_server
@@ -87,8 +88,11 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
                 content |= {"by": by, "where": where}
                 status = 422
         if document is not None:
+            way = {"by": by} if by in BY_SENTENCES else {}
             for hit in content["hits"]:
-                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id']})}"
+                hit["comparison"] = f"compare?{urlencode({'a': document, 'b': hit['id'], **way})}"
+        # What the form offers depends on what the index keeps.
+        content["index"] = service.describe()
         return HTMLResponse(search_page(content, form=True), status)
 
     def search(
@@ -115,9 +119,9 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         """Give a document of the index."""
         return service.document(id)
 
-    def compare(a: str, b: str) -> HTMLResponse:
-        """Give the report that compares two documents of the index."""
-        return HTMLResponse(service.comparison(a, b))
+    def compare(a: str, b: str, by: str | None = None) -> HTMLResponse:
+        """Give the report that compares two documents of the index, with what a search ``by`` sentences gave them."""
+        return HTMLResponse(service.comparison(a, b, by))
 
     application.get("/", response_class=HTMLResponse, response_model=None, include_in_schema=False)(page)
     application.get("/search")(search)

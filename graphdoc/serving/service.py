@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from ..errors import SettingsError
+from ..retrieval.hit_report import hit_report
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import SearchResults
 from ..retrieval.sentence_settings import BY_SENTENCES
 from ..retrieval.ways import WAYS
+from ..runtime.arguments import require_one_of
 from ..similarity.hierarchical import Direction, Normalisation
 
 
@@ -37,6 +40,7 @@ class RankedBySentences(TypedDict, total=False):
 
     words: float
     pool: int
+    candidates: Sequence[str]
     normalisation: Normalisation
     direction: Direction
 
@@ -113,14 +117,26 @@ class SearchService:
         """
         return self.index.document(id).to_dict()
 
-    def comparison(self, a: str, b: str) -> str:
+    def comparison(self, a: str, b: str, by: str | None = None) -> str:
         """The report of the comparison of two documents of the index, a page.
+
+        Args:
+            a: id of the first.
+            b: id of the second.
+            by: the way by sentences in which a search with the first found the second; None where it was another.
 
         Raises:
             RetrievalError: the index does not have one of them.
+            SettingsError: there is no such way, or the index keeps no sentences.
         """
+        aligned = None
+        if by is not None:
+            require_one_of("by", by, BY_SENTENCES)
+            # What a document scores does not depend on which others are ranked.
+            found = self.search(document=a, k=1, by=by, candidates=[b])
+            aligned = found[0].alignment if found else None
         first, second = (self.index.encoded(id, sentences=self.index.paragraph is not None) for id in (a, b))
-        return self.index.encoder.compare(first, second).to_html()
+        return hit_report(self.index.encoder.compare(first, second), aligned)
 
     def describe(self) -> dict[str, Any]:
         """What is served."""

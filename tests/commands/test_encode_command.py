@@ -140,9 +140,9 @@ def test_what_is_skipped_is_listed(graphdoc: Command, corpus: Path, model: str, 
     with corpus.open("a", encoding="utf-8") as file:
         file.write('not json\n{"id": "d1", "text": "twice"}\n{"id": "zero", "text": "\u200b"}\n{"id": "no text"}\n')
     (tmp_path / "note.xyz").write_text("unknown")
-    status, out, _ = graphdoc("encode", tmp_path, "--model", model, "--on-error", "skip", "--json", "v.json")
+    status, out, _ = graphdoc("encode", tmp_path, "--model", model, "--on-error", "skip", "--json", ".v.json")
     assert status == 0
-    assert json.loads((tmp_path / "v.json").read_text())["ids"] == [f"d{number}" for number in range(7)]
+    assert json.loads((tmp_path / ".v.json").read_text())["ids"] == [f"d{number}" for number in range(7)]
     for line, reason in ((8, "invalid JSON at column 1"), (9, "the id 'd1' is taken"), (11, "row 'no text'")):
         assert f"skipped {corpus}:{line}: {reason}" in out
     assert "skipped zero: it has no text to encode" in out

@@ -265,9 +265,7 @@ def test_nothing_is_written_before_a_failure(
     assert "b' cannot stand in a file of TREC" in message
 
 
-def test_a_run_is_named_by_the_document(
-    graphdoc: Command, with_sentences: str, corpus: Path, tmp_path: Path
-) -> None:
+def test_a_run_is_named_by_the_document(graphdoc: Command, with_sentences: str, corpus: Path, tmp_path: Path) -> None:
     by = ("--by", "sentences")
     asked = ("search", with_sentences, "--document", f"{corpus}#tides", *by)
     _, out, _ = graphdoc(*asked, "--run", "tides.run")
@@ -275,9 +273,7 @@ def test_a_run_is_named_by_the_document(
     _, out, _ = graphdoc(*asked, "--candidates", "tides.run")
     assert "note:" not in out
     # The only query of a run stands for any document, and it is said.
-    _, out, _ = graphdoc(
-        "search", with_sentences, "--document", f"{corpus}#rice", *by, "--candidates", "tides.run"
-    )
+    _, out, _ = graphdoc("search", with_sentences, "--document", f"{corpus}#rice", *by, "--candidates", "tides.run")
     assert "note: candidates are those of 'tides', the only query of tides.run; 'rice' is not in it" in out
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -136,8 +138,9 @@ def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.Capt
     assert "99999" in capsys.readouterr().err
 
 
-@pytest.mark.browser
-def test_people_search_with_and_without_scripts(service: SearchService, browser: Any) -> None:
+@contextmanager
+def served(service: SearchService) -> Iterator[str]:
+    """A server on this machine, and its address."""
     import threading
 
     import uvicorn
@@ -148,8 +151,16 @@ def test_people_search_with_and_without_scripts(service: SearchService, browser:
     while not server.started:
         assert thread.is_alive()
         thread.join(0.05)
-    address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.mark.browser
+def test_people_search_with_and_without_scripts(service: SearchService, browser: Any) -> None:
+    with served(service) as address:
         for scripts in (True, False):
             page = browser.new_page(java_script_enabled=scripts)
             problems: list[str] = []
@@ -165,9 +176,6 @@ def test_people_search_with_and_without_scripts(service: SearchService, browser:
             page.wait_for_url("**/compare?**")
             assert not problems
             page.close()
-    finally:
-        server.should_exit = True
-        thread.join()
 
 
 def test_documents_are_ranked_by_sentences(
@@ -190,8 +198,61 @@ def test_documents_are_ranked_by_sentences(
         assert page.status_code == report.status_code == 200
         pairs = sum(len(pair["sentences"]) for hit in found["hits"] for pair in hit["alignment"]["pairs"])
         assert page.text.count('class="sentence-pair"') == pairs > 2
-        assert 'href="compare?a=tides&amp;b=rice#alignment"' in page.text
-        assert 'id="panel-alignment"' in report.text
+        assert 'href="compare?a=tides&amp;b=rice&amp;by=sentences#alignment"' in page.text
+        assert 'id="panel-alignment"' in report.text and "score-of-search" not in report.text
+        # The report says what the search said.
+        scored = asked.get("/compare", params={"a": "tides", "b": "rice", "by": "sentences"})
+        (hit,) = (one for one in asked.get("/search", params=by).json()["hits"] if one["id"] == "rice")
+        assert f"Score of the search, by sentences: {hit['score']:.2f}" in scored.text
+        assert "nearest" in asked.get("/compare", params={"a": "tides", "b": "rice", "by": "nearest"}).json()["error"]
         assert not any(attack in one.text for one in (page, report) for attack in ("<script>alert", "<img src=x"))
     refused = client.get("/search", params={"document": "tides", "by": "sentences"})
     assert refused.status_code == 422 and "keeps no sentences" in refused.json()["error"]
+
+
+def test_the_form_offers_sentences_where_the_index_keeps_them(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, client: TestClient
+) -> None:
+    index = DocumentIndex.create(
+        tmp_path / "index", tiny_encoder("roberta", graph_layers=0, readout="mean"), sentences=True
+    )
+    hostile = f'a"><b>&{HOSTILE}'
+    index.update([Document(id, [Section(f"Tides rise at {id}.")]) for id in ("tides", "marsh", hostile)])
+    with TestClient(search_application(SearchService(index)), base_url="http://127.0.0.1:8765") as asked:
+        found = asked.get("/", params={"q": "tides"}).text
+        # From a hit to documents like it, by sentences.
+        assert 'href="./?document=tides&amp;by=sentences"' in found and HOSTILE not in found
+        assert "like-by" not in found and "<option>flat" not in found
+        like = asked.get("/", params={"document": "tides", "by": "flat"}).text
+        ways = re.findall(
+            r"<option( selected)?>(\w+)</option>", like.partition("like-by")[2].partition("</select>")[0]
+        )
+        assert [name for _, name in ways] == [
+            "hybrid", "words", "vectors", "sentences", "flat", "paragraphs", "document"
+        ]  # fmt: skip
+        assert [name for chosen, name in ways if chosen] == ["flat"]
+        assert 'name="document" value="tides"' in like and "by=flat" in like
+    without = client.get("/", params={"document": "rice"}).text
+    assert "like-by" in without and "<option>flat" not in without and "by=hybrid" in without
+
+
+@pytest.mark.browser
+def test_people_rank_by_sentences(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path, browser: Any) -> None:
+    index = DocumentIndex.create(
+        tmp_path / "index", tiny_encoder("roberta", graph_layers=0, readout="mean"), sentences=True
+    )
+    index.update([Document(id, [Section(f"Tides rise at {id}. They fall.")]) for id in ("tides", "marsh", "rice")])
+    with served(SearchService(index)) as address:
+        page = browser.new_page()
+        page.goto(f"{address}/?q=tides&by=words")
+        page.get_by_role("link", name="Documents like this").first.click()
+        page.wait_for_selector("#like-by")
+        assert "by=sentences" in page.url and page.locator("details.pair").count()
+        page.get_by_label("ranked by").select_option("paragraphs")
+        page.get_by_role("button", name="Rank").click()
+        page.wait_for_url("**by=paragraphs**")
+        page.locator("h2 a").first.click()
+        page.wait_for_url("**/compare?**")
+        score = page.locator("#score-of-search").inner_text()
+        assert score.startswith("Score of the search, by paragraphs: ")
+        page.close()

@@ -28,9 +28,10 @@ def read_alignment(comparison: Mapping[str, Any], a: Mapping[str, Any], b: Mappi
         b: of the second.
 
     Returns:
-        ``score``, ``scores`` (name, number, what it compares), ``directions``, each with its listed pairs, and
-        ``packed``, the sentence pairs of these for the page's script; None without sentences, and within one document,
-        where every sentence is its own best one.
+        ``score``, ``scores`` (name, number, what it compares), ``search`` (what the search said that led here, None
+        where there was none), ``directions``, each with its listed pairs, and ``packed``, the sentence pairs of these
+        for the page's script; None without sentences, and within one document, where every sentence is its own best
+        one.
     """
     alignment = comparison.get("alignment")
     if alignment is None or comparison.get("self"):
@@ -63,8 +64,26 @@ def read_alignment(comparison: Mapping[str, Any], a: Mapping[str, Any], b: Mappi
     return {
         "score": score,
         "scores": [(name, finite(value), _MEANINGS.get(name, "")) for name, value in scores.items()],
+        "search": _search(comparison.get("search")),
         "directions": directions,
         "packed": packed,
+    }
+
+
+def _search(search: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The score of the search that led to the report, and how it came about."""
+    if search is None:
+        return None
+    both = search["direction"] == "both"
+    how = "The search looked for A in B, and for B in A" if both else "The search looked for A in B"
+    if search["normalisation"] == "zscore":
+        how += "; scores are z-scores against those that paragraphs have with all documents"
+    return {
+        "by": str(search["by"]),
+        "score": finite(search["score"]),
+        "how": how,
+        "aligned": bool(search["aligned"]),
+        "left_out": int(search["left_out"]),
     }
 
 

@@ -32,6 +32,7 @@ def query_of(results: Mapping[str, Any]) -> dict[str, Any]:
     short = _shortened(headline, HEADLINE_CHARACTERS)
     return {
         "of_document": of_document,
+        "document": None if document is None else str(document),
         "headline": short,
         "id": None if document is None or str(document) == headline else str(document),
         "text": text if text.strip() and (of_document or short != headline) else "",
@@ -62,6 +63,14 @@ def search_of(results: Mapping[str, Any]) -> dict[str, Any]:
         "model": model.get("name"),
         "settings": [(name, _plain(value)) for name, value in settings.items() if value is not None],
     }
+
+
+def form_of(results: Mapping[str, Any]) -> dict[str, Any]:
+    """What can be asked next: ways for a text, and for a document also by its sentences where the index keeps them."""
+    by, ways = results.get("by"), ["hybrid", "words", "vectors"]
+    by_sentences = list(_BY_SENTENCES) if (results.get("index") or {}).get("sentences") else []
+    like = by if by in _BY_SENTENCES else by_sentences[0] if by_sentences else "hybrid"
+    return {"by": by, "where": results.get("where"), "ways": ways, "by_sentences": by_sentences, "like": like}
 
 
 def kinds_of(results: Mapping[str, Any]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ...errors import OutputError
 from ...runtime.files import write_text
 from ...runtime.wording import counted
 from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
-from .content import hits_of, kinds_of, query_of, search_of
+from .content import form_of, hits_of, kinds_of, query_of, search_of
 
 _FOLDER = Path(__file__).parent
 _STYLES = (BASE, _FOLDER / "search.css", _FOLDER / "passages.css", _FOLDER / "pairs.css")
@@ -44,7 +44,8 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
     Args:
         results: what ``SearchResults.to_dict()`` gives, with ``excerpt`` also stretches of texts that are alike; of
             ``comparison`` only relative links become links.
-        form: whether it can ask again, which needs a server: ``q``, ``by`` and ``where`` go to where it came from.
+        form: whether it can ask again, which needs a server: ``q`` or ``document``, ``by`` and ``where`` go to where
+            it came from.
 
     Raises:
         OutputError: the results have no query or no list of hits.
@@ -66,7 +67,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
         warnings=[str(warning) for warning in results.get("warnings") or ()],
         kinds=kinds_of(results),
         hits=hits_of(results),
-        form={name: results.get(name) for name in ("by", "where", "k")} if form else None,
+        form=form_of(results) if form else None,
     )
     return writable(page)
 

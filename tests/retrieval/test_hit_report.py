@@ -1,0 +1,107 @@
+"""The comparison report of a hit has the score of the search, in its way, and what makes it up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex
+from graphdoc.analysis.report.page import render_report
+from graphdoc.retrieval import hit_report as module
+from graphdoc.retrieval.page import write_page_with_comparisons
+from graphdoc.retrieval.results import SearchResults
+from graphdoc.segmentation.segmenter import Segmenter
+
+
+@pytest.fixture
+def index(tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]) -> DocumentIndex:
+    made = DocumentIndex.create(tmp_path / "index", encoder, sentences="blank_line")
+    made.update(documents)
+    return made
+
+
+@pytest.fixture
+def written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Writes the page of a search; gives what every report is made of, and its page."""
+    found: list[Mapping[str, Any]] = []
+
+    def render(content: Mapping[str, Any]) -> str:
+        found.append(content)
+        return render_report(content)
+
+    monkeypatch.setattr(module, "render_report", render)
+
+    def write(index: DocumentIndex, results: SearchResults, query: Document) -> list[tuple[Mapping[str, Any], str]]:
+        found.clear()
+        write_page_with_comparisons(index, results, query, tmp_path / "hits.html")
+        pages = sorted((tmp_path / "hits-comparisons").iterdir())
+        return list(zip(found, (page.read_text(encoding="utf-8") for page in pages), strict=True))
+
+    return write
+
+
+@pytest.mark.parametrize("normalisation", ["none", "zscore"])
+@pytest.mark.parametrize("direction", ["source", "both"])
+@pytest.mark.parametrize("by", ["sentences", "flat", "paragraphs", "document"])
+def test_a_report_has_the_score_of_the_search(
+    index: DocumentIndex, documents: list[Document], written: Any, by: str, direction: str, normalisation: str
+) -> None:
+    results = index.search(
+        documents[0],
+        by=by,
+        direction=direction,
+        normalisation=normalisation,
+        words=0.3,  # type: ignore[call-overload]
+    )
+    reports = written(index, results, documents[0])
+    assert len(reports) == len(results) == 3
+    for hit, (content, page) in zip(results, reports, strict=True):
+        score = hit.parts[by].score
+        assert content["search"] == {
+            "by": by, "score": pytest.approx(score, abs=1e-9), "direction": direction,
+            "normalisation": normalisation, "aligned": by != "document", "left_out": 0,
+        }  # fmt: skip
+        pairs = content["alignment"]["pairs"]
+        if by != "document":
+            assert sum(pair["contribution"] for pair in pairs) == pytest.approx(score, abs=1e-9)
+            assert {pair["direction"] for pair in pairs} == {"source", *(["candidate"] if direction == "both" else [])}
+        for side, mine in (("source", "a"), ("candidate", "b")):
+            for pair, told in zip(pairs, hit.alignment.to_dict()["pairs"], strict=False) if by != "document" else ():
+                for one, expected in zip(pair["sentences"], told["sentences"], strict=True):
+                    assert content[mine]["sentences"][one[side]]["text"] == expected[f"{side}_text"]
+                first, end = content[mine]["paragraphs"][pair[side]]["sentences"]
+                assert all(first <= one[side] < end for one in pair["sentences"])
+        heading = re.search(r'id="score-of-search">([^<]*)<', page)
+        assert heading is not None and heading[1].startswith(f"Score of the search, by {by}: ")
+        shown = float(heading[1].rpartition(" ")[2].replace("\N{MINUS SIGN}", "-"))
+        assert shown == pytest.approx(score, abs=6e-3)
+        assert ("for B in A." in page or "for B in A;" in page) == (direction == "both")
+        assert ("scores are z-scores" in page) == (normalisation == "zscore")
+
+
+def test_what_the_report_does_not_show_is_counted(
+    index: DocumentIndex, documents: list[Document], written: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = index.search(documents[0], by="sentences")
+    segmenter = index.encoder.segmenter
+    short = Segmenter(segmenter.tokenizer, replace(segmenter.config, max_passages=1))
+    monkeypatch.setattr(index.encoder, "segmenter", short)
+    for hit, (content, page) in zip(results, written(index, results, documents[0]), strict=True):
+        total = sum(len(pair.sentences) for pair in hit.alignment.pairs)
+        there = sum(len(pair["sentences"]) for pair in content["alignment"]["pairs"])
+        assert content["search"]["left_out"] > 0 and "not shown here" in page
+        if content["search"]["aligned"]:
+            assert content["search"]["left_out"] + there == total
+        assert content["search"]["score"] == pytest.approx(hit.score, abs=1e-9)
+
+
+def test_a_search_by_passages_has_no_score_by_sentences(
+    index: DocumentIndex, documents: list[Document], written: Any
+) -> None:
+    ((content, page), *_) = written(index, index.search(documents[0]), documents[0])
+    assert "search" not in content and "score-of-search" not in page
