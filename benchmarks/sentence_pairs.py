@@ -77,6 +77,10 @@ class Runs:
         self._found = self._found or wikispeedia_cut()
         return self._found
 
+    def rank(self, found: Ranked) -> None:
+        """Rank other articles than those of the test set."""
+        self._found = found
+
     def filled(self, text: str) -> str:
         """A setting with the places of what it names."""
         for name in ("train", "ranked"):

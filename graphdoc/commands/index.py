@@ -96,7 +96,12 @@ def run(options: argparse.Namespace) -> None:
         done["deleted"] = index.delete(options.delete)
     if options.maintain:
         index.maintain()
-    about = index.describe() | {"rows": index.state().rows, "waiting": index.state().waiting}
+    state = index.state()
+    about = index.describe() | {
+        "rows": state.rows,
+        "waiting": state.waiting,
+        "kept_sentences": index.count_sentences(),
+    }
     if options.json:
         write_json(options.json, {**done, "index": about})
         if options.json == "-":
@@ -110,7 +115,10 @@ def run(options: argparse.Namespace) -> None:
         missing = len(options.delete) - done["deleted"]
         line = f"deleted: {counted(done['deleted'], 'document')}"
         print_lines(target, [line + (f"; {missing} were not there" if missing else "")])
-    lines = [f"{index.place}: {counted(about['documents'], 'document')}, {counted(about['passages'], 'passage')}"]
+    sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage")]
+    if index.paragraph is not None:
+        sizes.append(counted(about["kept_sentences"], "sentence"))
+    lines = [f"{index.place}: {', '.join(sizes)}"]
     if options.describe:
         model = about["model"]
         if index.paragraph is not None:

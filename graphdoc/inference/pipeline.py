@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, TypedDict, Unpack, cast
@@ -249,7 +249,10 @@ class EncodingPipeline:
         **options: Any,
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Documents cut into sentences, with the vectors of these; such as are cut into passages are cut anew."""
-        whole = (one.document if isinstance(one, SegmentedDocument) else one for one in documents_of(documents))
+        given = documents_of(documents)
+        whole = (one.document if isinstance(one, SegmentedDocument) else one for one in given)
+        # A bar knows how many there are.
+        whole = list(whole) if isinstance(given, Sized) else whole
         segmenter = sentence_segmenter(self.segmenter)
         packing = Packing.on(self.device, token_budget, SENTENCE_PADDING if padding is None else padding)
         for window, shown in cut_windows(whole, segmenter, self.device, **options):

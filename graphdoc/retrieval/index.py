@@ -30,6 +30,7 @@ from .results import SearchResults
 from .rows import document_of, schema_of
 from .search import Search, SearchOptions, SearchSettings
 from .sentence_settings import SentenceOptions
+from .sentences import PLACES, count_sentences
 from .update import OnError, Update, UpdateReport, sizes_of
 from .ways import Searched, about, is_due, search_index
 from .word_settings import WordSettings
@@ -160,6 +161,12 @@ class DocumentIndex:
     def paragraph(self) -> Paragraph | None:
         """Which of its sentences belong together; None where it keeps no sentences."""
         return paragraph_of(self._engine.record)
+
+    def count_sentences(self) -> int:
+        """Number of sentences whose vectors it keeps; reads where each of them stands, 16 bytes."""
+        if self.paragraph is None:
+            return 0
+        return sum(map(count_sentences, self._engine.batches([PLACES], "level = 'document'")))
 
     @property
     def record(self) -> Mapping[str, Any]:

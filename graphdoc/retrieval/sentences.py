@@ -150,6 +150,12 @@ def stored_sentences(rows: Any) -> tuple[list[str], npt.NDArray[np.float16], Pla
     return rows.column("id").to_pylist(), vectors.reshape(len(own), -1) if len(own) else vectors, own, sizes // 16
 
 
+def count_sentences(rows: Any) -> int:
+    """How many sentences some rows of an index hold (an Arrow table or record batch with ``sentence_places``)."""
+    _, sizes = _joined(rows.column(PLACES))
+    return int(sizes.sum()) // 16
+
+
 def blocks_of(batches: Iterator[Any], least: int) -> Iterator[SentenceBlock]:
     """Gather rows of an index to blocks of so many sentences, in which a product is worth its while.
 

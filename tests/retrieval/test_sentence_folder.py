@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import ModelError, RetrievalError, SettingsError
+from graphdoc.errors import ModelError, OutputError, RetrievalError, SettingsError
 from graphdoc.retrieval import sentence_folder
 from graphdoc.retrieval.sentence_folder import SentenceFolder
 
@@ -61,6 +63,27 @@ def test_candidates_and_what_needs_an_index(folder: SentenceFolder, documents: l
     for name, value in (("words", 0.5), ("where", "year > 1"), ("pool", 3)):
         with pytest.raises(SettingsError, match=f"{name}="):
             folder.search(documents[0], by="flat", **{name: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"settings": {}},
+        {"settings": {"level": 3, "shard_size": 2}},
+        {"settings": {"level": "sentence"}},
+        {"model": {}},
+        {"model": []},
+        {"weights": None},
+        {"hidden_size": "8"},
+    ],
+)
+def test_a_damaged_manifest_is_one_line(
+    folder: SentenceFolder, encoder: DocumentEncoder, damage: dict[str, Any]
+) -> None:
+    path = Path(folder.place) / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | damage))
+    with pytest.raises(OutputError, match=r"manifest\.json"):
+        SentenceFolder(folder.place, encoder)
 
 
 def test_paragraphs_that_a_folder_does_not_know(

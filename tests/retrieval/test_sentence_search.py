@@ -11,9 +11,12 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError, SettingsError
+from graphdoc.inference import cutting
 from graphdoc.retrieval import sentence_corpus
 from graphdoc.retrieval.sentence_corpus import KeptSentences, sample_of
+from graphdoc.retrieval.sentence_folder import SentenceFolder
 from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.runtime import progress
 
 # Scores of an untrained model differ by little, and z-scores divide by that.
 ROUNDING = {"none": 1e-4, "zscore": 2e-3}
@@ -303,3 +306,81 @@ def test_blocks_and_reads_do_not_change_scores(
     monkeypatch.setattr(KeptSentences.blocks, "__defaults__", (None, 1))
     after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
     assert after == pytest.approx(before, abs=1e-6)
+
+
+def test_the_best_pairs_are_those_of_the_best_paragraphs(
+    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = " ".join(f"The tide number {number} floods the marsh and leaves." for number in range(12))
+    source = Document("new", [Section(long, heading="Long"), Section("Zzz.", heading="Short")])
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(
+        [Document("other", [Section(long, heading="Same"), Section("Lathes turn oak wood.", heading="Wood")])]
+    )
+    (hit,) = index.search(source, by="sentences")
+    assert hit.alignment is not None
+    whole, short = hit.alignment.pairs
+    # The only sentence of the short paragraph adds most of all sentences, and its paragraph less than the long one.
+    assert short.sentences[0].contribution > max(one.contribution for one in whole.sentences)
+    assert whole.contribution > short.contribution
+    best = hit.alignment.best(5)
+    assert [pair for pair, _ in best] == [whole, short]
+    for pair, one in best:
+        assert one is not None and one.contribution == max(other.contribution for other in pair.sentences)
+    rows = list(hit.alignment.rows())
+    assert [row["source_paragraph"] for row in rows] == [0] * 12 + [1] and rows[0]["similarity"] > 0.99
+    (whole_hit,) = index.search(source, by="paragraphs")
+    assert whole_hit.alignment is not None and [one for _, one in whole_hit.alignment.best(5)] == [None, None]
+
+
+def test_words_that_tell_nothing_do_not_count(
+    tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]
+) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(documents)
+    plain = {hit.id: hit.score for hit in index.search(Document("new", [Section("Zyx. Qrs.")]), by="sentences")}
+    for text in ("Zyx. Qrs.", "The. And."):
+        source = Document("new", [Section(text)])
+        found = index.search(source, by="sentences", words=0.5)
+        assert any("count nothing" in warning for warning in found.warnings)
+        expected = {hit.id: hit.score for hit in index.search(source, by="sentences")}
+        assert {hit.id: hit.score for hit in found} == pytest.approx(expected)
+    assert plain
+    with pytest.raises(SettingsError, match="words_unit='both'"):
+        index.search(documents[0], by="sentences", words_unit="both")
+    assert len(index.search(documents[0], by="sentences", words_unit="both", words=0.5)) == 3
+
+
+def test_encoding_for_a_search_is_shown_while_it_lasts(
+    tmp_path: Path, encoder: DocumentEncoder, documents: list[Document], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    index.update(documents)
+    kept = DocumentIndex.create(tmp_path / "kept", encoder, sentences=True)
+    kept.update(documents)
+    encoder.encode_to_disk(documents, tmp_path / "vectors", level="sentence")
+    source = Document("new", [Section("The sea rises. It falls.")])
+    shown: list[tuple[bool | None, int | None]] = []
+    made = progress.progress_bar
+
+    def noted(show: bool | None, total: int | None = None, *more: Any, **others: Any) -> Any:
+        shown.append((show, total))
+        return made(show, total, *more, **others)
+
+    for module in (cutting, sentence_corpus):
+        monkeypatch.setattr(module, "progress_bar", noted)
+    # None shows a bar on a terminal once the work is long: of the source, and one of all documents of a pool.
+    for search, expected in (
+        (lambda: kept.search(source, by="sentences"), [(None, 1)]),
+        (lambda: SentenceFolder(tmp_path / "vectors", encoder).search(source, by="sentences"), [(None, 1)]),
+        (lambda: index.search(source, by="sentences", pool=3), [(None, 1), (None, 3)]),
+    ):
+        shown.clear()
+        assert search()
+        assert [one for one in shown if one[0] is not False] == expected
+
+
+def test_sentences_are_counted(index: DocumentIndex, read_index: DocumentIndex, encoder: DocumentEncoder) -> None:
+    ids = [id for batch in index.rows(["id"], "level = 'document'") for id in batch.column("id").to_pylist()]
+    expected = sum(len(index.encoder.segmenter.sentences(index.document(id)).passages) for id in ids)
+    assert index.count_sentences() == expected > 0 and read_index.count_sentences() == 0
