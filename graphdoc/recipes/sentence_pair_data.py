@@ -151,6 +151,11 @@ class SentencePairData(CorpusData):
         """
         aside = f", and {held_out:,} more held out (evaluation.held_out)" if held_out else ""
         what = f"{settings.corpus.name}: {counted(documents, 'document')}{aside}"
+        if not documents:
+            raise DocumentError(
+                f"{settings.corpus.name}: {counted(held_out, 'document')} {'is' if held_out == 1 else 'are'} held out "
+                "(evaluation.held_out), none is left to train on; give more documents, or set evaluation.held_out=0"
+            )
         if not len(pairs):
             raise DocumentError(
                 f"{what} with no paragraph of two sentences, so that nothing belongs together; give documents of "

@@ -57,7 +57,9 @@ class SentenceFolder:
                 "with --level sentence into another folder"
             )
         record = {"model": self._manifest.model, "weights": self._manifest.weights}
-        require_same_model(record, encoder, self.place, "give that model, or encode the documents into another folder")
+        require_same_model(
+            record, encoder, self.place, "give that model and its --dtype, or encode the documents into another folder"
+        )
         self._files = checked_shards(self._manifest)
 
     @classmethod

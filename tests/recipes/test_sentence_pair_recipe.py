@@ -222,6 +222,7 @@ def test_paragraphs_are_those_of_the_model(overrides: list[str]) -> None:
     [
         (rows(1)[:1], ["evaluation.held_out=0"], ["1 text", "give more documents"]),
         ([*rows(1)], ["evaluation.held_out=0"], ["1 text", "give more documents"]),
+        (rows(1)[:1], [], ["1 document is held out", "none is left", "evaluation.held_out=0"]),
         (rows(2), ["evaluation.held_out=0.5"], ["evaluation.held_out", "1 text"]),
         (
             [{"id": str(number), "sections": [text("tide"), text("log")]} for number in range(9)],
