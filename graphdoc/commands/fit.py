@@ -10,7 +10,7 @@ from ..errors import SettingsError
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .measured_models import processes_of
-from .outputs import Outputs, check_apart, require_name, write_json, written
+from .outputs import Outputs, require_name, write_json, written
 from .sources import encodable, no_documents, read_many
 from .summaries import list_left_out, list_without_id, print_lines
 
@@ -82,8 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Read, fit, print and write."""
     require_name(options.output)
-    OUTPUTS.prepare(options, options.sources)
-    check_apart(options.sources, [], folder=options.output)
+    OUTPUTS.prepare(options, options.sources, [options.output])
     given = {field: getattr(options, name) for name, field in _LEXICAL.items() if getattr(options, name) is not None}
     if not options.lexical and (given or options.lexical_weight is not None):
         name = next((one for one, field in _LEXICAL.items() if field in given), "lexical_weight")

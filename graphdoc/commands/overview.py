@@ -191,14 +191,14 @@ def _folder(options: argparse.Namespace) -> Path | None:
     """
     if options.vectors is not None:
         require_name(options.vectors)
-        check_apart(options.sources, [], folder=options.vectors)
+        check_apart(options.sources, [], [options.vectors])
         return Path(options.vectors)
     beside = next((path for path in OUTPUTS.paths(options) if path != "-"), None)
     if beside is None:
         return None
     folder = _beside(beside, "vectors")
     try:
-        check_apart(options.sources, [], folder=str(folder))
+        check_apart(options.sources, [], [str(folder)])
     except OutputError as error:
         raise OutputError(f"{error} with --vectors") from None
     return folder

@@ -250,9 +250,9 @@ class EncodingPipeline:
     ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
         """Documents cut into sentences, with the vectors of these; such as are cut into passages are cut anew."""
         given = documents_of(documents)
-        whole = (one.document if isinstance(one, SegmentedDocument) else one for one in given)
+        documents_only = (one.document if isinstance(one, SegmentedDocument) else one for one in given)
         # A bar knows how many there are.
-        whole = list(whole) if isinstance(given, Sized) else whole
+        whole = list(documents_only) if isinstance(given, Sized) else documents_only
         segmenter = sentence_segmenter(self.segmenter)
         packing = Packing.on(self.device, token_budget, SENTENCE_PADDING if padding is None else padding)
         for window, shown in cut_windows(whole, segmenter, self.device, **options):
