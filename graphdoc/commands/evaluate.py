@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from . import evaluate_classify, evaluate_cluster, evaluate_compare, evaluate_faithfulness, evaluate_search
+from . import (
+    evaluate_all,
+    evaluate_classify,
+    evaluate_cluster,
+    evaluate_compare,
+    evaluate_faithfulness,
+    evaluate_search,
+)
 
 NAME = "evaluate"
 HELP = "measure models on labelled documents and pairs, and searches on queries"
@@ -10,6 +17,7 @@ DESCRIPTION = """Measure models on labelled documents: their vectors next to tho
 that they give next to those that words alone give, or whether scores of passages explain them. Or measure searches on
 queries whose answers are known."""
 EPILOG = """examples:
+  graphdoc evaluate all --sets sets.yaml --model mini --model runs/a/model
   graphdoc evaluate cluster --data corpus.jsonl --model mini
   graphdoc evaluate classify --data corpus.jsonl --model runs/topics/model
   graphdoc evaluate compare --data corpus.jsonl --pairs pairs.tsv --model mini
@@ -18,4 +26,11 @@ EPILOG = """examples:
   graphdoc evaluate TASK --help   says more about the task
 """
 
-TASKS = (evaluate_cluster, evaluate_classify, evaluate_compare, evaluate_faithfulness, evaluate_search)
+TASKS = (
+    evaluate_all,
+    evaluate_cluster,
+    evaluate_classify,
+    evaluate_compare,
+    evaluate_faithfulness,
+    evaluate_search,
+)

@@ -126,15 +126,36 @@ def cluster(
     require_clusters(clusters, len(train_vectors))
     require_labels(test_labels, "test")
     nmi, pure = [], []
-    for seed in seeds:
-        with warnings.catch_warnings():
-            # Vectors that fell together in training give fewer clusters; their scores show it.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = KMeans(clusters, n_init=STARTS, random_state=seed).fit(train_vectors).predict(test_vectors)
+    for found in clusters_of(train_vectors, test_vectors, clusters, seeds):
         # Rounding may carry a perfect score just above 1.
         nmi.append(min(1.0, float(normalized_mutual_info_score(test_labels, found))))
         pure.append(purity(test_labels, found))
     return ClusteringScores(SeedScores(tuple(nmi)), SeedScores(tuple(pure)), clusters, tuple(seeds))
+
+
+def clusters_of(
+    train_vectors: Any, test_vectors: Any, clusters: int, seeds: Sequence[int], *, starts: int = STARTS
+) -> list[npt.NDArray[np.int64]]:
+    """The clusters of test documents by k-means that is fitted on train, once per seed.
+
+    Args:
+        train_vectors: ``(train documents, hidden)``, dense or sparse.
+        test_vectors: ``(test documents, hidden)``.
+        clusters: number of clusters.
+        seeds: seeds of k-means.
+        starts: of so many starts of a seed the best by its own criterion is taken.
+
+    Returns:
+        ``(test documents,)`` for every seed.
+    """
+    found = []
+    for seed in seeds:
+        with warnings.catch_warnings():
+            # Vectors that fell together in training give fewer clusters; their scores show it.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = KMeans(clusters, n_init=starts, random_state=seed).fit(train_vectors)
+            found.append(np.asarray(fitted.predict(test_vectors), np.int64))
+    return found
 
 
 def require_clusters(clusters: int, documents: int) -> None:
