@@ -57,8 +57,9 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     if words is not None:
         learned = "; ".join(markdown(name, 200) for name in words.corpora) or "a corpus"
         rows = f"{words.terms:,} {'buckets' if words.hashed else 'terms'}"
+        kind = "latent semantic analysis" if words.projection == "decomposition" else "a random projection of tf-idf"
         lexical = (
-            f"| lexical part | {words.numbers} numbers of latent semantic analysis over {rows}, language "
+            f"| lexical part | {words.numbers} numbers of {kind} over {rows}, language "
             f"`{words.language}`, learned of {learned}; length {config.lexical_weight:g} beside 1 |\n"
         )
     structure = "; structural embeddings of section and chunk" if config.structural_embeddings else ""

@@ -311,10 +311,10 @@ def _differences(lines: Sequence[Line], ways: Sequence[str]) -> Table:
 
 def _legend(options: argparse.Namespace) -> list[str]:
     return [
-        f"+ better, - worse, = no difference to the untrained mean: 95 % of {options.resamples:,} paired bootstrap "
-        "resamples of documents, pairs or queries",
-        f"NMI and purity: mean over {options.seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents for "
-        "fitting",
+        f"+ better, - worse, = no difference to the untrained mean: 95 % of {options.resamples:,} paired "
+        "bootstrap resamples of documents, pairs or queries",
+        f"NMI and purity: mean over {options.seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents "
+        "for fitting",
     ]
 
 

@@ -35,6 +35,7 @@ OUTPUTS = Outputs(folder=False, json=(None, "write what was learned as JSON (- f
 # Options of the lexical part, by the fields of its settings.
 _LEXICAL = {
     "numbers": "numbers",
+    "projection": "projection",
     "terms": "most_terms",
     "least_documents": "least_documents",
     "hashed": "hashed",
@@ -59,7 +60,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words.add_argument(
         "--lexical-weight", type=float, metavar="X", help="its length beside vectors of length 1 (default: 0.5)"
     )
-    words.add_argument("--numbers", type=positive, metavar="N", help="numbers of it (default: 200)")
+    words.add_argument(
+        "--numbers", type=positive, metavar="N", help="numbers of it (default: 200, or 512 random ones)"
+    )
+    words.add_argument(
+        "--projection",
+        choices=("decomposition", "random"),
+        help="learn the vectors of terms from the documents (default), or draw random ones, which fit any corpus",
+    )
     words.add_argument(
         "--terms", type=positive, metavar="N", help="terms of the vocabulary, those of most documents (default: 50000)"
     )
@@ -132,9 +140,7 @@ def _lines(found: Fit, name: str, hidden: int) -> list[str]:
     lines = [f"{name} fitted to {counted(found.documents, 'document')}, {counted(found.passages, 'passage')}"]
     if found.centre_length is not None:
         lines.append(f"centre: a mean of length {found.centre_length:.3f} is taken off passages of length 1")
-    if found.explained is not None:
-        lines.append(
-            f"lexical part: {found.numbers} numbers over {counted(found.terms or 0, 'term')}, which hold "
-            f"{found.explained:.0%} of the variance of their weights"
-        )
+    if found.terms is not None:
+        held = "random ones" if found.explained is None else f"which hold {found.explained:.0%} of their variance"
+        lines.append(f"lexical part: {found.numbers} numbers over {counted(found.terms, 'term')}, {held}")
     return [*lines, f"vectors of {hidden:,} numbers"]

@@ -58,7 +58,8 @@ class Fit:
         centre_length: length of the mean passage vector, 1 where all passages are the same; None without centre.
         terms: terms of the lexical part; None without one.
         numbers: numbers of a lexical vector; None without one.
-        explained: share of the variance of tf-idf vectors that these hold; None without a lexical part.
+        explained: share of the variance of tf-idf vectors that these hold; None without a lexical part, or where the
+            vectors of terms are random.
     """
 
     documents: int
@@ -248,8 +249,8 @@ class _Words:
             for entry in sample:
                 self._keep(entry)
 
-    def part(self, documents: int, name: str) -> tuple[LexicalPart, float]:
-        """The lexical part of all that was counted, and the share of variance that it holds.
+    def part(self, documents: int, name: str) -> tuple[LexicalPart, float | None]:
+        """The lexical part of all that was counted, and the share of variance that it holds; None where random.
 
         Raises:
             ModelError: no term occurs in enough documents, or all documents have the same words.
@@ -276,18 +277,26 @@ class _Words:
             terms = sorted(term for term, _ in best)
             frequencies = np.array([self.frequencies[term] for term in terms], np.int64)
         idf = inverse_frequencies(documents, frequencies)
-        components, explained = self._decomposed(terms, frequencies > 0, idf)
+        if self.settings.projection == "random":
+            # A term that no document has is the rarest of all, and has a vector as any other.
+            idf = np.where(frequencies > 0, idf, np.float32(np.log(1 + documents) + 1))
+        components, explained = None, None
+        if self.settings.projection == "decomposition":
+            components, explained = self._decomposed(terms, frequencies > 0, idf)
         part = LexicalPart(
             LexicalSettings(
                 terms=len(terms),
-                numbers=components.shape[1],
+                numbers=self.settings.size if components is None else components.shape[1],
+                projection=self.settings.projection,
                 language=self.language,
                 hashed=self.settings.hashed,
                 vocabulary="" if self.settings.hashed else vocabulary_hash(terms),
                 corpora=[name],
             )
         )
-        part.idf, part.components = torch.from_numpy(idf), torch.from_numpy(components)
+        part.idf = torch.from_numpy(idf)
+        if components is not None:
+            part.components = torch.from_numpy(components)
         if not self.settings.hashed:
             part.vocabulary = terms
         return part, explained
@@ -297,7 +306,7 @@ class _Words:
     ) -> tuple[npt.NDArray[np.float32], float]:
         """The vectors of terms, ``(terms, numbers)``, and the share of variance that they hold."""
         weights = self._weights({term: row for row, term in enumerate(terms) if is_known[row]}, idf)
-        numbers = min(self.settings.numbers, *weights.shape)
+        numbers = min(self.settings.size, *weights.shape)
         svd = TruncatedSVD(numbers, algorithm="randomized", random_state=self.settings.seed)
         with np.errstate(divide="ignore", invalid="ignore"):
             # Documents that are all the same have no variance, which is said below.
@@ -309,11 +318,11 @@ class _Words:
                 f"all {weights.shape[0]:,} documents have the same words, so that nothing tells them apart; fit to "
                 "documents that differ, or leave the lexical part out"
             )
-        if kept < self.settings.numbers:
+        if kept < self.settings.size:
             logger.warning(
                 "lexical vectors have %d numbers and not %d: the documents have no more; give more of them",
                 kept,
-                self.settings.numbers,
+                self.settings.size,
             )
         components = np.ascontiguousarray(svd.components_[:kept].T, np.float32)
         return components, float(svd.explained_variance_ratio_[:kept].sum())

@@ -86,7 +86,7 @@ class LexicalReader:
         """
         rows = np.unique(counts.indices).astype(np.int64)
         own = counts[:, rows].astype(np.float64)
-        idf, table = self.part.idf.cpu().numpy()[rows], self.part.components.cpu().numpy()[rows].astype(np.float64)
+        idf, table = self.part.idf.cpu().numpy()[rows], self.part.vectors_of(rows)
         totals = np.asarray(own.sum(axis=0)).ravel()
         weights = (1 + np.log(np.maximum(totals, 1))) * idf
         scale = self.weight / float(_lengths((weights @ table)[None])[0])

@@ -5,7 +5,8 @@ A text with c_t occurrences of term t has the vector
 .. math:: \ell = \sum_t (1 + \ln c_t) \, \mathrm{idf}_t \, v_t, \quad \mathrm{idf}_t = 1 + \ln \frac{1 + n}{1 + n_t}
 
 where n_t of n documents have the term, and v_t is its row in the table of a truncated singular value decomposition of
-such weights (latent semantic analysis, Deerwester et al. 1990). It is brought to unit length.
+such weights (latent semantic analysis, Deerwester et al. 1990), or has 1 or -1 in one random place, so that dot
+products are kept in expectation (feature hashing, Weinberger et al. 2009, eq. 2). It is brought to unit length.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class LexicalPart(nn.Module):
 
     Attributes:
         idf: ``(terms,)``, inverse document frequencies.
-        components: ``(terms, numbers)``, the vectors of terms.
+        components: ``(terms, numbers)``, the vectors of terms as they were learned; no rows where they are random.
     """
 
     idf: Tensor
@@ -46,7 +47,9 @@ class LexicalPart(nn.Module):
         self.settings = settings
         self._rows: dict[str, int] = {}
         self.register_buffer("idf", torch.zeros(settings.terms))
-        self.register_buffer("components", torch.zeros(settings.terms, settings.numbers))
+        is_learned = settings.projection == "decomposition"
+        self.register_buffer("components", torch.zeros(settings.terms if is_learned else 0, settings.numbers))
+        self._signs = None if is_learned else random_signs(settings.terms, settings.numbers)
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
@@ -70,7 +73,31 @@ class LexicalPart(nn.Module):
 
     def project(self, weights: Counts) -> Vectors:
         """Lexical vectors of weights, ``(texts, numbers)``, not brought to any length."""
-        return np.asarray(weights.astype(np.float32) @ self.components.cpu().numpy(), np.float32)
+        table = self.components.cpu().numpy() if self._signs is None else self._signs
+        found = weights.astype(np.float32) @ table
+        return np.asarray(found.toarray() if sparse.issparse(found) else found, np.float32)
+
+    def vectors_of(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The vectors of some terms, ``(rows, numbers)``."""
+        found = self.components.cpu().numpy()[rows] if self._signs is None else self._signs[rows].toarray()
+        return np.asarray(found, np.float64)
+
+
+def random_signs(terms: int, numbers: int) -> Any:
+    """Vectors of terms with 1 or -1 in one place each, sparse ``(terms, numbers)``; always the same ones.
+
+    Args:
+        terms: number of terms.
+        numbers: numbers of a vector.
+    """
+    # The finaliser of SplitMix64 (Steele et al. 2014) spreads neighbouring rows over all bits.
+    mixed = (np.arange(terms, dtype=np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    signs = np.where(mixed >> np.uint64(63), 1, -1).astype(np.float32)
+    places = ((mixed & np.uint64(0xFFFFFFFF)) % np.uint64(numbers)).astype(np.int64)
+    return sparse.csr_matrix((signs, places, np.arange(terms + 1)), (terms, numbers))
 
 
 def tf_idf(counts: Counts, idf: npt.NDArray[Any]) -> Counts:
