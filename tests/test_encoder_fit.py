@@ -16,6 +16,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.inference import fitting
+from graphdoc.modeling.lexical import random_signs
 from graphdoc.registry import READOUTS
 from graphdoc.subtopics.terms import TermMaker
 from graphdoc.vectors.folder import origin_of
@@ -272,3 +273,40 @@ def test_pairs_of_characters_where_words_have_no_spaces(tiny_encoder: EncoderFac
     texts = ["米は蒸して麹を作る。", "麹は米に育つ。", "潮が満ちて引く。"]
     encoder.fit(texts, lexical={"least_documents": 1})
     assert encoder.model.lexical is not None and "蒸し" in encoder.model.lexical.vocabulary
+
+
+def test_random_vectors_of_terms_keep_cosines_of_words(
+    tiny_encoder: EncoderFactory, documents: list[Document], tmp_path: Path
+) -> None:
+    encoder = tiny_encoder("bert", **MEAN)
+    how = {"projection": "random", "hashed": True, "most_terms": 4096, "numbers": 2048}
+    found = encoder.fit(documents, centre=False, lexical=how, lexical_weight=WEIGHT)
+    part = encoder.model.lexical
+    assert part is not None
+    assert (found.terms, found.numbers, found.explained) == (4096, 2048, None)
+    assert part.components.shape == (0, 2048)
+    texts = ["\n".join(encoder.segment(one).texts) for one in documents]
+    vectors = encoder.encode(documents)[:, -2048:] / WEIGHT
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    exact = TfidfVectorizer(analyzer=analyser, sublinear_tf=True).fit_transform(texts)
+    expected = (exact @ exact.T).toarray()
+    # A few words in so many numbers seldom meet; with the same numbers any mistake in signs or places is far off.
+    assert np.abs(vectors @ vectors.T - expected).max() < 0.25
+    assert np.corrcoef((vectors @ vectors.T).ravel(), expected.ravel())[0, 1] > 0.97
+    encoder.save_pretrained(tmp_path / "random")
+    again = load(tmp_path / "random")
+    np.testing.assert_array_equal(again.encode(documents), encoder.encode(documents))
+    # Words that no document had are the rarest, and have vectors too.
+    (unknown,) = again.encode(["Quixotic zeppelins vanish."])
+    assert np.linalg.norm(unknown[-2048:]) == pytest.approx(WEIGHT)
+
+
+def test_random_vectors_of_terms_are_those_of_every_machine() -> None:
+    signs = random_signs(1000, 64)
+    assert signs.shape == (1000, 64)
+    assert np.diff(signs.indptr).tolist() == [1] * 1000
+    assert signs.indices[:6].tolist() == [47, 52, 15, 44, 27, 42]
+    assert signs.data[:6].tolist() == [1, -1, -1, 1, -1, -1]
+    # Spread evenly over places and signs.
+    assert np.bincount(signs.indices, minlength=64).max() < 40
+    assert abs(signs.data.sum()) < 150
