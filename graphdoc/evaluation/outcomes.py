@@ -95,7 +95,7 @@ def cluster_outcomes(
     cells = [truth * clusters + one for one in found]
     shape = int(truth.max()) + 1, clusters
 
-    def measured(weights: Floats | None) -> tuple[float, float]:
+    def measured(weights: Whole | None) -> tuple[float, float]:
         tables = np.stack([np.bincount(one, weights, shape[0] * clusters).reshape(shape) for one in cells])
         return float(mutual_information(tables).mean()), float((tables.max(axis=1).sum(axis=1) / len(truth)).mean())
 
@@ -103,7 +103,9 @@ def cluster_outcomes(
     drawn = [measured(weights) for weights in resampled(len(truth), resampling.resamples, resampling.seed)]
     samples = np.array(drawn).reshape(-1, 2).T
     names = ("NMI", "purity")
-    return {name: Outcome(*both, len(truth)) for name, *both in zip(names, values, samples, strict=True)}
+    return {
+        name: Outcome(*both, len(truth)) for name, both in zip(names, zip(values, samples, strict=True), strict=True)
+    }
 
 
 def mutual_information(tables: npt.NDArray[Any]) -> Floats:
