@@ -477,6 +477,11 @@ def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "nothing in the folder is a file of a known type" in error(tmp_path)
     (tmp_path / "a.rst").write_text("x", encoding="utf-8")
     assert "nothing in the folder is of a known type (there are 1 .rst); known are .txt" in error(tmp_path)
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "gone.md").symlink_to("nowhere")
+    assert error(tmp_path / "links").endswith("(1 passed over: a broken link)")
+    (tmp_path / "links" / "a.rst").write_text("x", encoding="utf-8")
+    assert "(there are 1 .rst; 1 passed over: a broken link)" in error(tmp_path / "links")
     assert "b'a.md' (bytes)" in error(b"a.md")
     locked = tmp_path / "locked"
     with monkeypatch.context() as patch:

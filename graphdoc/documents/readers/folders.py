@@ -15,6 +15,7 @@ from ..document import Document
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
 
 _MAGIC = re.compile(r"[*?\[]")
+_UNKNOWN = "unknown type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
         if isinstance(found, NotRead):
             passed_over.append(found)
         elif not split_suffix(found)[1]:
-            passed_over.append(NotRead(found, f"unknown type {found.suffix or '(no suffix)'}"))
+            passed_over.append(NotRead(found, f"{_UNKNOWN} {found.suffix or '(no suffix)'}"))
         else:
             files.append(found)
     if not files:
@@ -172,8 +173,15 @@ def _nothing_to_read(passed_over: list[NotRead], by_pattern: bool) -> DocumentEr
     where = "nothing that matches the pattern" if by_pattern else "nothing in the folder"
     if not passed_over:
         return DocumentError(f"{where} is a file of a known type; known are {KNOWN_SUFFIXES}")
-    suffixes = Counter(entry.path.suffix or "(no suffix)" for entry in passed_over)
+    unreadable = Counter(entry.reason for entry in passed_over if not entry.reason.startswith(_UNKNOWN))
+    reasons = "; ".join(f"{count} passed over: {reason}" for reason, count in unreadable.most_common(3))
+    suffixes = Counter(
+        entry.path.suffix or "(no suffix)" for entry in passed_over if entry.reason.startswith(_UNKNOWN)
+    )
+    if not suffixes:
+        return DocumentError(f"{where} can be read ({reasons})")
     there = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
+    there += f"; {reasons}" if reasons else ""
     return DocumentError(f"{where} is of a known type (there are {there}); known are {KNOWN_SUFFIXES}")
 
 
