@@ -53,7 +53,8 @@ class ViewContrast(Objective):
     """Tells the two views of a document from those of other documents.
 
     Args:
-        contrast: the loss between anchors and candidates.
+        contrast: the loss between anchors and candidates, called with both and with the group of each pair,
+            ``(pairs, hidden)``, ``(pairs, hidden)`` and ``(pairs,)``; pairs of one group are copies of one document.
     """
 
     contrast: Loss

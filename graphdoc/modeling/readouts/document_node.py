@@ -25,3 +25,6 @@ class DocumentNodeReadout(Readout):
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """The parts of the document node (see :meth:`Readout.terms`)."""
         return states.index_select(1, batch.rows.documents).squeeze(1)
+
+    def start_at_mean(self) -> None:
+        """Change nothing: the document node begins as the mean of the passages."""

@@ -42,6 +42,9 @@ class MeanReadout(WeightedReadout):
 
     description: ClassVar[str] = "the mean of the passages after the graph"
 
+    def start_at_mean(self) -> None:
+        """Change nothing: it is the mean."""
+
 
 class InitialMeanReadout(MeanReadout):
     """Gives every passage the same weight, as it is before the graph, whose attention is then shown beside it."""

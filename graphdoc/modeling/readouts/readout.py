@@ -120,8 +120,11 @@ class Readout(nn.Module, ABC):
         """
         return None
 
+    @abstractmethod
     def start_at_mean(self) -> None:
         """Set its layers so that document vectors are the mean of the passage nodes, or nearly.
+
+        A readout whose vectors are that mean without any layer has nothing to do; one that cannot give it refuses.
 
         Raises:
             SettingsError: a layer does not allow it; the message names the setting and the fix.
