@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 from pathlib import Path
 
@@ -34,3 +35,23 @@ def test_examples_give_what_they_show(name: str) -> None:
     found = doctest.testmod(importlib.import_module(name))
     assert found.attempted > 0
     assert found.failed == 0
+
+
+def public_functions() -> list[str]:
+    """The functions that packages offer by name, ``module:name``."""
+    below = [module.name for module in pkgutil.walk_packages([str(FOLDER)], "graphdoc.") if module.ispkg]
+    packages = [importlib.import_module(name) for name in ("graphdoc", *below)]
+    return sorted(
+        {
+            f"{found.__module__}:{found.__name__}"
+            for package in packages
+            for name in getattr(package, "__all__", ())
+            if inspect.isfunction(found := getattr(package, name))
+        }
+    )
+
+
+@pytest.mark.parametrize("name", public_functions())
+def test_a_public_function_has_an_example(name: str) -> None:
+    module, _, function = name.partition(":")
+    assert ">>>" in (getattr(importlib.import_module(module), function).__doc__ or "")

@@ -53,6 +53,10 @@ def untrained_mean(
 
     Raises:
         ModelError: the backbone cannot be found.
+
+    >>> mini = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> untrained_mean(mini, device="cpu").encode("Rice is steamed.").shape
+    (384,)
     """
     config = encoder.model.config
     source = backbone or config.backbone

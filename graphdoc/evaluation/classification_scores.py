@@ -146,6 +146,10 @@ def classification_scores(
 
     Raises:
         EvaluationError: there is no document, or what is given does not fit together.
+
+    >>> scores = classification_scores([["a"], ["b"], ["b"]], [["a"], ["b"], ["a"]], ["a", "b"])
+    >>> round(scores.accuracy, 3)
+    0.667
     """
     if not truth:
         raise EvaluationError("there are no documents with labels to measure predictions on; give at least one")

@@ -120,6 +120,11 @@ def cluster(
 
     Raises:
         EvaluationError: there are fewer train documents than clusters, or fewer than two labels in test.
+
+    >>> near, far = np.zeros((4, 2)), np.ones((4, 2))
+    >>> vectors = np.concatenate([near, far]) + np.arange(16).reshape(8, 2) / 100
+    >>> cluster(vectors, vectors, ["a"] * 4 + ["b"] * 4, clusters=2, seeds=[0]).nmi.mean
+    1.0
     """
     if not len(seeds):
         raise EvaluationError("there is no seed to run k-means with; give at least one")

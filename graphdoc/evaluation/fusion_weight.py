@@ -83,6 +83,13 @@ def best_weight(
         EvaluationError: there are fewer queries with a positive than folds, or no weights.
         MissingExtraError: ``ir_measures`` is not installed.
         SettingsError: the measure is unknown, or ``folds`` no whole number of at least 2.
+
+    >>> words = {"q1": {"a": 1.0, "b": 0.0}, "q2": {"a": 0.0, "b": 1.0}}
+    >>> vectors = {"q1": {"a": 0.0, "b": 1.0}, "q2": {"a": 1.0, "b": 0.0}}
+    >>> def fuse(words, vectors, weight):
+    ...     return {one: weight * words[one] + (1 - weight) * vectors[one] for one in words}
+    >>> best_weight(words, vectors, {"q1": {"a": 1}, "q2": {"b": 1}}, fuse, folds=2).weight
+    0.6
     """
     require_whole("folds", folds, least=2, may_be_none=False)
     if not weights:

@@ -136,7 +136,7 @@ class Judgements:
 def read_judgements(
     source: str | Path, *, split: str | None = None, only: Sequence[str] = (), text_column: str = TEXT_COLUMN
 ) -> Judgements:
-    """Read queries and judgements.
+    r"""Read queries and judgements.
 
     A folder is in BEIR's layout: queries in ``queries.jsonl`` (or another file of rows of that name) with ``_id`` and
     text; judgements in ``qrels/<split>.tsv``, or in ``qrels.tsv`` for all splits. A file holds pairs of query and
@@ -153,6 +153,12 @@ def read_judgements(
         EvaluationError: a file is missing, a line is malformed, an id occurs twice, no query fits the conditions, or
             what there is does not fit together; the message names file and line.
         SettingsError: a condition is none.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = path.write_text("steamed rice\trice\n")
+    >>> read_judgements(path).qrels
+    {'q1': {'rice': 1}}
     """
     path = Path(source)
     if not path.is_dir():

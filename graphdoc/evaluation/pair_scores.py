@@ -181,6 +181,10 @@ def score_pairs(
 
     Raises:
         EvaluationError: there are no pairs; similarities are not as many, or no numbers.
+
+    >>> scores = score_pairs([1, 0, 1], [0.9, 0.6, 0.4], threshold=0.5, resamples=0)
+    >>> scores.values["auc"]
+    0.5
     """
     truth, scores = np.asarray(labels, np.int64), np.asarray(similarities, np.float64)
     if not len(truth):

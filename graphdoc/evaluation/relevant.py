@@ -18,7 +18,7 @@ _LISTS = 'an object of lists is expected, such as {"a.md": ["b.md", "c.md"]}'
 
 
 def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[str, int]]:
-    """Read which documents are relevant to which.
+    r"""Read which documents are relevant to which.
 
     A file of two columns holds links, from the first document to the second. One of three or four columns holds
     judgements (see :func:`~graphdoc.evaluation.trec.read_qrels`), with a document's id in place of a query's. A JSON
@@ -34,6 +34,12 @@ def read_relevant(path: str | Path, *, mutual: bool = False) -> dict[str, dict[s
 
     Raises:
         EvaluationError: the file cannot be read, has no pairs, or something in it is not of this form.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "links.tsv"
+    >>> _ = path.write_text("rice\tsalt\nsalt\trice\nrice\ttides\n")
+    >>> read_relevant(path), read_relevant(path, mutual=True)
+    ({'rice': {'salt': 1, 'tides': 1}, 'salt': {'rice': 1}}, {'rice': {'salt': 1}, 'salt': {'rice': 1}})
     """
     is_json = split_suffix(Path(path))[1] == "json"
     found = _read_lists(Path(path)) if is_json else read_links(path) or read_qrels(path)
@@ -50,6 +56,10 @@ def relevant_by_field(documents: Iterable[Document], field: str, *, mutual: bool
 
     Raises:
         EvaluationError: no document has the field, or something else is in it.
+
+    >>> papers = [Document.from_text("Rice.", id="a", metadata={"cites": ["b"]}), Document.from_text("Salt.", id="b")]
+    >>> relevant_by_field(papers, "cites")
+    {'a': {'b': 1}}
     """
     found: dict[str, dict[str, int]] = {}
     others: dict[str, None] = {}

@@ -47,6 +47,10 @@ def first_chunk_encoder(
 
     Raises:
         ModelError: the backbone cannot be found.
+
+    >>> encoder = first_chunk_encoder("sentence-transformers/all-MiniLM-L6-v2", device="cpu")
+    >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
+    (2, 384)
     """
     encoder = DocumentEncoder.from_backbone(backbone, device=device, dtype=dtype, pooling="cls", **_ALONE)
     encoder.segmenter = TextChunks(encoder, 1)

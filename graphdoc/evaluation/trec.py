@@ -82,7 +82,7 @@ def leave_out(
 
 
 def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
-    """Read judgements: TREC's four columns, or the three of BEIR with their header.
+    r"""Read judgements: TREC's four columns, or the three of BEIR with their header.
 
     Columns are separated by tabs, or by any white space in a file that has no tab in its first line. A name that ends
     in ``.gz`` is uncompressed. A line may occur again.
@@ -96,6 +96,12 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     Raises:
         EvaluationError: the file cannot be read, has no judgements, or a line is not of this form or contradicts
             another.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "qrels.tsv"
+    >>> _ = path.write_text("q1\t0\trice\t1\n")
+    >>> read_qrels(path)
+    {'q1': {'rice': 1}}
     """
     result: dict[str, dict[str, int]] = {}
     columns = 0
@@ -155,11 +161,16 @@ def read_links(path: str | Path) -> dict[str, dict[str, int]] | None:
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
-    """Write judgements in TREC's four columns with tabs between, atomically.
+    r"""Write judgements in TREC's four columns with tabs between, atomically.
 
     Raises:
         EvaluationError: an id is empty or holds a tab or line end.
         OutputError: the file cannot be written.
+
+    >>> import tempfile
+    >>> path = write_qrels(Path(tempfile.mkdtemp()) / "qrels.tsv", {"q1": {"rice": 1}})
+    >>> path.read_text()
+    'q1\t0\trice\t1\n'
     """
     lines = (
         f"{_written(query)}\t0\t{_written(id)}\t{grade}\n"
@@ -170,7 +181,7 @@ def write_qrels(path: str | Path, qrels: Qrels) -> Path:
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
-    """Read rankings in TREC's six columns: query id, ``Q0``, document id, rank, score, name of the run.
+    r"""Read rankings in TREC's six columns: query id, ``Q0``, document id, rank, score, name of the run.
 
     Scores count, ranks do not, as in TREC's own tools. Columns are separated as in :func:`read_qrels`.
 
@@ -183,6 +194,12 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     Raises:
         EvaluationError: the file cannot be read, has no hits, a line is not of this form, or a document occurs twice
             for a query.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "run.txt"
+    >>> _ = path.write_text("q1 Q0 rice 1 0.9 mine\n")
+    >>> read_run(path)
+    {'q1': {'rice': 0.9}}
     """
     result: dict[str, dict[str, float]] = {}
     for number, cells in _rows(path):
@@ -206,7 +223,7 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 
 
 def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
-    """Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
+    r"""Write rankings in TREC's six columns with tabs between, in order (see :func:`ranked`) and atomically.
 
     Scores are written in full. Where scores are equal, ``trec_eval`` takes ids in falling order, and the order here is
     another one. A query without hits is not in the file, and counts as one that found nothing.
@@ -220,6 +237,11 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
         EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is no finite
             number.
         OutputError: the file cannot be written.
+
+    >>> import tempfile
+    >>> path = write_run(Path(tempfile.mkdtemp()) / "run.txt", {"q1": {"salt": 0.2, "rice": 0.9}})
+    >>> path.read_text().splitlines()
+    ['q1\tQ0\trice\t1\t0.9\tgraphdoc', 'q1\tQ0\tsalt\t2\t0.2\tgraphdoc']
     """
     if not name or name.split() != [name]:
         raise EvaluationError(f"the name of a run is {name!r}; give one without white space")

@@ -72,6 +72,12 @@ def build_graph(document: SegmentedDocument, kind: GraphKind | str | None = "ful
     Raises:
         DocumentError: the document has so many passages that the graph would not fit in memory.
         SettingsError: the kind is unknown or a setting is out of range.
+
+    >>> from graphdoc import Document, DocumentEncoder
+    >>> rice = Document.from_text("Rice is steamed. It is served warm.")
+    >>> mini = DocumentEncoder.from_pretrained("mini", device="cpu", passage_words=4)
+    >>> build_graph(mini.segment(rice), "window", window=1).num_passages
+    2
     """
     return graph_of_sections([passage.section for passage in document.passages], kind, **settings)
 

@@ -64,6 +64,9 @@ def assignment(logits: Tensor, columns: Tensor) -> Tensor:
 
     Returns:
         ``(sentences, most columns)`` in fp32; rows add up to 1.
+
+    >>> assignment(torch.tensor([[0.0, 0.0, 9.0]]), torch.tensor([2]))
+    tensor([[0.5000, 0.5000, 0.0000]])
     """
     logits = logits.float()
     is_masked = torch.arange(logits.shape[1], device=logits.device) >= columns.unsqueeze(1)

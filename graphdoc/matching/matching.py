@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, TypedDict, Unpack
 
-from ..errors import SettingsError
+from ..errors import ModelError, SettingsError
 from ..inference.inputs import AnyDocument, as_document
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision
@@ -50,11 +50,15 @@ def matcher_of(pipeline: EncodingPipeline, **options: Unpack[MatchOptions]) -> P
     """
     own = pipeline.model.config.matching
     changes: dict[str, Any] = {name: value for name, value in options.items() if name != "dtype"}
-    if own is None or not changes:
-        return PairMatcher(pipeline)
-    if own.together and changes.get("views", own.views) != own.views:
+    if own is not None and own.together and changes.get("views", own.views) != own.views:
         raise SettingsError(f"views={changes['views']}: {pipeline.name} reads {own.views} views at once; leave it out")
-    return PairMatcher(pipeline, own.replace(**changes))
+    matcher = PairMatcher(pipeline, None if own is None or not changes else own.replace(**changes))
+    if matcher.reader.labels and pipeline.model.head is None:
+        raise ModelError(
+            f"{pipeline.name} reads both views at once and has no head that says whether they match; train it with "
+            "graphdoc finetune views"
+        )
+    return matcher
 
 
 def match_pairs(
@@ -74,6 +78,13 @@ def match_pairs(
         DocumentError: a document has no text, or something is no document.
         ModelError: the model was not trained on views.
         SettingsError: an option is out of range.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> backbone = "sentence-transformers/all-MiniLM-L6-v2"
+    >>> encoder = DocumentEncoder.from_backbone(backbone, device="cpu", views={"encoder": "dual"})
+    >>> pairs = [("Rice is steamed. Salt is added.", "Steam the rice with salt.")]
+    >>> [len(match.views) for match in match_pairs(encoder, pairs)]
+    [3]
     """
     matcher = matcher_of(pipeline, **options)
     ready: dict[int, tuple[object, PairDocument]] = {}

@@ -53,6 +53,12 @@ def predict(
         ModelError: the model has no head.
         DocumentError: a document has no text, or something is no document.
         SettingsError: the threshold cannot be.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> _ = encoder.model.add_head(["cooking", "sea"])
+    >>> predict(encoder, ["Rice is steamed.", "Tides rise."]).probabilities.shape
+    (2, 2)
     """
     totals = Coverage()
     items = tuple(
@@ -93,6 +99,12 @@ def stream_predictions(
 
     Raises:
         GraphdocError: as :func:`predict`.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> _ = encoder.model.add_head(["cooking", "sea"])
+    >>> len(list(stream_predictions(encoder, ["Rice is steamed.", "Tides rise."])))
+    2
     """
     limit = threshold_of(encoder, threshold)
     return (
@@ -125,6 +137,12 @@ def explain(
         ModelError: the model has no head.
         DocumentError: the document has no text.
         SettingsError: the model knows no such class.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> _ = encoder.model.add_head(["cooking", "sea"])
+    >>> [decision.label for decision in explain(encoder, "Rice is steamed.", ["sea"]).decisions]
+    ['sea']
     """
     limit = threshold_of(encoder, threshold)
     for label in labels:

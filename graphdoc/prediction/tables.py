@@ -42,6 +42,14 @@ def write_predictions(
 
     Raises:
         OutputError: the file cannot be written, or its suffix is unknown.
+
+    >>> import tempfile
+    >>> from graphdoc import DocumentEncoder
+    >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
+    >>> _ = encoder.model.add_head(["cooking", "sea"])
+    >>> path = Path(tempfile.mkdtemp()) / "classes.csv"
+    >>> write_predictions(path, encoder.predict(["Rice is steamed."]), ["cooking", "sea"])
+    1
     """
     write = {".jsonl": _write_jsonl, ".csv": _write_csv, ".parquet": _write_parquet}[known_suffix(path)]
     written = 0

@@ -160,6 +160,10 @@ def groups_of_pairs(
         DocumentError: a document is not there, pairs contradict each other, no pair joins any documents, or all
             documents are joined.
         SettingsError: a choice is unknown or out of range.
+
+    >>> from graphdoc.documents.readers.pair_files import LabelledPair
+    >>> groups_of_pairs(["a", "b", "c"], [LabelledPair("a", "b", 1), LabelledPair("a", "c", 0)]).labels
+    array([0, 0, 1])
     """
     if joining not in get_args(Joining):
         raise SettingsError(f"joining={joining!r} is unknown; use components or stars")
@@ -227,6 +231,10 @@ def groups_of_links(
     Raises:
         DocumentError: no link joins any documents, or all documents are joined.
         SettingsError: a choice is unknown or out of range.
+
+    >>> from graphdoc.documents.readers.pair_files import LabelledPair, Pairs
+    >>> groups_of_links(["a", "b", "c"], Pairs.of([LabelledPair("a", "b", 1), LabelledPair("b", "z", 1)])).labels
+    array([0, 0, 1])
     """
     return groups_of_pairs(ids, links, unknown=unknown, joining=joining, most=most, warn=warn)
 

@@ -85,6 +85,10 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
 
     Returns:
         The subtopics.
+
+    >>> similarity = np.kron(np.eye(2), np.ones((6, 6)))
+    >>> find_subtopics(similarity, first=6, cluster_size=6).clusters.tolist()
+    [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
     """
     weights = np.array(similarity, np.float64)
     sentences = len(weights)

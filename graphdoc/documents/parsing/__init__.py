@@ -13,7 +13,7 @@ __all__ = ["parse_text"]
 
 
 def parse_text(text: str, kind: str) -> ParsedDocument:
-    """Parse cleaned text.
+    r"""Parse cleaned text.
 
     Args:
         text: the source.
@@ -24,6 +24,9 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
 
     Raises:
         DocumentError: the text cannot be read as what it is said to be; the message does not name it.
+
+    >>> parse_text("# Rice\n\nIt is steamed.\n\n## Salt\n\nIt is added.", "markdown").title
+    'Rice'
     """
     match kind:
         case "text":

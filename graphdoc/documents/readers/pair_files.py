@@ -163,12 +163,18 @@ def require_known_handling(unknown: str) -> None:
 
 
 def read_pair_file(path: str | Path) -> Pairs:
-    """Read pairs from a file of three columns separated by tabs: two ids, and 1 if they belong together, else 0.
+    r"""Read pairs from a file of three columns separated by tabs: two ids, and 1 if they belong together, else 0.
 
     A first line whose third column is ``label`` is a heading. A name that ends in ``.gz`` is uncompressed.
 
     Raises:
         DocumentError: the file cannot be read, has no pairs, or a line is not of this form or contradicts another.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = path.write_text("rice\tsalt\t1\nrice\ttides\t0\n")
+    >>> [(pair.a, pair.b, pair.label) for pair in read_pair_file(path)]
+    [('rice', 'salt', 1), ('rice', 'tides', 0)]
     """
     pairs = _read(path, 3, "a pair is expected as id_a, id_b and 0 or 1 with tabs between")
     pairs.require_agreement()

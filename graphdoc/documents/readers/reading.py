@@ -105,6 +105,10 @@ def read_documents(
 
     Raises:
         DocumentError: something cannot be read, has no text, or has the id of an earlier document.
+
+    >>> rows = [{"id": "a", "text": "Rice is steamed."}, {"id": "b", "text": "Tides rise."}]
+    >>> [document.id for document in read_documents(rows)]
+    ['a', 'b']
     """
     if on_error not in get_args(OnError):
         raise DocumentError(f"on_error is {described(on_error)}; choose 'stop' or 'skip'")
