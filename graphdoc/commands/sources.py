@@ -33,14 +33,32 @@ def read_many(
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
     on_error = getattr(options, "on_error", None)
+    # Before a model is loaded, which takes longer than finding a mistake.
+    missing = next((source for source in sources if _is_missing(source)), None) if on_error != "skip" else None
     documents = read_documents(
-        sources,
+        sources if missing is None else [missing],
         columns=Columns(**{name: getattr(options, f"{name}_column") for name in COLUMNS}),
         on_error=on_error or "stop",
         report=report,
         encoding=options.encoding,
     )
-    return _naming_the_option(documents, sources) if on_error == "stop" else documents
+    named = _naming_the_option(documents, sources) if on_error == "stop" else documents
+    return named if missing is None else iter(list(named))
+
+
+def _is_missing(source: str) -> bool:
+    """Whether a source is neither standard input nor a file, a folder, a pattern, or a document of a file."""
+    from ..documents.readers.folders import is_pattern
+
+    if source == "-" or is_pattern(source):
+        return False
+    ends = [position for position, character in enumerate(source) if character == "#"]
+    try:
+        return not any(Path(source[:end]).exists() for end in (*ends, len(source)))
+    except PermissionError:
+        return False
+    except (OSError, ValueError):
+        return True
 
 
 def _naming_the_option(documents: Iterator[Document], sources: list[str]) -> Iterator[Document]:

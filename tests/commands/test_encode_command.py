@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -172,6 +173,23 @@ def test_how_to_go_on_without_a_document_is_reported(
     assert "there is no such file or folder" in refused("encode", "x" * 5000, "--model", model)
     if is_reported:
         assert graphdoc("encode", *sources, "--model", model, "--on-error", "skip")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [("encode", ["encode", "--output", "v"]), ("predict", ["predict", "--model", "m"]), ("index", ["index"])],
+)
+def test_a_source_that_is_not_there_is_refused_before_a_model_is_loaded(
+    refused: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, module: str, arguments: list[str]
+) -> None:
+    def load(*_: Any, **__: Any) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr(importlib.import_module(f"graphdoc.commands.{module}"), "load_encoder", load)
+    (tmp_path / "there.txt").write_text("Two clocks never agree.")
+    for source in ("gone.txt", "gone.jsonl#a", "x" * 5000):
+        line = refused(*arguments, "there.txt", source, *(["--output", "made"] if module == "index" else []))
+        assert f"{source[:100]}" in line and "there is no such file or folder" in line
 
 
 def test_a_folder_tells_what_it_passed_over(graphdoc: Command, tmp_path: Path, model: str) -> None:
