@@ -39,7 +39,7 @@ def test_runs_of_two_processes(tiny_encoder: Callable[..., DocumentEncoder], tmp
         return [
             "finetune", "views", "--config", str(CONFIG), "--device", "cpu", f"corpus.source={source}",
             f"corpus.cache={tmp_path / cache}", "corpus.preparing_processes=1", f"pairs.file={pairs}",
-            f"model.start={start}", "views.view_tokens=24", "views.receptive_field=12",
+            f"model.start={start}", "model.settings.pooling=mean", "views.view_tokens=24", "views.receptive_field=12",
             "views.cluster_size=4", "training.batch_size=7", "training.max_steps=3", "training.learning_rate=1.0e-4",
             "training.loading_processes=0", "training.log_steps=1", "training.warmup=0",
             f"output={tmp_path / name}", *options,
