@@ -106,6 +106,10 @@ def _views_and_loss(settings: ViewRunSettings) -> str:
     if views.together:
         drawn += f", {views.views} at once"
     which = "another one in every epoch" if settings.training_views == "every_epoch" else "always the same"
+    if settings.pool_order == "likelihood":
+        which += (
+            f", of the {settings.pool_range or settings.views_drawn} most likely of {settings.views_drawn} in order"
+        )
     return f"{drawn}, {which}; {views.encoder} encoder, {loss.kind} loss{own}"
 
 
