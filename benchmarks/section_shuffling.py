@@ -56,7 +56,7 @@ def shuffled_scores(study: Study) -> list[str]:
             other = plain.prepared(encoder) if plain is study.comparison else plain
             mixed = with_shuffled(other, seed)
             before, after = plain.similarities(encoder), mixed.similarities(encoder)
-            first, second = (numbers(plain.score(one).test) for one in (before, after))
+            first, second = (numbers(plain.score(one)) for one in (before, after))
             change = float(np.abs(before.test - after.test).mean())
             found.append((second["auc"], second["accuracy"], first["auc"] - second["auc"], change))
         lines.append(f"| {row} | {' | '.join(spread(values) for values in zip(*found, strict=True))} |")
