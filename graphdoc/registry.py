@@ -30,6 +30,7 @@ POOLINGS: dict[str, str] = {
 SIMILARITIES: dict[str, str] = {
     "cosine": "graphdoc.similarity.kinds:Cosine",
     "dot": "graphdoc.similarity.kinds:Dot",
+    "maxsim": "graphdoc.similarity.maxsim:MaxSim",
 }
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {

@@ -136,7 +136,7 @@ def _encode_here(options: argparse.Namespace) -> None:
     )
     if target is None:
         return
-    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.similarity)
+    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.vector_similarity)
     rows = Table([names("document", 44), "passages", Column("coverage", percent), names("nearest", 44), "score"])
     for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):
         others = [column for column in range(len(ids)) if column != row]

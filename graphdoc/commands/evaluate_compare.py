@@ -89,6 +89,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     measures.add_argument(
         "--resamples", type=positive, default=1000, metavar="N", help="bootstrap resamples (default: 1000)"
     )
+    measures.add_argument(
+        "--fuse-words",
+        action="store_true",
+        help="also measure every model together with the words of the same passages: the sum of its similarity and "
+        "their TF-IDF cosine, each brought to mean 0 and deviation 1",
+    )
     measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws the resamples (default: 0)")
     add_baseline_arguments(parser)
     OUTPUTS.add_to(parser)
@@ -146,7 +152,7 @@ def run(options: argparse.Namespace) -> None:
         candidates, skipped = load_candidates(options)
         if options.on_error == "skip":
             evaluator = evaluator_of(list(encodable(documents, candidates[0].encoder, report)))
-        rows = _measure(evaluator, candidates, processes)
+        rows = _measure(evaluator, candidates, processes, fuse_words=options.fuse_words)
         if not processes.is_first:
             return
     ahead = [differences(row.scores.test, rows[0].scores.test) for row in rows]
@@ -201,7 +207,9 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.report(options, target)
 
 
-def _measure(evaluator: PairEvaluator, candidates: list[Candidate], processes: Processes) -> list[Row]:
+def _measure(
+    evaluator: PairEvaluator, candidates: list[Candidate], processes: Processes, *, fuse_words: bool
+) -> list[Row]:
     """Encode every candidate, and measure in the first process, with TF-IDF; those that give the same vectors once."""
     from ..evaluation.baselines import TFIDF
     from ..segmentation.coverage import Coverage
@@ -219,6 +227,9 @@ def _measure(evaluator: PairEvaluator, candidates: list[Candidate], processes: P
             rows.append(replace(twin, name=name, role=role, model=model, same_as=twin.name))
         elif processes.is_first:
             rows.append(Row(name, role, found, evaluator.score(found), coverage, model))
+            if fuse_words:
+                fused = found.fused_with(evaluator.passage_words(candidate.encoder))
+                rows.append(Row(f"{name} + words", f"{role}, fused", fused, evaluator.score(fused), coverage, model))
     return rows
 
 

@@ -163,7 +163,7 @@ class ClusteringEvaluator(Evaluator):
 
     def normalizes(self, encoder: DocumentEncoder) -> bool:
         """Whether the vectors of an encoder are brought to unit length."""
-        return encoder.model.config.similarity == "cosine" if self.normalize is None else self.normalize
+        return encoder.model.config.vector_similarity == "cosine" if self.normalize is None else self.normalize
 
     def vectors(
         self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]

@@ -156,6 +156,26 @@ class Evaluator(ABC):
 
         return self._rows(compute, processes, options.get("totals"))
 
+    def encode_passages(
+        self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]
+    ) -> list[Vectors]:
+        """Encode the passages of all documents (see :meth:`encode`); ``(passages, hidden)`` each, in every process."""
+        counted = Coverage()
+        stream = encoder.stream(
+            self.documents[share_of(processes)],
+            level="passage",
+            dtype=self.dtype,
+            totals=counted,
+            show_progress=options.get("show_progress"),
+        )
+        parts = gathered(processes, ([vectors.numpy() for _, vectors in stream], counted))
+        result: list[Vectors] = [np.empty((0, 0), np.float32)] * len(self.documents)
+        for rank, (rows, own) in enumerate(parts):
+            result[rank :: len(parts)] = rows
+            if (totals := options.get("totals")) is not None:
+                totals += own
+        return result
+
 
 def gathered(processes: Processes | None, value: T) -> list[T]:
     """The values of all processes, by rank."""

@@ -16,7 +16,10 @@ from ..errors import DocumentError, EvaluationError, SettingsError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
 from ..runtime.wording import counted
+from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import row_cosines
+from ..similarity.kinds import similarity_of
+from ..similarity.maxsim import maxsim_of_pairs
 from .baselines import tfidf_similarities
 from .bootstrap import RESAMPLES
 from .evaluator import Evaluator, WorkOptions, measured_once
@@ -42,6 +45,21 @@ class PairSimilarities:
 
     test: Floats
     validation: Floats
+
+    def fused_with(self, other: PairSimilarities) -> PairSimilarities:
+        """The sum of both, each brought to mean 0 and deviation 1 over the validation pairs, else over the test pairs.
+
+        Args:
+            other: another way to compare the same pairs.
+        """
+        usual = [one.validation if len(one.validation) else one.test for one in (self, other)]
+        means = [float(one.mean()) for one in usual]
+        spreads = [float(one.std()) or 1.0 for one in usual]
+        test, validation = (
+            sum((found - mean) / spread for found, mean, spread in zip(parts, means, spreads, strict=True))
+            for parts in ((self.test, other.test), (self.validation, other.validation))
+        )
+        return PairSimilarities(np.asarray(test), np.asarray(validation))
 
     def same_as(self, other: PairSimilarities) -> bool:
         """Whether two encoders gave the same similarities."""
@@ -106,9 +124,10 @@ class ComparisonScores:
 class PairEvaluator(Evaluator):
     """Pairs of documents whose similarity is measured; every document is encoded once.
 
-    Pairs are compared by cosine. Those whose similarity reaches a threshold are taken for similar. The threshold is
-    the best one on the validation pairs. Without these it is the best one on the test pairs themselves, which makes
-    precision, recall, F1 and accuracy upper bounds; AUC and average precision need none.
+    Pairs are compared by the cosine of their vectors, or passage by passage where the model does so. Those whose
+    similarity reaches a threshold are taken for similar. The threshold is the best one on the validation pairs.
+    Without these it is the best one on the test pairs themselves, which makes precision, recall, F1 and accuracy upper
+    bounds; AUC and average precision need none.
 
     Args:
         documents: the documents, segmented or not; those that occur in no pair are passed over.
@@ -213,12 +232,15 @@ class PairEvaluator(Evaluator):
     ) -> PairSimilarities:
         """Encode all documents, each once, and compare those of pairs by cosine (see :meth:`Evaluator.encode`).
 
-        A model that was trained on views gives scores of its own.
+        A model that compares passages, or that was trained on views, gives scores of its own.
         """
         if encoder.model.config.matching is not None:
             shown = options.get("show_progress")
             found = self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=shown)
             return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+        if similarity_of(encoder.model.config.similarity).reads_passages:
+            passages = self.encode_passages(encoder, processes, **options)
+            return PairSimilarities(*(maxsim_of_pairs(passages, rows) for rows in self._rows_of_pairs))
         vectors = self.encode(encoder, processes, **options)
         return PairSimilarities(
             *(row_cosines(vectors[rows[:, 0]], vectors[rows[:, 1]]) for rows in self._rows_of_pairs)
@@ -228,6 +250,15 @@ class PairEvaluator(Evaluator):
         """Compare the whole texts of every pair by the words they share."""
         texts = [plain_document(document).text for document in self.documents]
         found = tfidf_similarities(texts, np.concatenate(self._rows_of_pairs))
+        return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+
+    def passage_words(self, encoder: DocumentEncoder) -> PairSimilarities:
+        """Compare every pair by the words of the passages that an encoder reads."""
+        cut = (
+            document if isinstance(document, SegmentedDocument) else encoder.segmenter.segment(document)
+            for document in self.documents
+        )
+        found = tfidf_similarities(["\n".join(one.texts) for one in cut], np.concatenate(self._rows_of_pairs))
         return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
 
     def score(self, similarities: PairSimilarities, *, resamples: int | None = None) -> ComparisonScores:

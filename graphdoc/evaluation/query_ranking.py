@@ -108,7 +108,7 @@ class RankingEvaluator(Evaluator):
         self, encoder: DocumentEncoder, processes: Processes | None
     ) -> tuple[Callable[[Vectors], Floats], int]:
         """What compares queries with all documents, and with how many vectors it does."""
-        kind = encoder.model.config.similarity
+        kind = encoder.model.config.vector_similarity
         if self.unit == "document":
             vectors = self.encode(encoder, processes, show_progress=False)
             return lambda asked: similarity_matrix(asked, vectors, kind), len(vectors)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Literal, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ from ..runtime.plain_text import described
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from ..similarity.encoded_document import Vectors
+from ..similarity.kinds import similarity_of
+from ..similarity.maxsim import maxsim, packed
 from .inputs import AnyDocument, documents_of, is_single
 from .levels import Level
 from .pipeline import EncodingOptions, EncodingPipeline
@@ -199,15 +201,18 @@ class VectorPipeline(EncodingPipeline):
         return found if output == "torch" else found.numpy()
 
     @overload
-    def similarity(self, a: Tensor, b: Tensor) -> Tensor: ...
+    def similarity(self, a: Tensor | list[Tensor], b: Tensor | list[Tensor]) -> Tensor: ...
     @overload
     def similarity(self, a: npt.ArrayLike, b: npt.ArrayLike) -> Floats: ...
-    def similarity(self, a: Tensor | npt.ArrayLike, b: Tensor | npt.ArrayLike) -> Tensor | Floats:
-        """Compare vectors by the similarity that the model was trained for, cosine or dot product.
+    def similarity(
+        self, a: Tensor | list[Tensor] | npt.ArrayLike, b: Tensor | list[Tensor] | npt.ArrayLike
+    ) -> Tensor | Floats:
+        """Compare vectors by the similarity of the model: cosine, dot product or, passage by passage, MaxSim.
 
         Args:
-            a: ``(rows of a, hidden)``, arrays or tensors; a single vector is one row.
-            b: ``(rows of b, hidden)``.
+            a: ``(rows of a, hidden)``, arrays or tensors; a single vector is one row. For a model that compares
+                passages a list with those of every document, as ``encode(level="passage")`` gives them.
+            b: ``(rows of b, hidden)``, or a list too.
 
         Returns:
             ``(rows of a, rows of b)``, a tensor for tensors.
@@ -220,7 +225,10 @@ class VectorPipeline(EncodingPipeline):
         >>> encoder.similarity([3.0, 4.0], [[3.0, 4.0], [4.0, -3.0]])
         array([[1., 0.]])
         """
-        kind = self.model.config.similarity
+        how = similarity_of(self.model.config.similarity)
+        if how.reads_passages:
+            return _passage_similarity(self.name, a, b)
+        kind = how.vectors
         if isinstance(a, Tensor) and isinstance(b, Tensor):
             return similarity_of_tensors(*_rows(a, b), kind)
         try:
@@ -230,6 +238,28 @@ class VectorPipeline(EncodingPipeline):
                 f"{described(a)} and {described(b)} are not both vectors; give what encode or encode_query returns"
             ) from error
         return similarity_matrix(*_rows(left, right), kind)
+
+
+def _passage_similarity(name: str, a: Any, b: Any) -> Tensor | Floats:
+    """MaxSim of documents given as lists of passage vectors.
+
+    Raises:
+        SettingsError: they are no such lists.
+    """
+    sides = []
+    for value in (a, b):
+        is_list = isinstance(value, list | tuple) and all(getattr(one, "ndim", 0) == 2 and len(one) for one in value)
+        if not is_list or not value:
+            raise SettingsError(
+                f"{name} compares passages, and {described(value)} is no list of the passage vectors of documents; "
+                "give what encode([...], level='passage') returns"
+            )
+        sides.append([one if isinstance(one, Tensor) else torch.from_numpy(np.asarray(one)) for one in value])
+    if len({one.shape[1] for side in sides for one in side}) > 1:
+        raise SettingsError("passage vectors of different lengths cannot be compared; give those of one model")
+    found = maxsim(*packed(sides[0]), *packed(sides[1]))
+    is_torch = isinstance(a[0], Tensor) and isinstance(b[0], Tensor)
+    return found if is_torch else found.cpu().numpy().astype(np.float64)
 
 
 def _rows(a: Matrix, b: Matrix) -> tuple[Matrix, Matrix]:

@@ -51,7 +51,7 @@ def save_for_sentence_transformers(encoder: DocumentEncoder, folder: str | Path)
         OutputError: the folder cannot be written.
     """
     target = encoder.save_pretrained(folder)
-    similarity = encoder.model.config.similarity
+    similarity = encoder.model.config.vector_similarity
     model = {
         "model_type": "SentenceTransformer",
         "prompts": {"query": "", "document": ""},

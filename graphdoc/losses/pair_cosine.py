@@ -59,12 +59,25 @@ class PairCosine:
         if first.shape != second.shape or first.dim() != 2 or labels.shape != first.shape[:1]:
             shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (first, second, labels))
             raise ValueError(f"first, second and labels must be (pairs, hidden), the same, and (pairs,), not {shapes}")
+        with torch.autocast(first.device.type, enabled=False):
+            unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
+            return self.of_similarities((unit[0] * unit[1]).sum(dim=-1), labels, gather=gather)
+
+    def of_similarities(self, cosine: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
+        """Compute the loss of pairs that are compared already.
+
+        Args:
+            cosine: ``(pairs,)``, their similarities.
+            labels: see :meth:`__call__`.
+            gather: see there.
+
+        Raises:
+            ValueError: a label is neither 0 nor 1.
+        """
         is_similar = labels == 1
         if not bool((is_similar | (labels == 0)).all()):
             raise ValueError("labels must be 0 or 1")
-        with torch.autocast(first.device.type, enabled=False):
-            unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
-            cosine = (unit[0] * unit[1]).sum(dim=-1)
+        with torch.autocast(cosine.device.type, enabled=False):
             losses = torch.where(is_similar, 1 - cosine, (cosine - self.margin).clamp(min=0))
             all_similar = gather.rows(is_similar.long())[0] == 1
             # The mean over processes must be the mean over pairs, also where processes hold different numbers.

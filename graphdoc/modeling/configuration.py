@@ -8,7 +8,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
-from ..registry import POOLINGS, READOUTS, load
+from ..registry import POOLINGS, READOUTS, SIMILARITIES, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.lexical import LexicalSettings
@@ -94,6 +94,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     def clustering(self) -> ClusteringSettings | None:
         """How the subtopics of pairs are found; None for a model that has not learned them."""
         return None if self.subtopics is None else ClusteringSettings(**self.subtopics)
+
+    @property
+    def vector_similarity(self) -> str:
+        """How two vectors alone are compared, ``cosine`` or ``dot``."""
+        return str(load(SIMILARITIES[self.similarity]).vectors)
 
     @property
     def words(self) -> LexicalSettings | None:

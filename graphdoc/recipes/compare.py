@@ -10,7 +10,8 @@ from ..errors import SettingsError
 from ..losses import PairCosine, SupervisedContrastive
 from ..modeling import DocumentModel
 from ..settings.compare import LOSS_KINDS, ComparisonLossSettings, ComparisonSettings, LossKind
-from ..training.objectives import Objective, PairSimilarity, SectionContrast
+from ..similarity.kinds import similarity_of
+from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast
 from ..training.starting_model import begin_training
 from ..training.task import Task
 from .base import Recipe, RunOptions, Start, train
@@ -34,7 +35,7 @@ def recipe(start: Start[ComparisonSettings]) -> Recipe:
     validation = PairValidation(start) if settings.validation.pairs else None
     data = data_of(start)
     return Recipe(
-        Task("compare", data, objective_of(settings)),
+        Task("compare", data, objective_of(settings, encoder.model)),
         data,
         validation.evaluation() if validation else None,
         _announcement(settings, data, validation) if start.processes.is_first else (),
@@ -73,9 +74,27 @@ OBJECTIVES: dict[LossKind, Callable[[ComparisonLossSettings], Objective]] = {
 }
 
 
-def objective_of(settings: ComparisonSettings) -> Objective:
-    """What the model is trained for."""
-    return OBJECTIVES[settings.loss.kind](settings.loss)
+# Of models that compare documents passage by passage.
+PASSAGE_OBJECTIVES: dict[LossKind, Callable[[ComparisonLossSettings], Objective]] = {
+    "cosine": lambda loss: PairMaxSim(PairCosine(loss.margin)),
+}
+
+
+def objective_of(settings: ComparisonSettings, model: DocumentModel) -> Objective:
+    """What the model is trained for.
+
+    Raises:
+        SettingsError: the loss cannot be computed as the model compares documents.
+    """
+    loss, similarity = settings.loss, model.config.similarity
+    if not similarity_of(similarity).reads_passages:
+        return OBJECTIVES[loss.kind](loss)
+    if loss.kind not in PASSAGE_OBJECTIVES:
+        raise SettingsError(
+            f"loss.kind={loss.kind} trains document vectors, and model.settings.similarity={similarity} compares "
+            f"passages; set loss.kind={' or '.join(PASSAGE_OBJECTIVES)} and groups.by=pairs, or another similarity"
+        )
+    return PASSAGE_OBJECTIVES[loss.kind](loss)
 
 
 def _announcement(

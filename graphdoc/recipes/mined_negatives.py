@@ -216,7 +216,7 @@ class MinedNegatives:
             if vectors is not None:
                 texts = list(own.values())
                 asked = start.encoder.encode_query(texts, dtype=transformer_precision(start.settings.training))
-            similarity = start.encoder.model.config.similarity
+            similarity = start.encoder.model.config.vector_similarity
             with self._word_scores(own, "words" in settings.ways) as words:
                 lists = mine(
                     MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),

@@ -32,7 +32,7 @@ def record_of(
         "format_version": FORMAT_VERSION,
         "engine": engine,
         "source": encoder.source,
-        "similarity": encoder.model.config.similarity,
+        "similarity": encoder.model.config.vector_similarity,
         "words": words.to_dict(),
         **({} if paragraph is None else {"sentences": {"paragraph": paragraph}}),
         **{name: origin[name] for name in ("model", "weights", "versions")},

@@ -98,7 +98,7 @@ class Update:
         self._paragraph = paragraph_of(engine.record)
         own = schema_of(sizes_of(encoder), sentences=self._paragraph is not None)
         self._fields = Fields(engine.schema, own.names)
-        self._unit_length = encoder.model.config.similarity == "cosine"
+        self._unit_length = encoder.model.config.vector_similarity == "cosine"
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit.

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
-from ..registry import GRAPH_KINDS, POOLINGS, READOUTS
+from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES
 from ..runtime.plain_text import class_name
 from .base import Settings, known_name
 from .clustering import ClusteringSettings
@@ -27,6 +27,7 @@ Paragraph = Literal["section", "blank_line", "passage"]
 
 
 Pooling = Annotated[str, known_name(POOLINGS), Field(json_schema_extra={"enum": list(POOLINGS)})]
+HowCompared = Annotated[str, known_name(SIMILARITIES), Field(json_schema_extra={"enum": list(SIMILARITIES)})]
 GraphKind = Annotated[str, known_name(GRAPH_KINDS), Field(json_schema_extra={"enum": list(GRAPH_KINDS)})]
 Readout = Annotated[str, known_name(READOUTS), Field(json_schema_extra={"enum": list(READOUTS)})]
 # More is a slip of the pen, and would fill any memory before anything runs.
@@ -79,7 +80,8 @@ class DocumentFields:
         section_lstm_size: width of each direction of the LSTM.
         section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
             aggregation gives.
-        similarity: ``cosine`` or ``dot``, how two vectors are compared.
+        similarity: how two documents are compared: by the ``cosine`` or the ``dot`` product of their vectors, or
+            passage by passage (``maxsim``, see :class:`~graphdoc.similarity.maxsim.MaxSim`); all else then by cosine.
         unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries,
             ``chunk``, which fills ``passage_tokens`` (CoLDE), or ``sentence`` (SDR). Each is called a passage where it
             is a node.
@@ -121,7 +123,7 @@ class DocumentFields:
     section_aggregation: SectionAggregation = "lstm"
     section_lstm_size: Size = 256
     section_projection_size: Size | None = 256
-    similarity: Similarity = "cosine"
+    similarity: HowCompared = "cosine"
     unit: Unit = "passage"
     paragraph: Paragraph = "section"
     passage_words: Count = 100

@@ -48,6 +48,16 @@ class Similarity(ABC):
     def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> Floats:
         """Scores of all pairs of documents, ``(documents of a, documents of b)``."""
 
+    @abstractmethod
+    def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
+        """Scores of a document that is changed again and again with another that is not, ``(times,)``.
+
+        Args:
+            vectors: ``(times, hidden)``, its vector every time.
+            passages: ``(passages, node size)``, its passages every time.
+            other: the other document.
+        """
+
     def contributions(self, a: EncodedDocument, b: EncodedDocument) -> Floats:
         """What every pair of passages adds to the score, ``(passages of a, passages of b)``."""
         left, right = self.parts(a), self.parts(b)
@@ -75,6 +85,10 @@ class VectorSimilarity(Similarity):
         """Similarities of document vectors."""
         left, right = (np.stack([one.vector for one in some]) for some in (a, b))
         return similarity_matrix(left, right, self.vectors)
+
+    def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
+        """Similarities of document vectors."""
+        return similarity_matrix(vectors, other.vector[None], self.vectors)[:, 0]
 
 
 class Cosine(VectorSimilarity):

@@ -11,9 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from ..graphs.packing import MiniBatch
-from ..losses import Gather, InfoNCE, Loss, LossOutput, SupervisedContrastive
+from ..losses import Gather, InfoNCE, Loss, LossOutput, PairCosine, SupervisedContrastive
 from ..modeling import DocumentOutput
 from ..similarity.best_passages import best_passages
+from ..similarity.maxsim import maxsim_of_pair
 from .batch import TrainingBatch
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
@@ -226,6 +227,31 @@ class PairSimilarity(Objective):
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
         return self.similarity(first, second, batch.targets["label"], gather=gather)
+
+
+@dataclass(frozen=True)
+class PairMaxSim(Objective):
+    """Makes the two documents of a pair alike or not, passage by passage (MaxSim).
+
+    Args:
+        similarity: the loss of the similarity of two documents and their label.
+    """
+
+    similarity: PairCosine
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Passage vectors, ``(passages, hidden)``."""
+        assert output.passages is not None
+        return output.passages
+
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
+        """The loss between the passages of roles ``first`` and ``second``, against the target ``label``."""
+        documents = torch.split(rows, list(batch.graphs.passage_counts))
+        numbers = torch.arange(len(documents))
+        pairs = zip(numbers[batch.roles["first"]].tolist(), numbers[batch.roles["second"]].tolist(), strict=True)
+        with torch.autocast(rows.device.type, enabled=False):
+            found = [maxsim_of_pair(documents[first], documents[second]) for first, second in pairs]
+        return self.similarity.of_similarities(torch.stack(found), batch.targets["label"], gather=gather)
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:

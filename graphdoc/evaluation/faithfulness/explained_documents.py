@@ -19,9 +19,10 @@ from ...modeling.attribution import logit_contributions
 from ...prediction.predicting import probabilities_of
 from ...segmentation.coverage import Coverage
 from ...segmentation.spans import SegmentedDocument
-from ...similarity.cosine import similarity_matrix
 from ...similarity.encoded_document import EncodedDocument
+from ...similarity.kinds import similarity_of
 from .passage_rankings import passage_attention
+from .shortened import Shortened
 
 Floats = npt.NDArray[np.float64]
 
@@ -110,7 +111,7 @@ class SimilarityTo:
     Args:
         document: the document that is shortened.
         other: the other document.
-        kind: ``cosine`` or ``dot``.
+        kind: how documents are compared.
         words: ``(passages,)``, words that every passage shares with the other document.
     """
 
@@ -127,21 +128,22 @@ class SimilarityTo:
     def scores(self) -> dict[str, Floats]:
         """What passages are ranked by, ``(passages,)`` by method.
 
-        Contributions to a similarity are dot products of terms with the other document's vector, up to a factor that
-        is the same for all. Chunkwise attention is that of the other document's passages to these.
+        Contributions are those of the comparison, over all passages of the other document. Chunkwise attention is that
+        of the other document's passages to these.
         """
         a, b = self.document.encoded, self.other.encoded
         assert a is not None and b is not None
         looks = self.document.attention
         if a.attention is not None and b.attention is not None:
             looks = b.attention.to(a.attention).mean(axis=(0, 1))
-        contributions = a.terms.astype(np.float64) @ b.vector.astype(np.float64)
+        contributions = similarity_of(self.kind).contributions(a, b).sum(axis=1)
         return {"contribution": contributions, "attention": looks, "words": self.words}
 
-    def values(self, vectors: Floats, logits: Floats | None) -> Floats:
+    def values(self, found: Shortened) -> Floats:
         """The similarity of every shortened document, ``(times,)``."""
-        assert self.other.encoded is not None
-        return similarity_matrix(vectors, self.other.encoded.vector[None], self.kind)[:, 0]
+        other = self.other.encoded
+        assert other is not None
+        return similarity_of(self.kind).of_changed(found.vectors, found.passages, other)
 
 
 @dataclass(frozen=True)
@@ -169,8 +171,8 @@ class ProbabilityOf:
             "words": self.words,
         }
 
-    def values(self, vectors: Floats, logits: Floats | None) -> Floats:
+    def values(self, found: Shortened) -> Floats:
         """The probability that every shortened document belongs to the class, ``(times,)``."""
-        assert logits is not None and self.document.likeliest is not None
-        found = probabilities_of(torch.from_numpy(logits), self.multi_label)
-        return found[:, self.document.likeliest].astype(np.float64)
+        assert found.logits is not None and self.document.likeliest is not None
+        probabilities = probabilities_of(torch.from_numpy(found.logits), self.multi_label)
+        return probabilities[:, self.document.likeliest].astype(np.float64)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import compress
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,20 @@ Kept = npt.NDArray[np.bool_]
 MOST_PAIRS = 2**18
 
 
+class Shortened(NamedTuple):
+    """What a model gives for a document that is shortened, every time.
+
+    Args:
+        vectors: ``(times, hidden)``.
+        passages: ``(passages, node size)``, those that are left.
+        logits: ``(times, classes)``; None for a model without head.
+    """
+
+    vectors: Floats
+    passages: list[Floats]
+    logits: Floats | None
+
+
 def shortened(document: SegmentedDocument, kept: Kept) -> SegmentedDocument:
     """A document with some of its passages.
 
@@ -46,7 +61,7 @@ def shortened(document: SegmentedDocument, kept: Kept) -> SegmentedDocument:
 
 def encode_shortened(
     model: DocumentModel, document: SegmentedDocument, kept: Sequence[Kept], lexical: LexicalReader | None = None
-) -> tuple[Floats, Floats | None]:
+) -> Shortened:
     """Encode a document again and again, each time with some of its passages: new graphs, the same passage vectors.
 
     Args:
@@ -56,9 +71,9 @@ def encode_shortened(
         lexical: reads the words of passages, where the model has a lexical part.
 
     Returns:
-        Document vectors ``(times, hidden)``; logits ``(times, classes)``, None for a model without head.
+        What the model gives for it, every time.
     """
-    vectors, logits = [], []
+    vectors, logits, passages = list[npt.NDArray[np.float32]](), list[npt.NDArray[np.float32]](), list[Floats]()
     words = None if lexical is None else lexical.counts(document.texts)
     for some in _together(kept):
         parts = [shortened(document, one) for one in some]
@@ -66,15 +81,19 @@ def encode_shortened(
         assert batch.passage_vectors is not None
         with inference(model):
             output = model.encode_graphs(batch.passage_vectors, batch)
-        assert output.documents is not None
-        found = output.documents
-        if lexical is not None:
+        assert output.documents is not None and output.passages is not None
+        found, nodes = output.documents, output.passages
+        if lexical is not None and words is not None:
             rows = sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words
             found = lexical.beside(found, rows.tocsr())
+            nodes = lexical.beside(nodes, words[np.concatenate([np.flatnonzero(one) for one in some])])
         vectors.append(as_numpy(found))
+        ends = np.cumsum([int(one.sum()) for one in some])[:-1]
+        passages += [one.astype(np.float64) for one in np.split(as_numpy(nodes), ends)]
         if output.logits is not None:
             logits.append(as_numpy(output.logits))
-    return np.concatenate(vectors).astype(np.float64), np.concatenate(logits).astype(np.float64) if logits else None
+    every = np.concatenate(logits).astype(np.float64) if logits else None
+    return Shortened(np.concatenate(vectors).astype(np.float64), passages, every)
 
 
 def _together(kept: Sequence[Kept]) -> Iterator[list[Kept]]:

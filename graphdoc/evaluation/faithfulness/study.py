@@ -239,10 +239,10 @@ class FaithfulnessEvaluation:
             for kind in KINDS
             for kept in kept_passages(order, kind, self.steps)
         }
-        vectors, logits = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
+        found = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
         result = []
         for one, of_case in zip(watched, orders, strict=True):
-            measured = dict(zip(wanted, one.values(vectors, logits).tolist(), strict=True))
+            measured = dict(zip(wanted, one.values(found).tolist(), strict=True))
             result.append(
                 [
                     [np.mean([curve(order, kind, self.steps, measured) for order in of_method], 0) for kind in KINDS]

@@ -14,7 +14,7 @@ def document_vectors(corpus: RankedCorpus) -> Scorer:
     """The model's own document vectors, compared as the model says."""
     encoder = corpus.encoder
     vectors = encoder.encode(corpus.documents, show_progress=corpus.show_progress)
-    return _compared(vectors, encoder.model.config.similarity)
+    return _compared(vectors, encoder.model.config.vector_similarity)
 
 
 def first_token(corpus: RankedCorpus) -> Scorer:

@@ -45,7 +45,7 @@ def test_a_shortened_document_is_encoded_as_if_it_had_never_been_longer(
 ) -> None:
     monkeypatch.setattr(shortened, "MOST_PAIRS", most)
     model, document = tiny_model(**MODELS[name]), random_document(SECTIONS)
-    vectors, logits = encode_shortened(model, cached(model, document), KEPT)
+    vectors, _, logits = encode_shortened(model, cached(model, document), KEPT)
     for row, kept in enumerate(KEPT):
         rows = np.flatnonzero(kept).tolist()
         part = replace(
@@ -67,7 +67,7 @@ def test_with_structural_embeddings_passages_keep_their_places(tiny_model: Model
     assert model.structural_embeddings is not None
     with torch.no_grad():
         model.structural_embeddings.chunks.normal_()
-        vectors, _ = encode_shortened(model, cached(model, document), [KEPT[1]])
+        vectors, _, _ = encode_shortened(model, cached(model, document), [KEPT[1]])
         rows = np.flatnonzero(KEPT[1])
         part = replace(
             document,

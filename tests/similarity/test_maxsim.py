@@ -1,0 +1,179 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.readers.pair_files import LabelledPair
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import SettingsError
+from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
+from graphdoc.evaluation.pairs import PairEvaluator, PairSimilarities
+from graphdoc.losses import ONE_PROCESS
+from graphdoc.recipes.compare import objective_of
+from graphdoc.settings.compare import ComparisonSettings
+from graphdoc.similarity.maxsim import maxsim, maxsim_of_pair, maxsim_of_pairs
+from graphdoc.training.objectives import PairMaxSim
+
+EncoderFactory = Callable[..., DocumentEncoder]
+MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
+
+
+def by_hand(a: np.ndarray, b: np.ndarray) -> float:
+    """MaxSim as a loop over passages."""
+
+    def cosine(one: np.ndarray, other: np.ndarray) -> float:
+        return float(one @ other / np.sqrt((one @ one) * (other @ other)))
+
+    forward = [max(cosine(one, other) for other in b) for one in a]
+    reverse = [max(cosine(one, other) for one in a) for other in b]
+    return (sum(forward) / len(forward) + sum(reverse) / len(reverse)) / 2
+
+
+def drawn(counts: list[int], seed: int, width: int = 5) -> list[np.ndarray]:
+    draw = np.random.default_rng(seed)
+    return [draw.normal(size=(count, width)) for count in counts]
+
+
+counts = st.lists(st.integers(1, 6), min_size=1, max_size=7)
+
+
+@given(counts, counts, st.integers(0, 10_000), st.sampled_from([None, 1, 3, 100]))
+def test_scores_are_those_of_a_loop(first: list[int], second: list[int], seed: int, block: int | None) -> None:
+    a, b = drawn(first, seed), drawn(second, seed + 1)
+    expected = np.array([[by_hand(one, other) for other in b] for one in a])
+    found = maxsim(
+        torch.from_numpy(np.concatenate(a)), torch.tensor(first),
+        torch.from_numpy(np.concatenate(b)), torch.tensor(second), block=block,
+    )  # fmt: skip
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    pairs = np.array([(i, len(a) + j) for i in range(len(a)) for j in range(len(b))])
+    np.testing.assert_allclose(maxsim_of_pairs([*a, *b], pairs), expected.ravel(), atol=1e-12)
+    one = maxsim_of_pair(torch.from_numpy(a[0]), torch.from_numpy(b[0]))
+    assert float(one) == pytest.approx(expected[0, 0], abs=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_stored_vectors_may_be_in_half_precision(dtype: torch.dtype) -> None:
+    (a,), b = drawn([4], 0, 32), drawn([3, 5], 1, 32)
+    stored = [torch.from_numpy(one).to(dtype) for one in b]
+    found = maxsim(torch.from_numpy(a), torch.tensor([4]), torch.cat(stored), torch.tensor([3, 5]))
+    expected = [by_hand(a, one.double().numpy()) for one in stored]
+    np.testing.assert_allclose(found.numpy()[0], expected, atol=1e-6)
+
+
+def test_a_pair_has_a_gradient() -> None:
+    a, b = (torch.randn(count, 4, requires_grad=True, dtype=torch.double) for count in (3, 2))
+    maxsim_of_pair(a, b).backward()  # type: ignore[no-untyped-call]
+    assert a.grad is not None and bool(torch.isfinite(a.grad).all()) and float(a.grad.abs().sum()) > 0
+
+
+@pytest.mark.parametrize("lexical", [False, True])
+@pytest.mark.parametrize("layers", [0, 2])
+@pytest.mark.parametrize("readout", ["mean", "sections", "attention"])
+def test_contributions_add_up_to_the_score(
+    tiny_encoder: EncoderFactory, structured: list[Document], readout: str, layers: int, lexical: bool
+) -> None:
+    encoder = tiny_encoder("bert", readout=readout, graph_layers=layers, similarity="maxsim")
+    encoder.fit(structured, lexical={"least_documents": 1} if lexical else False)
+    passages = encoder.encode(structured, level="passage")
+    for a, b in ((0, 1), (2, 1), (1, 1)):
+        comparison = encoder.compare(structured[a], structured[b])
+        assert comparison.document == pytest.approx(by_hand(passages[a], passages[b]), abs=1e-6)
+        assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+        assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+        assert (comparison.passage_contributions != 0).sum() <= sum(comparison.passages.shape)
+        if not lexical:
+            assert comparison.lexical is None
+            continue
+        numbers = encoder.model.lexical.settings.numbers  # type: ignore[union-attr]
+        left, right = (one / np.linalg.norm(one, axis=1, keepdims=True) for one in (passages[a], passages[b]))
+        products = left @ right.T
+        words = left[:, -numbers:] @ right[:, -numbers:].T
+        rows, columns = np.arange(len(left)), np.arange(len(right))
+        best = words[rows, products.argmax(1)].mean(), words[products.argmax(0), columns].mean()
+        assert comparison.lexical == pytest.approx(sum(best) / 2, abs=1e-6)
+    several = encoder.compare_all(structured)
+    expected = [[by_hand(one, other) for other in passages] for one in passages]
+    np.testing.assert_allclose(several.document_scores, expected, atol=1e-6)
+    assert re.search("Mean cosine of every passage", encoder.compare(structured[0], structured[1]).kind.meaning)
+
+
+def test_vectors_of_passages_are_compared(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+    encoder = tiny_encoder("bert", similarity="maxsim", **MEAN)
+    passages = encoder.encode(structured, level="passage")
+    found = encoder.similarity(passages[:2], passages)
+    expected = [[by_hand(one, other) for other in passages] for one in passages[:2]]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    tensors = encoder.encode(structured, level="passage", output="torch")
+    assert isinstance(encoder.similarity(tensors, tensors), torch.Tensor)
+    for wrong in (encoder.encode(structured), passages[0], [], ["rice"]):
+        with pytest.raises(SettingsError, match="level='passage'"):
+            encoder.similarity(wrong, passages)
+    assert encoder.model.config.vector_similarity == "cosine"
+
+
+def test_pairs_are_measured_passage_by_passage(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+    encoder = tiny_encoder("bert", similarity="maxsim", **MEAN)
+    pairs = [LabelledPair(structured[0].id, structured[1].id, 1), LabelledPair(structured[2].id, structured[1].id, 0)]
+    evaluator = PairEvaluator(structured, pairs, resamples=0)
+    passages = encoder.encode(structured, level="passage")
+    expected = [by_hand(passages[0], passages[1]), by_hand(passages[2], passages[1])]
+    np.testing.assert_allclose(evaluator.similarities(encoder).test, expected, atol=1e-6)
+    words = evaluator.passage_words(encoder)
+    assert words.test.shape == (2,)
+
+
+def test_fusion_is_the_sum_of_z_scores() -> None:
+    draw = np.random.default_rng(0)
+    one, other = (PairSimilarities(draw.normal(3, 2, 9), draw.normal(1, 5, 7)) for _ in range(2))
+    found = one.fused_with(other)
+    for name in ("test", "validation"):
+        expected = sum((getattr(part, name) - part.validation.mean()) / part.validation.std() for part in (one, other))
+        np.testing.assert_allclose(getattr(found, name), expected)
+    alone = PairSimilarities(one.test, np.empty(0)).fused_with(PairSimilarities(np.ones(9), np.empty(0)))
+    np.testing.assert_allclose(alone.test, (one.test - one.test.mean()) / one.test.std())
+
+
+def test_faithfulness_watches_it(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
+    encoder = tiny_encoder("bert", similarity="maxsim", **MEAN)
+    encoder.fit(structured, lexical={"least_documents": 1})
+    pairs = [LabelledPair(structured[0].id, structured[1].id, 1)]
+    scores = FaithfulnessEvaluation(structured, pairs, resamples=0, orders=1).measure(encoder, show_progress=False)
+    passages = encoder.encode(structured, level="passage")
+    whole = by_hand(passages[0], passages[1])
+    assert [case.value for case in scores.cases] == pytest.approx([whole, whole], abs=1e-6)
+    # What is inserted last is the whole document.
+    assert scores.curves[:, 0, 1, -1] == pytest.approx([whole, whole], abs=1e-6)
+
+
+def test_pairs_are_trained_on_passage_by_passage(tiny_encoder: EncoderFactory) -> None:
+    settings = ComparisonSettings(
+        corpus={"source": "letters.jsonl"}, groups={"by": "pairs", "file": "pairs.tsv"}, loss={"kind": "cosine"},
+        sections={"number": 1},
+    )  # fmt: skip
+    model = tiny_encoder("bert", similarity="maxsim", **MEAN).model
+    objective = objective_of(settings, model)
+    assert isinstance(objective, PairMaxSim)
+    contrast = settings.replace(loss={"kind": "contrastive"})
+    with pytest.raises(SettingsError, match=r"loss\.kind=cosine"):
+        objective_of(contrast, model)
+    a, b, c = (torch.from_numpy(one) for one in drawn([2, 3, 1], 0))
+    rows = torch.cat([a, b, c]).requires_grad_()
+    batch = SimpleNamespace(
+        graphs=SimpleNamespace(passage_counts=(2, 3, 1)),
+        roles={"first": torch.tensor([0, 0]), "second": torch.tensor([1, 2])},
+        targets={"label": torch.tensor([1, 0])},
+    )
+    found = objective.loss(rows, batch, ONE_PROCESS)  # type: ignore[arg-type]
+    similar, other = by_hand(a.numpy(), b.numpy()), by_hand(a.numpy(), c.numpy())
+    assert found.loss.item() == pytest.approx((1 - similar + max(0.0, other)) / 2, abs=1e-6)
+    found.loss.backward()  # type: ignore[no-untyped-call]
+    assert rows.grad is not None and bool((rows.grad.abs().sum(dim=1) > 0).any())
