@@ -94,21 +94,23 @@ class Forked:
         return out, err
 
 
-def run(*arguments: object, check: bool = True, **environment: str) -> CompletedProcess[str]:
+def run(
+    *arguments: object, check: bool = True, patience: float = PATIENCE, **environment: str
+) -> CompletedProcess[str]:
     """Run a program to its end."""
-    (done,) = run_together([Forked(*arguments, environment=environment)])
+    (done,) = run_together([Forked(*arguments, environment=environment)], patience)
     assert not check or done.returncode == 0, done.stderr
     return done
 
 
-def run_together(programs: Sequence[Forked]) -> list[CompletedProcess[str]]:
+def run_together(programs: Sequence[Forked], patience: float = PATIENCE) -> list[CompletedProcess[str]]:
     """Wait for programs that need each other; none is left behind."""
     try:
         waiting = {program.sentinel for program in programs}
         while waiting:
-            ended = connection.wait(list(waiting), PATIENCE)
+            ended = connection.wait(list(waiting), patience)
             if not ended:
-                raise TimeoutExpired(programs[0].args, PATIENCE)
+                raise TimeoutExpired(programs[0].args, patience)
             waiting -= set(ended)  # type: ignore[arg-type]
         texts = [program.communicate() for program in programs]
     finally:

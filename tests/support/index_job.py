@@ -104,15 +104,17 @@ def main(checkpoint: str, place: str, seed: str, kills: str) -> None:
                 writer,
             )
         os.close(writer)
-        if draw.random() < 0.8:
-            # Most are killed while they change something, some while they make or open the index.
-            select.select([reader], [], [], 60)
-        time.sleep(draw.uniform(0.02, 0.8))
+        said = b""
+        # Most are killed at a change that is one of the first, also where they are slow, some while they open the index.
+        first = draw.randint(0, 5)
+        while said.count(b"\n") < first and select.select([reader], [], [], 60)[0] and (part := os.read(reader, 65_536)):
+            said += part
+        time.sleep(draw.uniform(0.0, 0.8))
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        with os.fdopen(reader) as lines:
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL, f"the writer of kill {number} ended by itself"
+        with os.fdopen(reader, "rb") as rest:
             pending: Texts = {}
-            for line in lines:
+            for line in (said + rest.read()).splitlines():
                 word, texts = json.loads(line)
                 if word == "done":
                     acknowledged += 1
