@@ -105,9 +105,11 @@ def main(checkpoint: str, place: str, seed: str, kills: str) -> None:
             )
         os.close(writer)
         said = b""
-        # Most are killed at a change that is one of the first, also where they are slow, some while they open the index.
+        # Most are killed at one of the first changes, also where they are slow, some while they open the index.
         first = draw.randint(0, 5)
-        while said.count(b"\n") < first and select.select([reader], [], [], 60)[0] and (part := os.read(reader, 65_536)):
+        while said.count(b"\n") < first and select.select([reader], [], [], 60)[0]:
+            if not (part := os.read(reader, 65_536)):
+                break
             said += part
         time.sleep(draw.uniform(0.0, 0.8))
         os.kill(child, signal.SIGKILL)
