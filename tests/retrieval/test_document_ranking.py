@@ -13,6 +13,7 @@ from scipy.sparse import csr_matrix
 
 from graphdoc import Document, DocumentEncoder, Section
 from graphdoc.errors import DocumentError, EvaluationError, RetrievalError, SettingsError
+from graphdoc.registry import POOLINGS, load
 from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
 from graphdoc.retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
 from graphdoc.retrieval.document_ranking.words import npmi
@@ -106,7 +107,7 @@ def test_chunks_of_a_transformer_alone(corpus: RankedCorpus, encoder: DocumentEn
         for place in (0, 3):
             expected = similarity_matrix(own[place : place + 1], own)[0]
             np.testing.assert_allclose(ROWS[name].prepare(corpus)(place), expected, atol=1e-5)
-    assert passage_encoder.pooling == encoder.model.config.pooling
+    assert isinstance(passage_encoder.pooling, load(POOLINGS[encoder.model.config.pooling]))
 
 
 @pytest.mark.parametrize("normalisation", ["none", "zscore"])
