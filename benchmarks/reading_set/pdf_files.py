@@ -17,7 +17,18 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sources import Source, changed_headings, joined, numbered, plain, sources, with_bold_headings, write, written
+from sources import (
+    Source,
+    changed_headings,
+    joined,
+    numbered,
+    plain,
+    shortened,
+    sources,
+    with_bold_headings,
+    write,
+    written,
+)
 
 SET = Path(__file__).resolve().parents[2] / "cache" / "reading_set"
 _CHROMIUM = "/usr/bin/chromium"
@@ -266,8 +277,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?", default=SET, help="the set (default: %(default)s)")
     parser.add_argument("--documents", type=int, default=6, help="number of sources (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, help="take only the first blocks of every source, for small files")
     chosen = parser.parse_args(arguments)
     documents = sources()[: chosen.documents]
+    if chosen.blocks:
+        documents = [shortened(document, chosen.blocks) for document in documents]
     for make in (print_pages, typeset, print_word):
         with tempfile.TemporaryDirectory() as work:
             make(documents, chosen.folder / "pdf", Path(work))

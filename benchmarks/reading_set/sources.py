@@ -105,6 +105,11 @@ def _enriched(source: Source) -> Source:
     return replace(source, blocks=blocks)
 
 
+def shortened(source: Source, blocks: int) -> Source:
+    """The first blocks of a document, for small files."""
+    return replace(source, blocks=source.blocks[:blocks])
+
+
 def numbered(source: Source) -> Source:
     """The document with numbers written before its headings."""
     blocks, counts = copy.deepcopy(source.blocks), [0] * 6

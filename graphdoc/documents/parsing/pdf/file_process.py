@@ -20,10 +20,12 @@ from typing import IO, Any
 
 from ....errors import DocumentError
 from . import pdfium_program
+from .damage import with_new_end
 
 # A page that takes longer is left out. Ordinary ones take hundredths of a second.
 _SECONDS_A_PAGE = 60.0
 _MOST_ENDS = 20
+_END = 2048
 _REASONS = {
     "password": "it is protected by a password; save it without one, for example with: "
     "qpdf --decrypt --password=... locked.pdf open.pdf",
@@ -152,7 +154,7 @@ def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str
     pages: list[tuple[int, dict[str, Any]]] = []
     lost: dict[int, str] = {}
     with _process.lock:
-        described = _opened(content)
+        described, content = _opened(content)
         total, number, ends = int(described["pages"]), 0, 0
         while number < total:
             try:
@@ -180,14 +182,17 @@ def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str
     return described, pages, warnings
 
 
-def _opened(content: bytes) -> dict[str, Any]:
+def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
+    """Open a file; if need be with a new end, which is then given back with it."""
     try:
         answer = _process.ask({"ask": "open"}, content, _SECONDS_A_PAGE + len(content) / 1e6)
     except _EndedError as ended:
         raise DocumentError(f"{ended}, perhaps for want of memory; is it damaged?") from None
+    if answer.get("error") == "format" and (mended := with_new_end(content)) and b"%%EOF" not in content[-_END:]:
+        return _opened(mended)
     if "error" in answer:
         raise DocumentError(_REASONS.get(answer["error"], f"{answer['error']}; is it damaged?"))
-    return answer
+    return answer, content
 
 
 def named_pages(numbers: list[int]) -> str:

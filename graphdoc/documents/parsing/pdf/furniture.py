@@ -14,6 +14,7 @@ from .page import Line, Page, body_style, is_raised_first
 _OUTERMOST, _MARGIN, _WIDE_MARGIN = 3, 0.14, 0.24
 # Gap between a running head and the text, in usual distances between rows.
 _APART = 1.25
+_EDGE = 0.045
 _ROMAN = r"[ivxlcdm]{1,7}"
 _PAGE_NUMBER = re.compile(
     rf"(?:(?:page|seite|p\.|s\.|pg\.?)\s*)?[-–—\[(|]*\s*(?:[A-Z]-)?(?:\d{{1,4}}|{_ROMAN})\s*[-–—\])|]*"
@@ -57,7 +58,12 @@ def take_furniture(pages: Sequence[Page]) -> Counter[str]:
             elif any(row is candidate for candidate in candidates[page.number]):
                 if _is_page_number(row.text):
                     kind = "page number"
-                elif _key(row, size) in repeated or _stands_at(row, heads) or _names_its_page(page, row):
+                elif (
+                    _key(row, size) in repeated
+                    or _stands_at(row, heads)
+                    or _names_its_page(page, row)
+                    or _is_in_margin(page, row, size)
+                ):
                     kind = "running head" if row.base > page.height / 2 else "running foot"
             if kind:
                 taken[kind] += 1
@@ -155,6 +161,12 @@ def _names_its_page(page: Page, row: Line) -> bool:
     number = str(page.number + 1)
     ends = {row.segments[0].text.strip(), row.segments[-1].text.strip()}
     return len(row.segments) > 1 and number in ends and _is_apart(page, row)
+
+
+def _is_in_margin(page: Page, row: Line, size: float) -> bool:
+    """Whether a small row stands at the very edge of a page, as browsers print date and address."""
+    at_edge = row.base > (1 - _EDGE) * page.height or row.base < _EDGE * page.height
+    return at_edge and row.size < 0.85 * size and _is_apart(page, row)
 
 
 def _stands_at(row: Line, heights: Sequence[float]) -> bool:

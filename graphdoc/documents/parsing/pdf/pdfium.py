@@ -19,6 +19,8 @@ _SPACE, _SURE_SPACE = 0.1, 0.2
 # Beyond this gap, as in front of a tab or the next column, text goes on as another piece.
 _PIECE_GAP = 0.9
 _SAME_LINE = 0.05
+# Widths differ by more in fonts that are not a typewriter's.
+_EQUAL_WIDTHS = 0.04
 _DEEPEST_OUTLINE, _LONGEST_OUTLINE = 12, 20_000
 _MISSING = 0xFFFE
 # PDFium stops a string there and says nothing.
@@ -265,8 +267,8 @@ class _PageReader:
         finish()
         self.has_nameless = bool(self._widths)
         for number, widths in self._widths.items():
-            letters = {width for letter, width in widths.items() if letter.isalnum()}
-            self.styles[number]["fixed"] = len(widths) > 4 and len(letters) == 1
+            letters = [width for letter, width in widths.items() if letter.isalnum()]
+            self.styles[number]["fixed"] = len(letters) > 4 and max(letters) - min(letters) < _EQUAL_WIDTHS
 
     def _style(self, found: Any, place: int) -> tuple[int, float, int]:
         matrix = pdfium.FS_MATRIX()

@@ -11,6 +11,7 @@ from ..html import dropped_metadata
 from ..outline import Break, Outline, ParsedDocument, one_line
 from .blocks import Block, BlockBuilder, TextJoiner, note_mark
 from .columns import lines_of
+from .damage import damage
 from .file_process import named_pages, read_pages
 from .furniture import take_contents, take_furniture
 from .headings import HeadingFinder, heading_text, words
@@ -33,6 +34,7 @@ def parse_pdf(content: bytes) -> ParsedDocument:
         DocumentError: the file is broken, protected by a password, or a scan.
     """
     described, contents, warnings = read_pages(content)
+    warnings += damage(content)
     pages = [read_page(page, number) for number, page in contents]
     _say_what_is_missing(pages, contents, warnings)
     dropped = take_furniture(pages)

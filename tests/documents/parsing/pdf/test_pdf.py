@@ -197,6 +197,18 @@ def test_pages_that_are_lost_are_named() -> None:
     assert any("pages lost: 2 of 3" in warning for warning in parsed.metadata["warnings"])
 
 
+def test_damaged_parts_and_a_missing_end_are_said() -> None:
+    content = write_pdf([page(paragraph(72, 760, LINES * 15)), page(paragraph(72, 760, LINES))])
+    assert "warnings" not in parse_pdf(content).metadata
+    first = content.rindex(b"stream", 0, content.index(b"/Type /Page /Parent"))
+    start = content.rindex(b"\nstream\n", 0, first) + 60
+    damaged = content[:start] + b"\0" * 20 + content[start + 20 :]
+    parsed = parse_pdf(damaged)
+    assert any("1 compressed part is damaged" in warning for warning in parsed.metadata["warnings"])
+    parsed = parse_pdf(content[: content.index(b"trailer")])
+    assert any("end of the file is missing" in warning for warning in parsed.metadata["warnings"])
+
+
 def test_strings_that_the_library_cuts_are_said() -> None:
     long = "".join(f"word{number} " for number in range(5000))
     parsed = parse_pdf(write_pdf([[Words(72, 760, long, 0.05), *paragraph(72, 700, LINES)]]))
