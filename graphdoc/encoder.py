@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -19,9 +19,9 @@ from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
 from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences
-from .inference.fitting import Fit, fit
+from .inference.fit_options import FitOptions, fit_as
+from .inference.fitting import Fit
 from .inference.inputs import AnyDocument, documents_of
-from .inference.pipeline import StreamOptions
 from .inference.precision import LoadPrecision, Precision
 from .inference.vectors import VectorPipeline
 from .matching import MatchOptions, PairMatch, match_pairs
@@ -30,10 +30,7 @@ from .prediction.predicting import PredictionOptions
 from .runtime.arguments import require_path, require_whole
 from .runtime.devices import usable_device
 from .runtime.plain_text import described
-from .runtime.processes import Processes
 from .segmentation.spans import SegmentedDocument
-from .settings.document import DocumentSettings
-from .settings.lexical import LexicalFit
 from .similarity.encoded_document import EncodedDocument
 from .similarity.pair_subtopics import CLUSTER_SIZE, pair_subtopics
 
@@ -139,31 +136,12 @@ class DocumentEncoder(VectorPipeline):
     def __repr__(self) -> str:
         return f"DocumentEncoder({self.name!r}, vectors of {self.hidden_size})"
 
-    def fit(
-        self,
-        documents: Many | AnyDocument,
-        *,
-        centre: bool = True,
-        lexical: bool | LexicalFit | Mapping[str, Any] = False,
-        lexical_weight: float | None = None,
-        normalize_centred: bool | None = None,
-        corpus: str = "",
-        processes: Processes | None = None,
-        **options: Unpack[StreamOptions],
-    ) -> Fit:
+    def fit(self, documents: Many | AnyDocument, **options: Unpack[FitOptions]) -> Fit:
         """Fit the encoder to a corpus without training, in one pass and bounded memory.
 
         Args:
             documents: documents such as will be encoded; no labels are read.
-            centre: learn the mean passage vector, which is then taken off all passages, queries and sentences.
-            lexical: also learn a lexical part, which puts the words of a text beside its vector (see
-                :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
-                :class:`~graphdoc.settings.lexical.LexicalFit`.
-            lexical_weight: length of that part beside vectors of length 1; None leaves the model's setting.
-            normalize_centred: bring passages to unit length again without their mean; None leaves the setting.
-            corpus: what the documents are, for the model card.
-            processes: the processes that share the work, all of which have to call; None for this one alone.
-            **options: how documents are encoded; see :meth:`windows`.
+            options: what is learned, and how; see :class:`~graphdoc.inference.fit_options.FitOptions`.
 
         Returns:
             What was learned. The encoder has it from then on, and :meth:`save_pretrained` keeps it.
@@ -177,18 +155,7 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.fit(texts, lexical=True).numbers, encoder.encode("Rice rises.").shape
         (3, (387,))
         """
-        how = LexicalFit() if lexical is True else lexical or None
-        given = {"lexical_weight": lexical_weight, "normalize_centred": normalize_centred}
-        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        DocumentSettings(**changes)
-        if how is not None and not isinstance(how, LexicalFit):
-            how = LexicalFit(**how)
-        if not centre and how is None:
-            raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
-        found = fit(self, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)
-        for name, value in changes.items():
-            setattr(self.model.config, name, value)
-        return found
+        return fit_as(self, documents, **options)
 
     def save_pretrained(self, folder: str | Path) -> Path:
         """Write the encoder as one folder that :meth:`from_pretrained` reads (safetensors, atomic).

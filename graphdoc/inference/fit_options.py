@@ -1,0 +1,70 @@
+"""What is learned when a model is fitted to a corpus, as users say it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack
+
+from ..errors import SettingsError
+from ..runtime.processes import Processes
+from ..segmentation.spans import SegmentedDocument
+from ..settings.document import DocumentSettings
+from ..settings.lexical import LexicalFit
+from .fitting import Fit, fit
+from .inputs import AnyDocument
+from .pipeline import EncodingPipeline, StreamOptions
+
+
+class FitOptions(StreamOptions, total=False):
+    """What is learned of documents, and how these are encoded.
+
+    Args:
+        centre: learn the mean passage vector, which is then taken off all passages, queries and sentences; so it is
+            unless said otherwise.
+        lexical: also learn a lexical part, which puts the words of a text beside its vector (see
+            :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
+            :class:`~graphdoc.settings.lexical.LexicalFit`.
+        lexical_weight: length of that part beside vectors of length 1; None leaves the model's setting.
+        normalize_centred: bring passages to unit length again without their mean; None leaves the setting.
+        corpus: what the documents are, for the model card.
+        processes: the processes that share the work, all of which have to call; None for this one alone.
+    """
+
+    centre: bool
+    lexical: bool | LexicalFit | Mapping[str, Any]
+    lexical_weight: float | None
+    normalize_centred: bool | None
+    corpus: str
+    processes: Processes | None
+
+
+def fit_as(
+    pipeline: EncodingPipeline,
+    documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument,
+    *,
+    centre: bool = True,
+    lexical: bool | LexicalFit | Mapping[str, Any] = False,
+    lexical_weight: float | None = None,
+    normalize_centred: bool | None = None,
+    corpus: str = "",
+    processes: Processes | None = None,
+    **options: Unpack[StreamOptions],
+) -> Fit:
+    """Fit a model to documents, and change its settings with it (see :class:`FitOptions`).
+
+    Raises:
+        ModelError: there are fewer than two documents, all are alike, or no word occurs in enough of them.
+        SettingsError: a setting is out of range, or nothing is learned.
+    """
+    how = LexicalFit() if lexical is True else lexical or None
+    given = {"lexical_weight": lexical_weight, "normalize_centred": normalize_centred}
+    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    DocumentSettings(**changes)
+    if how is not None and not isinstance(how, LexicalFit):
+        how = LexicalFit(**how)
+    if not centre and how is None:
+        raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
+    found = fit(pipeline, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)
+    for name, value in changes.items():
+        setattr(pipeline.model.config, name, value)
+    return found
