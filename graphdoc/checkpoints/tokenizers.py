@@ -67,7 +67,12 @@ def segmenter_of(config: DocumentConfig, tokenizer: PreTrainedTokenizerBase, nam
         return Segmenter(
             tokenizer,  # type: ignore[arg-type]
             SegmentationConfig(
-                config.passage_words, config.passage_tokens, config.max_passages, config.language, config.unit
+                config.passage_words,
+                config.passage_tokens,
+                config.max_passages,
+                config.language,
+                config.unit,
+                config.context,
             ),
         )
     except SettingsError as error:

@@ -21,7 +21,7 @@ from .labels import LabelledDocuments, ReadyDocument, plain_document, require_la
 TFIDF = "TF-IDF cosine"
 TFIDF_SVM = "TF-IDF + linear SVM"
 # What the vectors of a model without trained parts depend on, besides its backbone.
-_KEPT = ("pooling", "unit", "passage_words", "passage_tokens", "max_passages", "language")
+_KEPT = ("pooling", "unit", "context", "passage_words", "passage_tokens", "max_passages", "language")
 
 # Words that the linear SVM sees.
 _MOST_WORDS = 100_000

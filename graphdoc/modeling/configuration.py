@@ -77,6 +77,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys += ["lexical", "lexical_weight"]
         if self.unit != "passage":
             keys.append("unit")
+        if self.context != "none":
+            keys.append("context")
         if self.structural_embeddings:
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.graph_layers and self.skip != "linear":

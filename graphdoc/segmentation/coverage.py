@@ -27,6 +27,7 @@ class Coverage:
             add up to ``characters``.
         split_sentences: sentences that lie in several passages because they exceed the encoder's limit.
         empty_sections: sections without text of their own (headings only).
+        shortened_contexts: passages whose title or heading was cut, since it took more than its share of their tokens.
         documents: number of documents.
         documents_not_whole: number of documents of which something was left out.
 
@@ -47,11 +48,12 @@ class Coverage:
     empty_sections: int = 0
     documents: int = 0
     documents_not_whole: int = 0
+    shortened_contexts: int = 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
         """The coverage that :meth:`to_dict` wrote."""
-        return cls(**{name: values[name] for name in ("left_out", *_COUNTS)})
+        return cls(**{name: values[name] for name in ("left_out", *_COUNTS) if name in values})
 
     @property
     def share(self) -> float:
@@ -73,7 +75,11 @@ class Coverage:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON, the share among them, reasons in alphabetical order."""
-        return {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
+        values = {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
+        if not self.shortened_contexts:
+            # Only models with a context have any.
+            del values["shortened_contexts"]
+        return values
 
     def warn(self, name: str | None = None) -> None:
         """Log one warning if anything was left out.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..documents.document import Document
+from .context import NO_CONTEXT, Prefix
 from .coverage import Coverage
 from .spans import SegmentedDocument, Span
 
@@ -24,7 +25,8 @@ class Draft:
         start: first character in the section's text.
         end: one past the last character.
         sentences: the sentences in it, empty if it may be cut anywhere.
-        token_ids: its tokens, once they are known.
+        context: what is encoded in front of it.
+        token_ids: its tokens, those of its context among them, once they are known.
         reason: why it becomes none.
     """
 
@@ -33,6 +35,7 @@ class Draft:
     start: int
     end: int
     sentences: Sequence[tuple[int, int]]
+    context: Prefix = NO_CONTEXT
     token_ids: tuple[int, ...] = ()
     reason: str | None = None
 
@@ -71,15 +74,16 @@ class Plan:
         passages: list[Span] = []
         token_ids: list[tuple[int, ...]] = []
         left_out: dict[str, int] = {}
-        encoded_characters = all_passages = all_tokens = 0
+        encoded_characters = all_passages = all_tokens = shortened = 0
         cut_sentences = set()
         previous: Draft | None = None
         for draft in sorted(self.finished, key=lambda draft: (draft.section, draft.start)):
             if draft.reason is None:
-                tokens = len(draft.token_ids) - special_tokens
+                tokens = len(draft.token_ids) - special_tokens - draft.context.tokens
                 all_passages += 1
                 all_tokens += tokens
                 if max_passages is None or len(passages) < max_passages:
+                    shortened += draft.context.is_shortened
                     passages.append(Span(draft.section, draft.start, draft.end, tokens))
                     token_ids.append(draft.token_ids)
                 else:
@@ -107,5 +111,6 @@ class Plan:
             empty_sections=self.empty_sections,
             documents=1,
             documents_not_whole=int(bool(left_out)),
+            shortened_contexts=shortened,
         )
         return SegmentedDocument(self.document, tuple(passages), tuple(token_ids), coverage)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..runtime.plain_text import described
-from ..settings.document import Unit
+from ..settings.document import Context, Unit
+from .context import NO_CONTEXT, SHARE, Prefix, prefix_of
 from .cutting import (
     balanced_cuts,
     best_place,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 UNITS: tuple[str, ...] = get_args(Unit)
+CONTEXTS: tuple[str, ...] = get_args(Context)
 
 MAX_SENTENCE_CHARACTERS = 2_000
 _TEXTS_PER_CALL = 2_048
@@ -57,6 +59,8 @@ class SegmentationConfig:
         unit: ``passage`` cuts at sentence ends into pieces of about ``passage_words``; ``chunk`` fills ``max_tokens``
             wherever sentences end; ``sentence`` cuts at every sentence end. For the last two ``passage_words`` has no
             meaning.
+        context: what is encoded in front of every passage or chunk: the ``title`` of the document, the ``heading`` of
+            its section, ``both`` or ``none``; sentences have none.
 
     Raises:
         SettingsError: a value is out of range.
@@ -67,10 +71,15 @@ class SegmentationConfig:
     max_passages: int | None = 100
     language: str = "en"
     unit: Unit = "passage"
+    context: Context = "none"
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
             raise SettingsError(f"unit is {described(self.unit)}; set it to {', '.join(UNITS[:-1])} or {UNITS[-1]}")
+        if self.context not in CONTEXTS:
+            raise SettingsError(
+                f"context is {described(self.context)}; set it to {', '.join(CONTEXTS[:-1])} or {CONTEXTS[-1]}"
+            )
         self._require_whole("passage_words", 1, "100 is usual")
         self._require_whole("max_tokens", 8, "256 is usual")
         if self.max_passages is not None:
@@ -132,7 +141,7 @@ class Segmenter:
         for document in documents:
             plan = _plan(document)
             if self.config.unit == "chunk":
-                self._add_chunks(plan, self.config.max_tokens)
+                self._add_chunks(plan, self.config.max_tokens, with_context=True)
             elif self.config.unit == "sentence":
                 self._add_sentences(plan)
             else:
@@ -197,6 +206,18 @@ class Segmenter:
             pieces.extend(parts)
         return pieces
 
+    def _context(self, plan: Plan, section: int, max_tokens: int) -> Prefix:
+        """What is encoded in front of the passages of a section."""
+        if self.config.context == "none":
+            return NO_CONTEXT
+        return prefix_of(
+            plan.document,
+            section,
+            self.config.context,
+            (max_tokens - self._special_tokens) // SHARE,
+            lambda text: _token_spans(self._encode([text]), 0),
+        )
+
     def _add_sentences(self, plan: Plan) -> None:
         for section in range(len(plan.document.sections)):
             for span in self._sentences(plan, section):
@@ -210,20 +231,22 @@ class Segmenter:
             without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
             words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
             passages = max(1, int(words[-1] / self.config.passage_words + 0.5))
+            context = self._context(plan, section, self.config.max_tokens)
             first = 0
             for last in [*balanced_cuts(words, passages), len(sentences)]:
                 group = sentences[first:last]
-                plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group))
+                plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group, context))
                 first = last
 
-    def _add_chunks(self, plan: Plan, max_tokens: int) -> None:
+    def _add_chunks(self, plan: Plan, max_tokens: int, *, with_context: bool = False) -> None:
         for section, text in enumerate(one.text for one in plan.document.sections):
             whole = trim(text, 0, len(text))
             if whole is None:
                 plan.empty_sections += 1
                 continue
-            spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens)
-            plan.drafts.extend(Draft(plan, section, *span, ()) for span in spans)
+            context = self._context(plan, section, max_tokens) if with_context else NO_CONTEXT
+            spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens - context.tokens)
+            plan.drafts.extend(Draft(plan, section, *span, (), context) for span in spans)
 
     def _complete(
         self, plans: Sequence[Plan], max_tokens: int, max_passages: int | None
@@ -242,13 +265,15 @@ class Segmenter:
 
     def _tokenise(self, drafts: Sequence[Draft], max_tokens: int) -> Iterator[Draft]:
         """Give the drafts their token ids; those over the limit come back in parts instead."""
-        encoded = self._encode([draft.text for draft in drafts])
+        encoded = self._encode([draft.context.text + draft.text for draft in drafts])
         for position, (draft, token_ids) in enumerate(zip(drafts, encoded["input_ids"], strict=True)):
+            own = self._special_tokens + draft.context.tokens
             if len(token_ids) > max_tokens:
-                yield from self._cut(draft, _token_spans(encoded, position), max_tokens - self._special_tokens)
+                spans = _token_spans(encoded, position, len(draft.context.text))
+                yield from self._cut(draft, spans, max_tokens - own)
                 continue
             draft.plan.finished.append(draft)
-            if len(token_ids) > self._special_tokens:
+            if len(token_ids) > own:
                 draft.token_ids = tuple(token_ids)
             else:
                 draft.reason = NO_TOKENS
@@ -265,7 +290,7 @@ class Segmenter:
         return encoded
 
     def _cut(self, draft: Draft, tokens: Sequence[tuple[int, int]], budget: int) -> Iterator[Draft]:
-        plan, section, sentences = draft.plan, draft.section, draft.sentences
+        plan, section, sentences, context = draft.plan, draft.section, draft.sentences, draft.context
         pieces = max(2, -(-len(tokens) // budget))
         if len(sentences) > 1:
             starts = [start for start, _ in tokens]
@@ -273,7 +298,7 @@ class Segmenter:
             cuts = [0, *(balanced_cuts(totals, pieces) or [len(sentences) // 2]), len(sentences)]
             for first, last in pairwise(cuts):
                 group = sentences[first:last]
-                yield Draft(plan, section, group[0][0], group[-1][1], group)
+                yield Draft(plan, section, group[0][0], group[-1][1], group, context)
             return
         spans = cut_at_tokens(plan.document.sections[section].text, draft.start, draft.end, tokens, pieces)
         if len(spans) == 1:
@@ -284,7 +309,7 @@ class Segmenter:
             sentence = plan.cut_sentences.get((section, draft.start), draft.start)
             plan.cut_sentences.update({(section, start): sentence for start, _ in spans[1:]})
         for span in spans:
-            yield Draft(plan, section, *span, (span,) if sentences else ())
+            yield Draft(plan, section, *span, (span,) if sentences else (), context)
 
     def _chunk_spans(self, text: str, start: int, end: int, budget: int) -> Iterator[tuple[int, int]]:
         characters_per_token = 6.0
@@ -313,11 +338,18 @@ def _plan(document: Document) -> Plan:
     return Plan(document)
 
 
-def _token_spans(encoded: BatchEncoding, position: int) -> list[tuple[int, int]]:
-    """Spans in its text of the tokens of one text, special tokens left out."""
+def _token_spans(encoded: BatchEncoding, position: int, after: int = 0) -> list[tuple[int, int]]:
+    """Spans of the tokens of one text, special tokens and those of what stands before it left out.
+
+    Args:
+        encoded: the texts.
+        position: which one.
+        after: characters that stand before it; spans count from its own first one.
+    """
     encoding = encoded[position]
     pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
-    return [span for span, special in pairs if not special]
+    spans = [span for span, special in pairs if not special]
+    return [(max(start - after, 0), end - after) for start, end in spans if end > after] if after else spans
 
 
 def _count_words(text: str, without_spaces: bool) -> int:

@@ -23,6 +23,7 @@ SectionAggregation = Literal["lstm", "mean"]
 Similarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk", "sentence"]
+Context = Literal["none", "title", "heading", "both"]
 Paragraph = Literal["section", "blank_line", "passage"]
 
 
@@ -87,6 +88,8 @@ class DocumentFields:
             is a node.
         paragraph: the sentences that belong together where documents are taken sentence by sentence (SDR): those of a
             ``section``, of what stands between two lines that are blank (``blank_line``), or of a ``passage``.
+        context: what is encoded in front of the text of every passage: the ``title`` of the document, the ``heading``
+            of its section, ``both``, or ``none``; counted within ``passage_tokens``, never part of a passage's text.
         passage_words: words a passage has, about.
         passage_tokens: most tokens of a passage, special tokens included.
         max_passages: passages encoded of one document at inference; None for all.
@@ -126,6 +129,7 @@ class DocumentFields:
     similarity: HowCompared = "cosine"
     unit: Unit = "passage"
     paragraph: Paragraph = "section"
+    context: Context = "none"
     passage_words: Count = 100
     passage_tokens: Count = 256
     max_passages: Count | None = 100
