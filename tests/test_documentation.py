@@ -44,7 +44,8 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 # Pages whose code trains or encodes much; of what they show, README.md has the most used.
 LONG_PAGES = {
     *("classification.md", "comparison.md", "comparison-and-attention.md", "evaluation.md", "faithfulness.md"),
-    *("encoding.md", "integrations.md", "pretraining.md", "search.md", "subtopics.md", "training-retrieval.md"),
+    *("encoding.md", "integrations.md", "overview.md", "pretraining.md", "search.md", "subtopics.md"),
+    "training-retrieval.md",
 }
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
@@ -70,3 +71,42 @@ class DrawnMutualComparison(MutualComparison):
         from .figures.mutual import plot_mutual_comparison
 
         return plot_mutual_comparison(self, path)
+
+    def plot_documents(self, path: str | Path | None = None) -> Figure:
+        """Draw the similarities of any number of documents as one matrix, those that are alike next to each other.
+
+        Args:
+            path: image file to write (PNG, SVG or PDF by its suffix); None only returns the figure.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from .figures.canvas import document_name
+        from .figures.matrix import plot_matrix
+
+        names = [document_name(encoded.segmented.document) for encoded in self.documents]
+        return plot_matrix(self.document_scores, names, self.similarity, str(self.model.get("name")), path)
+
+    @overload
+    def to_html(self, path: None = None, *, links: Mapping[tuple[int, int], str] | None = None) -> str: ...
+    @overload
+    def to_html(self, path: str | Path, *, links: Mapping[tuple[int, int], str] | None = None) -> Path: ...
+    def to_html(
+        self, path: str | Path | None = None, *, links: Mapping[tuple[int, int], str] | None = None
+    ) -> str | Path:
+        """Write the page of scores, one file that needs no network.
+
+        Args:
+            path: file to write, atomically; None returns the page instead.
+            links: by the rows of a pair, where its report is, relative to the page.
+
+        Returns:
+            The file, or without one the HTML text.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from .matrix_page.page import render_matrix
+
+        page = render_matrix(self.to_dict(), links or {})
+        return page if path is None else write_text(path, page)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
-import numpy as np
 from rich.console import Console
 
 from ..errors import DocumentError, SettingsError
 from ..registry import SUBTOPICS
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .compare_many import compare_many, holds_many
 from .outputs import Outputs, write_json
 from .sources import read_one
 from .summaries import coverage_line, headings_above, indented, print_lines, print_passage
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..similarity import Comparison, EncodedDocument
     from ..subtopics.table import SubtopicTable
 
-MOST_DOCUMENTS = 5  # of a figure
 MOST_WORDS = 8
 NAME = "compare"
 HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
@@ -34,12 +32,14 @@ DESCRIPTION = """Compare two documents, or the parts of one, and show where thei
 Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.
 A contribution is a section's share of the document score, over all of B; contributions add up to it.
 With --subtopics sentences of both documents are put into groups of one subject: what both speak of, and what only one.
-Three documents or more are compared each with each: a table of scores, and with --figure one picture of all levels."""
+A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
+table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports)."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
   graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
   graphdoc compare a.md                                 the parts of one document with each other
   graphdoc compare a.md b.md c.md --figure levels.png   documents, sections and passages of all three in one picture
+  graphdoc compare papers/ --html all.html --reports 20  scores of all in a folder, with reports on the closest pairs
   graphdoc compare papers.jsonl.gz#P01 papers.jsonl.gz#P02 --json result.json
   graphdoc compare a.md b.md --sentences --csv pairs.csv --level sentence
   graphdoc compare a.md b.md --subtopics --html report.html
@@ -50,16 +50,14 @@ OUTPUTS = Outputs(
     json=("comparison.json", "write everything as JSON (- for standard output)"),
     csv=("passages.csv", "write every pair of a level as a table"),
     plot=("sections.png", "draw the similarity matrix of a level (.png, .svg, .pdf)"),
-    figure=(None, "draw 2 to 5 documents, their sections and passages, within and across, and what is closest"),
+    figure=(None, "draw up to 5 documents, their sections and passages, within and across, and what is closest"),
     maps=(None, "draw how alike sentences are before and after a model put them into subtopics"),
 )
-# What --output stands for with three documents or more.
-FIGURES = Outputs(figure=("levels.png", ""))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
-    parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID")
+    parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID; or a folder of several")
     parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
     parser.add_argument("more", metavar="C", nargs="*", default=[], help="more documents, each compared with each")
     parser.add_argument(
@@ -97,6 +95,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output = OUTPUTS.add_to(parser)
     output.add_argument(
+        "--reports", type=positive, metavar="N", help="of more than two: reports on the N closest pairs, beside --html"
+    )
+    output.add_argument(
         "--level",
         choices=("section", "passage", "paragraph", "sentence"),
         help="level of --csv (default: passage) and of --plot (default: section)",
@@ -108,28 +109,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Compare, print and write."""
     sources = [source for source in (options.a, options.b, *options.more) if source is not None]
-    several = len(sources) > 2
-    for name in ("html", "json", "csv", "plot", "level", "sentences", "subtopics") if several else ():
-        if getattr(options, name):
-            raise SettingsError(f"--{name} is for two documents, not {len(sources)}; use --figure, or name two")
+    if len(sources) > 2 or any(holds_many(source, options) for source in sources):
+        compare_many(sources, options)
+        return
+    if options.reports is not None:
+        raise SettingsError(f"--reports {options.reports} is for more documents; --html writes the report of two")
     for name in ("cluster_size", "receptive_field", "subtopic_model"):
         if getattr(options, name) is not None and options.subtopics is None:
             shown = name.replace("_", "-")
             raise SettingsError(f"--{shown} has no effect without --subtopics; give it too, or leave --{shown} out")
-    if options.maps is not None and (options.subtopic_model is None or several or options.b is None):
+    if options.maps is not None and (options.subtopic_model is None or options.b is None):
         raise SettingsError("--maps shows the subtopics of two documents by a model; name both, and --subtopic-model")
-    outputs = FIGURES if several else OUTPUTS
-    outputs.prepare(options, sources)
-    if options.figure is not None and not 2 <= len(sources) <= MOST_DOCUMENTS:
-        fix = "leave some out" if several else "name another, or use --plot"
-        raise SettingsError(f"--figure shows 2 to {MOST_DOCUMENTS} documents, not {len(sources)}; {fix}")
+    OUTPUTS.prepare(options, sources)
+    if options.figure is not None and len(sources) < 2:
+        raise SettingsError("--figure shows 2 documents and more, not 1; name another, or use --plot")
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
     documents = [read_one(source, options) for source in sources]
-    encoder = load_encoder(options)
-    target = (_compare_several if several else _compare_two)(encoder, documents, options)
+    target = _compare_two(load_encoder(options), documents, options)
     if target is not None:
-        outputs.report(options, target)
+        OUTPUTS.report(options, target)
 
 
 def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> Console | None:
@@ -184,32 +183,6 @@ def _draw_maps(documents: list[Document], options: argparse.Namespace, path: str
     plot_adaptive_subtopics(
         finder, first, second, path, cluster_size=options.cluster_size, receptive_field=options.receptive_field
     )
-
-
-def _compare_several(
-    encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace
-) -> Console | None:
-    comparison = encoder.compare_all(documents)
-    target = FIGURES.write(options, figure=comparison.plot)
-    assert target is not None
-    encoded = comparison.documents
-    print_lines(target, [f"D{number}  {_name(one)}" for number, one in enumerate(encoded, start=1)])
-    target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
-    rows = Table([names("documents"), "score", names("closest sections", 36), names("", 36), "score"])
-    for i, j in combinations(range(len(encoded)), 2):
-        (top, bottom), (left, right) = (comparison.first_sections[k : k + 2] for k in (i, j))
-        block = comparison.sections[top:bottom, left:right]
-        best = [int(place) for place in np.unravel_index(block.argmax(), block.shape)]
-        closest = [
-            encoded[k].segmented.document.section_name(encoded[k].section_numbers[row])
-            for k, row in zip((i, j), best, strict=True)
-        ]
-        rows.add(f"D{i + 1} D{j + 1}", float(comparison.document_scores[i, j]), *closest, float(block.max()))
-    rows.print(target)
-    target.print()
-    for number, one in enumerate(encoded, start=1):
-        target.print(coverage_line(f"D{number}", one.segmented.coverage))
-    return target
 
 
 def _print_sections(target: Console, comparison: Comparison) -> None:

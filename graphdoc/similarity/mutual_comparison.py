@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..runtime.csv import write_csv
 from .cosine import Floats, similarity_matrix
 from .encoded_document import EncodedDocument
 from .kinds import similarity_of
@@ -33,6 +35,53 @@ class MutualComparison:
     def document_scores(self) -> Floats:
         """Similarity of documents, ``(documents, documents)``."""
         return similarity_of(self.similarity).scores(self.documents, self.documents)
+
+    def pairs(self, most: int | None = None) -> list[tuple[int, int, float]]:
+        """Pairs of different documents and their similarity, highest first, those of equal one in their order.
+
+        Args:
+            most: how many; None for all.
+        """
+        scores = self.document_scores
+        first, second = np.triu_indices(len(scores), 1)
+        values = scores[first, second]
+        order = np.argsort(-np.round(values, 9), kind="stable")[:most]
+        return [(int(first[at]), int(second[at]), float(values[at])) for at in order]
+
+    def sections_of(self, first: int, second: int) -> Floats:
+        """Similarity of the sections of two documents alone, ``(sections of the first, sections of the second)``.
+
+        Args:
+            first: row of a document.
+            second: row of the other.
+        """
+        return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.similarity)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
+        return {
+            "format": "graphdoc.comparisons/1",
+            "model": dict(self.model),
+            "similarity": self.similarity,
+            "documents": [
+                {"id": one.segmented.document.id, "title": one.segmented.document.title} for one in self.documents
+            ],
+            "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
+            "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
+        }
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the matrix of documents as CSV, with ids as heads of rows and columns.
+
+        Args:
+            path: file to write, atomically.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        ids = [encoded.segmented.document.id for encoded in self.documents]
+        rows = ([id, *map(float, row)] for id, row in zip(ids, self.document_scores, strict=True))
+        return write_csv(path, ["id", *ids], rows)
 
     @cached_property
     def sections(self) -> Floats:

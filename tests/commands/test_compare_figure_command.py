@@ -36,14 +36,6 @@ def test_one_command_draws_three_documents(graphdoc: Command, three: list[Path],
     assert any(line.startswith("D3: 2 passages, ") for line in lines)
 
 
-def test_output_folder_and_no_figure(graphdoc: Command, three: list[Path], model: str, tmp_path: Path) -> None:
-    before = set(tmp_path.iterdir())
-    status, out, _ = graphdoc("compare", *three, "--model", model)
-    assert status == 0 and "wrote" not in out and set(tmp_path.iterdir()) == before
-    assert graphdoc("compare", *three, "--model", model, "--output", "out").status == 0
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["levels.png"]
-
-
 def test_two_documents_have_a_figure_beside_their_other_outputs(
     graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path
 ) -> None:
@@ -58,11 +50,9 @@ def test_refusals(refused: Command, three: list[Path], model: str) -> None:
         return refused("compare", *arguments, "--model", model).removeprefix("graphdoc compare: ")
 
     a, b, c = three
-    assert line(a, "--figure", "f.png") == "--figure shows 2 to 5 documents, not 1; name another, or use --plot"
-    assert line(*[a, b, c] * 2, "--figure", "f.png") == "--figure shows 2 to 5 documents, not 6; leave some out"
-    for option in (["--html", "r.html"], ["--json", "-"], ["--csv", "c.csv"], ["--plot", "p.png"], ["--sentences"]):
-        expected = f"{option[0]} is for two documents, not 3; use --figure, or name two"
-        assert line(a, b, c, *option) == expected
+    assert line(a, "--figure", "f.png") == "--figure shows 2 documents and more, not 1; name another, or use --plot"
+    for option in (["--sentences"], ["--level", "section"], ["--subtopics"]):
+        assert line(a, b, c, *option) == f"{option[0]} is for two documents, not 3; leave it out, or name two"
     assert "has no image suffix" in line(a, b, c, "--figure", "f.gif")
     assert "is read, and would be replaced" in line(a, b, c, "--figure", c)
     assert "is read, and would be replaced" in line(a, b, "--figure", b)

@@ -65,7 +65,8 @@ class Labels {
       const title = data.titles[row].length > 44 ? `${data.titles[row].slice(0, 43)}…` : data.titles[row];
       const width = context.measureText(title).width;
       const side = sx + 9 + width > camera.width && sx > camera.width / 2 ? -1 : 1;
-      const left = side > 0 ? sx + 8 : sx - 8 - width;
+      const beside = side > 0 ? sx + 8 : sx - 8 - width;
+      const left = must ? Math.max(4, Math.min(camera.width - width - 4, beside)) : beside;
       // What has to be named is named below or above where another name is in the way.
       const shift = (must ? [0, 17, -17, 34] : [0]).find((by) => this.take(left, sy + by - 8, width, 16));
       if (shift !== undefined) this.write(title, left, sy + shift, fonts.ink, paper, 'left');

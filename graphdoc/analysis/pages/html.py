@@ -12,6 +12,7 @@ import jinja2
 SHARED = Path(__file__).parent
 BASE = SHARED / "base.css"
 BOOT = SHARED / "boot.js"
+TOOLS = SHARED / "tools.js"
 # Lone surrogates cannot be written as UTF-8, and HTML has no form for the other control characters.
 _UNWRITABLE = re.compile("[\ud800-\udfff\x00-\x08\x0b\x0e-\x1f]")
 

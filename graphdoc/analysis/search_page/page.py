@@ -13,7 +13,7 @@ from markupsafe import Markup
 from ...errors import OutputError
 from ...runtime.files import write_text
 from ...runtime.wording import counted
-from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
+from ..pages.html import BASE, BOOT, TOOLS, content_policy, environment, in_one_function, source_of, writable
 from .content import form_of, hits_of, kinds_of, query_of, search_of
 
 _FOLDER = Path(__file__).parent
@@ -56,7 +56,7 @@ def search_page(results: Mapping[str, Any], *, form: bool = False) -> str:
                 f"results of a search need {key!r}, and here it is {results.get(key)!r}; give SearchResults.to_dict()"
             )
     style, boot = source_of(*_STYLES), source_of(BOOT)
-    code = in_one_function(_FOLDER / "search.js")
+    code = in_one_function(TOOLS, _FOLDER / "search.js")
     page = _template().render(
         policy=Markup(content_policy(style, boot, code, form=form)),
         style=Markup(style),

@@ -1,15 +1,6 @@
 // Keys, buttons, and passages cut to the stretch with the matching words; all texts are in the page already.
 
-const root = document.documentElement;
 const hits = [...document.querySelectorAll('.hit')];
-
-const isDark = () => (root.dataset.theme || (matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light')) === 'dark';
-
-document.querySelector('#theme').addEventListener('click', () => {
-  root.dataset.theme = isDark() ? 'light' : 'dark';
-  try { localStorage.setItem('graphdoc-theme', root.dataset.theme); } catch { /* kept for this visit only */ }
-});
-document.querySelector('#print').addEventListener('click', () => window.print());
 
 const showWhole = (passage, whole) => {
   passage.classList.toggle('is-whole', whole);

@@ -1,0 +1,1 @@
+"""The page of many documents compared with each other."""
