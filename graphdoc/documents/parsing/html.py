@@ -10,6 +10,8 @@ from lxml import etree
 from .elements import ElementReader, Vocabulary, local_name, names
 from .outline import Outline, ParsedDocument, one_line
 from .page_content import MARKS, content_of, mark
+from .page_furniture import mark_furniture
+from .page_measures import Page
 from .xml_tree import parse_tree
 
 if TYPE_CHECKING:
@@ -66,8 +68,8 @@ def parse_html_tree(root: _Element | None) -> ParsedDocument:
     """Make sections of an HTML or XHTML tree."""
     outline = Outline()
     dropped = _read(outline, root, whole=False)
-    parsed = outline.finish()
     page_title = _page_title(root)
+    parsed = outline.finish(page_title=page_title)
     metadata: dict[str, Any] = dropped_metadata(dropped)
     if parsed.title and page_title and page_title != parsed.title:
         metadata["page_title"] = page_title
@@ -110,6 +112,7 @@ def _read(outline: Outline, root: _Element | None, *, headings: bool = True, who
     for part in roots:
         mark(part)
     if not whole:
+        mark_furniture(Page(roots, HTML.dropped), _page_title(root))
         roots, outside = content_of(roots, HTML.dropped)
         reader.dropped += outside
     for part in roots:

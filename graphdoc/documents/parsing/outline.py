@@ -10,6 +10,8 @@ from typing import Any
 
 from ..section import Section
 
+_NUMBER = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+)*[.):]?\s+")
+_SHORTEST_TITLE = 3
 _WHITE_SPACE = re.compile(r"[ \t\n\r\f\v]+")
 
 
@@ -47,6 +49,25 @@ class _Entry:
     level: int
     resumed: bool = False
     parts: list[str] = field(default_factory=list)
+
+
+def _take_title(entries: list[_Entry], page_title: str) -> str:
+    """Take the first heading out where it stands above all others and the page's title confirms it."""
+    headings = [entry for entry in entries if entry.heading]
+    if not headings or any(entry.level <= headings[0].level for entry in headings[1:]):
+        return ""
+    title = headings[0].heading
+    named = _NUMBER.sub("", title).casefold()
+    if len(named) < _SHORTEST_TITLE or named not in one_line(page_title).casefold():
+        return ""
+    headings[0].heading = ""
+    number = entries.index(headings[0])
+    if number:
+        # The text before the title and the text after it are one opening.
+        before = entries.pop(number - 1)
+        between = [_SEPARATORS[Break.PARAGRAPH]] if before.parts and headings[0].parts else []
+        headings[0].parts[:0] = before.parts + between
+    return title
 
 
 def one_line(text: str) -> str:
@@ -102,11 +123,13 @@ class Outline:
         if collapsed.endswith(" "):
             self.separate(Break.SPACE)
 
-    def finish(self, *, opening_title: bool = True) -> ParsedDocument:
+    def finish(self, *, opening_title: bool = True, page_title: str = "") -> ParsedDocument:
         """Make the sections.
 
         Args:
             opening_title: take the only heading of level 1 for the title when it opens the document.
+            page_title: a title from elsewhere; the first heading is the title, at any level and after any text, where
+                no other heading is of that level or above it, and it is in this title.
 
         Returns:
             Title (empty if there is none) and sections with levels and heading paths.
@@ -117,6 +140,8 @@ class Outline:
             others = sum(1 for entry in entries if entry.heading and entry.level == 1) - 1
             if not others:
                 title, entries[0].heading = entries[0].heading, ""
+        if not title and page_title:
+            title = _take_title(entries, page_title)
         sections: list[Section] = []
         enclosing: list[tuple[int, str]] = []
         for entry in entries:

@@ -8,30 +8,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .elements import local_name, names
+from .page_furniture import FURNITURE
+from .page_measures import HEADINGS, shown
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
 # Marked elements get these names; they are left out and counted under them.
-MARKS = names("hidden permalink heading-button nav dialog")
+MARKS = names("hidden permalink heading-button nav dialog") | FURNITURE
 
 _ROLES = {
     **dict.fromkeys(("navigation", "menu", "menubar", "search"), "nav"),
     **dict.fromkeys(("dialog", "alertdialog"), "dialog"),
 }
 _NOT_SHOWN = re.compile(r"display\s*:\s*none|visibility\s*:\s*hidden", re.IGNORECASE)
-# rustdoc's "Expand description".
-_HIDDEN_CLASSES = names("hideme")
+# rustdoc's "Expand description", and its links to the source with the version beside them.
+_HIDDEN_CLASSES = names("hideme out-of-band rightside")
 # Whole pages are marked with aria-hidden while a dialog is open; icons and second forms of formulas stand inline.
 _INLINE = names("a abbr b em i small span strong sub sup")
-_HEADINGS = names("h1 h2 h3 h4 h5 h6")
 # Anchors that mdBook, Sphinx, rustdoc, MkDocs, Docusaurus and GitHub put beside what they lead to.
 _SIGNS = frozenset({"", "#", "§", "¶", "🔗", "⚓", "∞", "↩", "↩\ufe0e"})
 _PERMALINK_WORDS = frozenset(
     {"anchor", "link", "permalink", "permanent link", "direct link", "link to this heading", "link to this section"}
 )
-_LONGEST_HEADING = 1_000
-_NO_WIDTH = " \t\n\r\f\xa0\u200b\u200c\u200d\ufeff"
 
 
 def mark(root: _Element) -> None:
@@ -40,13 +39,14 @@ def mark(root: _Element) -> None:
     Args:
         root: the page, or a part of one.
     """
+    headings: dict[_Element, str] = {}
     for element in root.iter("*"):
-        found = _mark_of(element)
+        found = _mark_of(element, headings)
         if found:
             element.tag = found
 
 
-def _mark_of(element: _Element) -> str:
+def _mark_of(element: _Element, headings: dict[_Element, str]) -> str:
     name, role = local_name(element), element.get("role", "").strip().lower()
     if name in ("html", "body"):
         return ""
@@ -55,13 +55,15 @@ def _mark_of(element: _Element) -> str:
     if _is_hidden(element, name, role):
         return "hidden"
     if name == "a" and "#" in element.get("href", ""):
-        text, heading = _shown(element), _heading_around(element)
-        if text in _SIGNS or (heading is not None and text.casefold() in _PERMALINK_WORDS and text != _shown(heading)):
+        text = shown(element)
+        if text in _SIGNS:
+            return "permalink"
+        if text.casefold() in _PERMALINK_WORDS and (around := _heading_around(element, headings)) and text != around:
             return "permalink"
     if name == "button":
         # The heading of a section that opens on a click is a button itself.
-        heading = _heading_around(element)
-        return "heading-button" if heading is not None and _shown(element) != _shown(heading) else ""
+        around = _heading_around(element, headings)
+        return "heading-button" if around is not None and shown(element) != around else ""
     return ""
 
 
@@ -78,18 +80,14 @@ def _is_hidden(element: _Element, name: str, role: str) -> bool:
     return not _HIDDEN_CLASSES.isdisjoint(element.get("class", "").split())
 
 
-def _heading_around(element: _Element) -> _Element | None:
-    return next((around for around in element.iterancestors() if local_name(around) in _HEADINGS), None)
-
-
-def _shown(element: _Element) -> str:
-    """The text of an anchor, a button or a heading, cut where it is too long to be one."""
-    shown = ""
-    for part in element.iter("*"):
-        shown += f"{part.text or ''}{part.get('alt', '')}{(part.tail or '') if part is not element else ''}"
-        if len(shown) > _LONGEST_HEADING:
-            break
-    return shown.strip(_NO_WIDTH)
+def _heading_around(element: _Element, headings: dict[_Element, str]) -> str | None:
+    """The text of the heading that an element stands in, read once for each."""
+    heading = next((around for around in element.iterancestors() if local_name(around) in HEADINGS), None)
+    if heading is None:
+        return None
+    if heading not in headings:
+        headings[heading] = shown(heading)
+    return headings[heading]
 
 
 def content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:

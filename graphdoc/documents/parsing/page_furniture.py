@@ -1,0 +1,239 @@
+"""Which parts of an HTML page are furniture: by their names, by how much of them is links, and by where they stand."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from .elements import local_name, names
+from .outline import one_line
+from .page_measures import HEADINGS, LONGEST_SHOWN, Measures, Page, plain, shown
+
+if TYPE_CHECKING:
+    from lxml.etree import _Element
+
+# Furniture gets these names; it is left out and counted under them.
+FURNITURE = names("nav toc popup skip source-link interface logo page-header page-footer page-aside")
+_CONTENT = names("html body main article")
+_BLOCKS = names("div ul ol dl table p nav aside header footer section details form center span")
+_NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
+# Words in classes and ids of generators' templates: DocBook, MediaWiki, Sphinx, Doxygen, Haddock, Qt, WordPress, ...
+_MENU_NAMES = names(
+    "nav navbar navbars navi navigation navheader navfooter navlinks navpath docnav sitenav topnav subnav bottomnav "
+    "breadcrumb breadcrumbs crumb crumbs toc tableofcontents minitoc pager pagination paginate prevnext menu submenu "
+    "mainmenu megamenu sidebar sidenav toolbar related languages langs share sharing social subscribe newsletter "
+    "catlinks editsection skip skiplink skiplinks links tags categories outline"
+)
+_EDGE_NAMES = names(
+    "footer header banner masthead topbar copyright colophon printfooter siteinfo logo cookie cookies consent promo "
+    "advert advertisement ads announcement imprint "
+    "titlearea tagline slogan brand branding sitename sitetitle"
+)
+# What a page shows only when it is pointed at, or over the rest of it.
+_OVERLAY_NAMES = names("tooltip tooltiptext popup popover modal lightbox overlay snackbar toast offcanvas")
+_CONTENTS = re.compile(
+    r"(table of )?contents?( of this (page|article|section))?|on this page|in this (article|page|section)|toc|overview"
+    r"|sommaire|table des mati[eè]res|inhalt(sverzeichnis)?|[ií]ndice|contenido|inhoud|spis tre[sś]ci",
+    re.IGNORECASE,
+)
+_STEP = re.compile(
+    r"\W*(?:previous|prev|next|up|(?:newer|older)(?: posts?| entries)?"
+    r"|(?:previous|next) (?:page|topic|chapter|section|post)|zurück|weiter|précédent|suivant|anterior|siguiente)\W*",
+    re.IGNORECASE,
+)
+_SKIP = re.compile(
+    r"(?:skip|jump) (?:to|over)\b.{0,40}|(?:back to |return to |to )?(?:the )?top|top of page|↑|\^", re.IGNORECASE
+)
+_INTERFACE = re.compile(
+    r"(?:copy|copied!?|copy (?:code|link|to clipboard|item path|path)|hide|show|show more|show less|more|less|edit|"
+    r"share|print|search|menu|toggle[\w ]{0,30}|close|open|(?:expand|collapse)(?: all)?|download|next|prev|"
+    r"previous|run|try it|reset|clear|submit|ok|cancel|settings|help|theme|dark|light|auto|subscribe|login|log in|"
+    r"sign in|sign up|like|tweet|save|play|play code|pause|"
+    r"\[?(?:source|src|edit|edit source|hide|show|view source|link|permalink)\]?|edit (?:this )?page.{0,20}|[\W\d_]*)",
+    re.IGNORECASE,
+)
+_RIGHTS = re.compile(
+    r"©|\(c\) ?\d{4}|\bcopyright\b|\ball rights reserved|\bpowered by|\bgenerated (?:by|on|with)\b|\bbuilt with\b"
+    r"|\blast (?:updated|modified|changed)\b|\bcreated using\b|\bhosted (?:by|on)\b|\blicen[sc]ed under\b",
+    re.IGNORECASE,
+)
+_TITLE_PARTS = re.compile(r"\s+[|\u2013\u2014\u00b7\u2022\u00bb:-]+\s+|\s*\u2014\s*|:\s+")
+_LONGEST_NAME, _LONGEST_INTERFACE, _LONGEST_STEPS = 300, 60, 400
+
+
+def mark_furniture(page: Page, title: str) -> None:
+    """Rename furniture after what it is, so that it is left out and counted; the text of a page is never left empty.
+
+    Args:
+        page: the page, after what is hidden was marked.
+        title: the title in the head of the page.
+    """
+    found: dict[_Element, str] = {}
+    inside: set[_Element] = set()
+    kept = page.characters
+    in_content: set[_Element] = set()
+    for element in page.order:
+        parent = element.getparent()
+        name = local_name(element)
+        if parent in inside or parent in found:
+            inside.add(element)
+            continue
+        if name in ("main", "article") or parent in in_content or element.get("role", "").strip().lower() == "main":
+            in_content.add(element)
+        kind = _kind_of(page, element, name, element in in_content, title)
+        size = page.measures[element].characters
+        if kind and (size < kept or not size):
+            found[element] = kind
+            kept -= size
+    for element, kind in found.items():
+        element.tag = kind
+        _drop_its_heading(element, kind)
+
+
+def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: str) -> str:
+    """What kind of furniture an element is; empty if it is content."""
+    measure = page.measures[element]
+    if name in _CONTENT or name in page._dropped:
+        return ""
+    if name == "a":
+        return _link_kind(element, measure)
+    if name == "button":
+        is_interface = 0 < measure.characters <= _LONGEST_INTERFACE and _INTERFACE.fullmatch(one_line(shown(element)))
+        return "interface" if is_interface else ""
+    if name == "select":
+        return "interface"
+    if name not in _BLOCKS:
+        return ""
+    if not measure.characters:
+        is_first = page.first_heading is not None and measure.position <= page.first_heading
+        return "logo" if measure.links and is_first and not measure.headings and not in_content else ""
+    words = _words_of(element)
+    share = measure.characters / max(page.characters, 1)
+    if not words.isdisjoint(_OVERLAY_NAMES) and not measure.first and share < 0.5:
+        return "popup"
+    if _is_contents(page, element, measure, words):
+        return "toc"
+    if measure.first and not (name == "header" and _is_site_name(page, element, title)):
+        return ""
+    is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
+    if is_menu and measure.links > 1 and measure.density >= 0.6:
+        return "nav"
+    if is_menu and measure.characters <= _LONGEST_STEPS and _has_steps(element):
+        return "nav"
+    is_short = not measure.headings and measure.characters <= _LONGEST_STEPS
+    if is_short and 2 <= measure.links <= 8 and _has_steps(element, least=2):
+        return "nav"
+    if not in_content:
+        return _edge_kind(page, element, name, words, share)
+    if name in ("footer", "aside") and measure.density >= 0.5 and share < 0.3:
+        return f"page-{name}"
+    if name == "footer" and measure.characters <= LONGEST_SHOWN and _RIGHTS.search(shown(element)):
+        return "page-footer"
+    return ""
+
+
+def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], share: float) -> str:
+    """What an element outside the main part of a page is."""
+    measure = page.measures[element]
+    end = measure.position + measure.characters
+    before = page.first_heading is not None and end <= page.first_heading
+    after = not measure.headings and end >= page.characters - LONGEST_SHOWN and measure.position > page.characters / 2
+    if name in ("footer", "aside", "header") and share < 0.4:
+        return f"page-{name}"
+    if share >= 0.3:
+        return ""
+    at_edge = before or after
+    if at_edge and not words.isdisjoint(_EDGE_NAMES) and (not measure.headings or measure.density > 0.5):
+        return "page-footer" if after else "page-header"
+    if name == "span":
+        return ""
+    if (before or after) and measure.characters <= _LONGEST_STEPS and not measure.headings and _has_steps(element):
+        return "nav"
+    # Links to places of the page itself lead to what follows, such as a synopsis of functions.
+    if before and measure.density >= 0.95 and measure.links >= 3 and 2 * measure.local < measure.linked:
+        # An item of a menu is one link; a declaration links to every type in it.
+        items = sum(1 for _ in element.iter("{*}li", "{*}td", "{*}th"))
+        return "" if items and measure.links > items else "nav"
+    if after and page.characters - end < _LONGEST_STEPS and measure.characters <= _LONGEST_STEPS:
+        text = one_line(shown(element))
+        if _RIGHTS.search(text) and not _sentences(text):
+            return "page-footer"
+    return ""
+
+
+def _has_steps(element: _Element, least: int = 1) -> bool:
+    """Whether links lead to the page before, after or above."""
+    steps = 0
+    for link in element.iter("{*}a"):
+        relations = link.get("rel", "").lower().split()
+        steps += (
+            not {"prev", "previous", "next", "up"}.isdisjoint(relations)
+            or link.get("accesskey", "") in ("p", "n", "u")
+            or _STEP.fullmatch(one_line(shown(link))) is not None
+        )
+        if steps >= least:
+            return True
+    return False
+
+
+def _sentences(text: str) -> bool:
+    return len(re.findall(r"[a-z]{3,}[.!?](?:\s|$)", text)) > 2
+
+
+def _link_kind(element: _Element, measure: Measures) -> str:
+    if measure.characters > _LONGEST_INTERFACE:
+        return ""
+    text = one_line(shown(element))
+    href = element.get("href", "")
+    if href.startswith("#") and _SKIP.fullmatch(text):
+        return "skip"
+    words = _words_of(element)
+    is_source = not words.isdisjoint({"src", "srclink", "viewcode", "edit", "editlink", "source"})
+    return "source-link" if is_source and _INTERFACE.fullmatch(text) and text else ""
+
+
+def _words_of(element: _Element) -> frozenset[str]:
+    """The words that class, id and role are made of."""
+    return _split_name(f"{element.get('class', '')} {element.get('id', '')} {element.get('role', '')}"[:_LONGEST_NAME])
+
+
+@lru_cache(8_192)
+def _split_name(written: str) -> frozenset[str]:
+    whole = re.findall(r"[a-zA-Z]+", written)
+    return frozenset(word.lower() for word in (*whole, *_NAME_PARTS.findall(written)))
+
+
+def _is_contents(page: Page, element: _Element, measure: Measures, words: frozenset[str]) -> bool:
+    """Whether an element lists the headings of its own page."""
+    if measure.first or measure.links < 3 or measure.local < 0.8 * measure.linked or measure.density < 0.75:
+        return False
+    if not words.isdisjoint({"toc", "tableofcontents", "contents", "minitoc"}):
+        return True
+    parent = element.getparent()
+    if parent in page.no_contents and page.measures[parent].links == measure.links:
+        page.no_contents.add(element)
+        return False
+    texts = [plain(shown(link)) for link in element.iter("{*}a")]
+    listed = sum(text in page.heading_texts for text in texts) >= 0.8 * len(texts)
+    if not listed:
+        page.no_contents.add(element)
+    return listed
+
+
+def _is_site_name(page: Page, element: _Element, title: str) -> bool:
+    """Whether a header holds the name of the site, where the page has a heading of its own."""
+    parts = [plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
+    own = {plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
+    return len(parts) > 1 and parts[0] not in own and parts[0] in page.heading_texts and not own.isdisjoint(parts[1:])
+
+
+def _drop_its_heading(element: _Element, kind: str) -> None:
+    """A heading such as "Contents" goes with what it stands before."""
+    before = element.getprevious()
+    if kind not in ("toc", "nav") or before is None or not isinstance(before.tag, str):
+        return
+    is_heading = local_name(before) in HEADINGS | names("p div strong b")
+    if is_heading and _CONTENTS.fullmatch(plain(shown(before))):
+        before.tag = kind
