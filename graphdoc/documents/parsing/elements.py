@@ -159,6 +159,8 @@ class ElementReader:
             level = self._sections[-1].level + 1 if self._sections else 1
             self._sections.append(_OpenSection(level, words.default_headings.get(name, "")))
         if name in words.notes or self._is_heading(element, name):
+            if self._verbatim and not self._captures:
+                self._write_verbatim()
             self._captures.append([])
         elif name in words.cells:
             self._lines += 1
@@ -213,9 +215,11 @@ class ElementReader:
 
     def _end_verbatim(self) -> None:
         self._verbatim -= 1
+        if not self._verbatim and not self._captures:
+            self._write_verbatim()
+
+    def _write_verbatim(self) -> None:
         text = "".join(self._verbatim_parts).strip("\n")
-        if self._verbatim or self._captures:
-            return
         self._verbatim_parts.clear()
         if text:
             self._before_text()

@@ -206,7 +206,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
         The text.
 
     Raises:
-        DocumentError: the bytes are not text in that encoding, or are UTF-16 without a byte order mark.
+        DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
     """
     for mark, marked_encoding in _BYTE_ORDER_MARKS:
         if content.startswith(mark):
@@ -222,17 +222,26 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
             except (UnicodeError, LookupError):
                 pass
         raise decoding_error(error, encoding) from None
-    _refuse_utf_16(text, encoding)
+    _refuse_wide_encodings(text, encoding)
     return text
 
 
-def _refuse_utf_16(text: str, encoding: str) -> None:
-    """Refuse text with a NUL at every second place, which UTF-16 gives when it is taken for something else."""
+def _refuse_wide_encodings(text: str, encoding: str) -> None:
+    """Refuse text with NULs at every second place, or at three of four, as UTF-16 and UTF-32 have them."""
     sample = text[:_SAMPLE]
+    quarters = [sample[first::4].count("\0") for first in range(4)]
+    fewest = max(_FEWEST_NULS, len(sample) // 5)
+    for order, nuls, letters in (("le", quarters[2:], quarters[0]), ("be", quarters[:2], quarters[3])):
+        if min(nuls) >= fewest and not letters:
+            raise DocumentError(_unmarked(encoding, f"utf-32-{order}"))
     halves = [sample[first::2].count("\0") for first in (0, 1)]
     if max(halves) >= max(_FEWEST_NULS, len(sample) // 4) and not min(halves):
         order = "be" if halves[0] else "le"
-        raise DocumentError(
-            f"it is not {encoding} text but UTF-16 without a byte order mark; give --encoding utf-16-{order}, "
-            f"or corpus.encoding=utf-16-{order} for training"
-        )
+        raise DocumentError(_unmarked(encoding, f"utf-16-{order}"))
+
+
+def _unmarked(encoding: str, right: str) -> str:
+    return (
+        f"it is not {encoding} text but {right[:6].upper()} without a byte order mark; give --encoding {right}, "
+        f"or corpus.encoding={right} for training"
+    )

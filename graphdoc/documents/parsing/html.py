@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from lxml import etree
 
+from ...errors import DocumentError
 from .elements import ElementReader, Vocabulary, local_name, names
 from .outline import Outline, ParsedDocument, one_line
 from .page_content import MARKS, content_of, mark
@@ -28,11 +33,17 @@ HTML = Vocabulary(
     rows=names("tr"),
     cells=names("td th"),
     verbatim=names("pre textarea listing xmp"),
-    images=names("img"),
+    images=names("img area"),
     line_breaks=names("br"),
     heading_levels={f"h{level}": level for level in range(1, 7)},
     quotations=names("blockquote"),
 )
+
+
+_COMMENT_END = re.compile(r"--!?>")
+_MOST_ATTRIBUTES = 5_000
+# A value in quotation marks may hold anything; the tag ends at the first > outside of them.
+_ATTRIBUTE = re.compile(r"""(>)|[^\s"'>/=]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]*))?""")
 
 
 def parse_html(text: str) -> ParsedDocument:
@@ -53,6 +64,10 @@ def parse_html(text: str) -> ParsedDocument:
     Raises:
         DocumentError: the elements are nested too deeply to be read whole, or XHTML declares entities.
     """
+    warnings = []
+    text, unclosed = _without_unclosed_comments(text)
+    if unclosed is not None:
+        warnings.append(f"the comment at character {unclosed:,} has no end; what follows it is read as text")
     root: _Element | None = None
     if text.lstrip()[:5] == "<?xml":
         try:
@@ -61,33 +76,48 @@ def parse_html(text: str) -> ParsedDocument:
             root = None
     if root is None:
         root = _parse_lenient(text)
-    return parse_html_tree(root)
+    return parse_html_tree(root, warnings)
 
 
-def parse_html_tree(root: _Element | None) -> ParsedDocument:
-    """Make sections of an HTML or XHTML tree."""
+def _without_unclosed_comments(text: str) -> tuple[str, int | None]:
+    """The text without the openings of comments that have no end, and the place of the first of them."""
+    position = 0
+    while (start := text.find("<!--", position)) >= 0:
+        end = _COMMENT_END.search(text, start + 2)
+        if end is None:
+            return text[:start] + text[start:].replace("<!--", ""), start
+        position = end.end()
+    return text, None
+
+
+def parse_html_tree(root: _Element | None, warnings: Sequence[str] = ()) -> ParsedDocument:
+    """Make sections of an HTML or XHTML tree; warnings go to the metadata."""
     outline = Outline()
     dropped = _read(outline, root, whole=False)
     page_title = _page_title(root)
     parsed = outline.finish(page_title=page_title)
     metadata: dict[str, Any] = dropped_metadata(dropped)
+    if warnings:
+        metadata["warnings"] = list(warnings)
     if parsed.title and page_title and page_title != parsed.title:
         metadata["page_title"] = page_title
     return ParsedDocument(parsed.sections, parsed.title or page_title, metadata)
 
 
-def write_html_fragment(outline: Outline, text: str, *, headings: bool) -> Counter[str]:
+def write_html_fragment(outline: Outline, text: str, *, headings: bool, picture: bool = False) -> Counter[str]:
     """Write a piece of HTML, such as Markdown may contain, to an outline.
 
     Args:
         outline: what is written to.
         text: the HTML source, which need not be complete.
         headings: whether its headings start sections.
+        picture: whether it holds no text but that of its images.
 
     Returns:
         How many elements were dropped, by name.
     """
-    return _read(outline, _parse_lenient(text), headings=headings)
+    with outline.pictures() if picture else nullcontext():
+        return _read(outline, _parse_lenient(text), headings=headings)
 
 
 def dropped_metadata(dropped: Counter[str]) -> dict[str, Any]:
@@ -96,7 +126,20 @@ def dropped_metadata(dropped: Counter[str]) -> dict[str, Any]:
     return {"dropped_elements": counts} if counts else {}
 
 
+def _refuse_many_attributes(text: str) -> None:
+    """Refuse what would take libxml2 minutes: it compares every attribute of an element with all others."""
+    for piece in text.split("<"):
+        if len(piece) > _MOST_ATTRIBUTES and piece[0].isalpha():
+            inside = itertools.takewhile(lambda found: not found[1], _ATTRIBUTE.finditer(piece))
+            if sum(1 for _ in itertools.islice(inside, _MOST_ATTRIBUTES + 2)) > _MOST_ATTRIBUTES + 1:
+                name = piece[:20].split()[0]
+                raise DocumentError(
+                    f"its element <{name}> has more than {_MOST_ATTRIBUTES:,} attributes; leave some out"
+                )
+
+
 def _parse_lenient(text: str) -> _Element | None:
+    _refuse_many_attributes(text)
     # Without huge_tree libxml2 would cut documents at 256 levels or 10 MB and only log it.
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:

@@ -11,13 +11,25 @@ from .outline import one_line
 _COMMENT = re.compile(r"^[ \t]*%[^\n]*\n?|(?<=\s)%[^\n]*", re.MULTILINE)
 _MACRO = re.compile(r"\\(?:re)?newcommand\*?\s*\{?\\([A-Za-z]+)\}?\s*\{([^{}\\]*)\}")
 _REFERENCE = re.compile(
-    r"[~ ]?\\(?:[A-Za-z]*cite[A-Za-z]*|(?:eq|auto|page|name|c|C|v)?ref)\*?(?:\[[^\]]*\])*\{([^{}]*)\}"
+    r"[~ ]?\\(?:[A-Za-z]*cite[A-Za-z]*|(?:eq|auto|page|name|c|C|v)?ref)\*?(?:\[[^\[\]]*\])*\{([^{}]*)\}"
 )
 _LABEL = re.compile(r"\\label\{[^{}]*\}")
+# What has to stand on a line of its own, since xberg leaves out what follows it on the same line. Brackets in optional
+# arguments end the search, so that it never runs on to the end of the text.
 _SECTIONING = re.compile(
-    r"(\\(?:part|chapter|(?:sub)*section|(?:sub)?paragraph)\*?\s*(?:\[[^\]]*\])?\{(?:[^{}]|\{[^{}]*\})*\}"
-    r"|\\(?:begin|end)\{(?:document|abstract)\})[ \t]*"
+    r"(\\(?:part|chapter|(?:sub)*section|(?:sub)?paragraph)\*?\s*(?:\[[^\[\]]*\])?\{(?:[^{}]|\{[^{}]*\})*\}"
+    r"|\\begin\{[A-Za-z]+\*?\}(?:\[(?:[!htbpHcTBM]*|[^\[\]\n=]*=[^\[\]\n]*)\]|\{[^{}\n]*\})*|\\end\{[A-Za-z]+\*?\}"
+    r"|\\(?:input|include|bibliography|bibliographystyle|includegraphics|pagestyle|thispagestyle)"
+    r"(?:\[[^\[\]\n]*\])?\{[^{}\n]*\})[ \t]*"
 )
+# Commands that show nothing, or what stands elsewhere in the file.
+_WITHOUT_TEXT = re.compile(
+    r"\\(?:newpage|clearpage|cleardoublepage|(?:no)?pagebreak(?:\[\d\])?|maketitle|tableofcontents|listoffigures"
+    r"|listoftables|appendix|centering|raggedright|raggedleft|frontmatter|mainmatter|backmatter|printbibliography"
+    r"|newline)(?![A-Za-z])[ \t]*"
+)
+_ITEM = re.compile(r"(?<=[^\s\\])[ \t]*(?=\\item(?![A-Za-z]))")
+_PREAMBLE = re.compile(r"^[ \t]*\\(?:documentclass|usepackage|RequirePackage)[^\n]*\n?", re.MULTILINE)
 _STRUCTURAL = re.compile(
     r"\\(?:begin|end|part|chapter|(?:sub)*section|(?:sub)?paragraph|item|bibitem|caption|documentclass|usepackage|title|"
     r"author|date|maketitle|input|include|bibliography|par|appendix|centering|noindent\s*$)(?![a-z])|\\[\[\]]|\$\$"
@@ -39,8 +51,9 @@ _TITLE_MARKUP = (
 def prepare_latex(text: str) -> tuple[str, str]:
     """Put LaTeX into the shape that xberg reads whole, and take the title out.
 
-    It loses text that follows a section command on the same line and macros that users define, keeps comments, takes
-    every line for a paragraph, and finds few titles.
+    It loses text that follows commands for sections, environments and pages on the same line, files without a
+    document environment, and macros that users define; it keeps comments, takes every line for a paragraph, and finds
+    few titles.
 
     Returns:
         The title, empty if there is none, and the rest.
@@ -58,7 +71,16 @@ def prepare_latex(text: str) -> tuple[str, str]:
     for markup, replacement in _TITLE_MARKUP:
         title = markup.sub(replacement, title)
     text = _TITLE.sub("", text)
-    return one_line(title), "\n".join(_joined_lines(_SECTIONING.sub(r"\n\1\n", text).split("\n")))
+    text = _ITEM.sub("\n", _SECTIONING.sub(r"\n\1\n", _WITHOUT_TEXT.sub("\n\n", _with_body(text))))
+    return one_line(title), "\n".join(_joined_lines(text.split("\n")))
+
+
+def _with_body(text: str) -> str:
+    """A part of a document, such as a chapter in a file of its own, as a whole one; xberg reads nothing else."""
+    if "\\begin{document}" in text:
+        return text
+    start = max((found.end() for found in _PREAMBLE.finditer(text)), default=0)
+    return f"{text[:start]}\n\\begin{{document}}\n{text[start:]}\n\\end{{document}}\n"
 
 
 def _joined_lines(lines: list[str]) -> Iterator[str]:

@@ -6,12 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from html import escape, unescape
 from typing import Any
 
 from markdown_it import MarkdownIt
+from markdown_it.rules_block.table import escapedSplit
 from markdown_it.token import Token
 
 from ...errors import DocumentError
+from .elements import names
 from .html import dropped_metadata, write_html_fragment
 from .outline import Break, Outline, ParsedDocument
 
@@ -19,6 +22,24 @@ from .outline import Break, Outline, ParsedDocument
 _DEEPEST = 100
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _LONGEST_FRONT_MATTER = 65_536
+_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
+_OPENING = re.compile(r"<([A-Za-z][\w-]*)(?![\w-])[^<>]*>")
+_CLOSING = re.compile(r"</([A-Za-z][\w-]*)")
+_TAG = re.compile(r"<[^<>]*>")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)\]\]>", re.DOTALL)
+_RAW_HTML = re.compile(r"\s*<(?:!--|\?|script|style|pre|textarea)", re.IGNORECASE)
+_ALTERNATIVE = re.compile(r"""\balt\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'>]+))""", re.IGNORECASE)
+_VOID_ELEMENTS = frozenset({"br", "hr", "img", "wbr", "input", "col", "area", "embed", "source", "track"})
+# What browsers know, old elements included; a name that is none of them is no markup unless it is closed.
+_ELEMENTS = _VOID_ELEMENTS | names(
+    "a abbr acronym address article aside audio b base basefont bdi bdo big blink blockquote body button "
+    "canvas caption center cite code colgroup data datalist dd del details dfn dialog dir div dl dt em "
+    "fieldset figcaption figure font footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup html i "
+    "iframe ins kbd label legend li link main map mark marquee math menu meta meter nav nobr noframes noscript "
+    "object ol optgroup option output p param picture pre progress q rp rt ruby s samp script search section "
+    "select slot small span strike strong style sub summary sup svg table tbody td template textarea tfoot th "
+    "thead time title tr tt u ul var video"
+)
 
 
 @cache
@@ -44,17 +65,20 @@ def parse_markdown(text: str) -> ParsedDocument:
     """
     front_matter, body = _split_front_matter(text)
     outline = Outline()
+    writer = _Writer(outline, body)
     try:
-        dropped = _write_blocks(outline, _parser().parse(body))
+        writer.write(_parser().parse(body))
     except RecursionError:
         raise DocumentError(f"its Markdown is nested deeper than {_DEEPEST} levels; flatten it") from None
-    parsed = outline.finish()
+    parsed = outline.finish(pictures_before_title=True)
     title = front_matter.pop("title", "")
     if not isinstance(title, str):
         front_matter["title"], title = title, ""
     if title and parsed.title and title != parsed.title:
         front_matter["heading"] = parsed.title
-    return ParsedDocument(parsed.sections, title or parsed.title, front_matter | dropped_metadata(dropped))
+    warnings = {"warnings": writer.warnings} if writer.warnings else {}
+    metadata = front_matter | dropped_metadata(writer.dropped) | warnings
+    return ParsedDocument(parsed.sections, title or parsed.title, metadata)
 
 
 def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
@@ -73,57 +97,128 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     return entries, text[match.end() :]
 
 
-def _write_blocks(outline: Outline, tokens: Sequence[Token]) -> Counter[str]:
-    dropped: Counter[str] = Counter()
-    lists = 0
-    heading_level = 0
-    first_cell = True
-    for token in tokens:
-        if token.nesting == 1 and token.level >= _DEEPEST - 1:
-            raise DocumentError(f"its Markdown is nested deeper than {_DEEPEST} levels; flatten it")
-        block = Break.LINE if lists else Break.PARAGRAPH
-        match token.type:
-            case "heading_open" if token.level == 0:
-                heading_level = int(token.tag[1:])
-            case "heading_close" if token.level == 0:
-                heading_level = 0
-            case "inline" if heading_level:
-                heading = _inline_text(token.children or ()).strip()
-                if heading:
-                    outline.start_section(heading, heading_level)
-                else:
-                    outline.separate(Break.PARAGRAPH)
-            case "inline":
-                outline.write(_inline_text(token.children or ()).strip(" \n"))
-            case "fence" | "code_block":
-                outline.separate(block)
-                outline.write(token.content.strip("\n"))
-                outline.separate(block)
-            case "html_block":
-                outline.separate(block)
-                dropped += write_html_fragment(outline, token.content, headings=token.level == 0)
-                outline.separate(block)
-            case "bullet_list_open" | "ordered_list_open":
-                outline.separate(block)
-                lists += 1
-            case "bullet_list_close" | "ordered_list_close":
-                lists -= 1
-                outline.separate(Break.LINE if lists else Break.PARAGRAPH)
-            case "tr_open":
-                outline.separate(Break.LINE)
-                first_cell = True
-            case "th_open" | "td_open":
-                if not first_cell:
-                    outline.new_cell()
-                first_cell = False
-            case "th_close" | "td_close" | "tr_close" | "tbody_open" | "thead_close":
-                pass
-            case _:
-                outline.separate(block)
-    return dropped
+class _Writer:
+    """Writes tokens to an outline.
+
+    Args:
+        outline: what is written to.
+        source: the Markdown, for the cells that a row has beyond its table.
+
+    Attributes:
+        dropped: number of HTML elements left out, by name.
+        warnings: what in the source is not as it should be.
+    """
+
+    def __init__(self, outline: Outline, source: str) -> None:
+        self.dropped: Counter[str] = Counter()
+        self.warnings: list[str] = []
+        self._outline = outline
+        self._lines = source.split("\n")
+        self._lists = 0
+
+    def write(self, tokens: Sequence[Token]) -> None:
+        """Write all tokens.
+
+        Raises:
+            DocumentError: the markup is nested too deeply.
+        """
+        outline = self._outline
+        heading_level = columns = row_line = 0
+        cells = 0
+        for token in tokens:
+            if token.nesting == 1 and token.level >= _DEEPEST - 1:
+                raise DocumentError(f"its Markdown is nested deeper than {_DEEPEST} levels; flatten it")
+            block = Break.LINE if self._lists else Break.PARAGRAPH
+            match token.type:
+                case "heading_open" if token.level == 0:
+                    heading_level = int(token.tag[1:])
+                case "heading_close" if token.level == 0:
+                    heading_level = 0
+                case "inline" if heading_level:
+                    heading = _inline_text(token.children or ()).strip()
+                    if heading:
+                        outline.start_section(heading, heading_level)
+                    else:
+                        outline.separate(Break.PARAGRAPH)
+                case "inline":
+                    written = _inline_text(token.children or ()).strip(" \n")
+                    outline.write(written, picture=_is_picture(token.children or ()))
+                case "fence" | "code_block":
+                    outline.separate(block)
+                    outline.write(token.content.strip("\n"))
+                    outline.separate(block)
+                case "html_block":
+                    outline.separate(block)
+                    self._write_html(token)
+                    outline.separate(block)
+                case "bullet_list_open" | "ordered_list_open":
+                    outline.separate(block)
+                    self._lists += 1
+                case "bullet_list_close" | "ordered_list_close":
+                    self._lists -= 1
+                    outline.separate(Break.LINE if self._lists else Break.PARAGRAPH)
+                case "table_open":
+                    columns = 0
+                    outline.separate(block)
+                case "tr_open":
+                    outline.separate(Break.LINE)
+                    cells = 0
+                    row_line = token.map[0] if token.map else -1
+                case "th_open" | "td_open":
+                    if cells:
+                        outline.new_cell()
+                    cells += 1
+                    columns += token.type == "th_open"
+                case "tr_close":
+                    if row_line >= 0 and cells == columns:
+                        self._write_surplus_cells(row_line, columns)
+                case "th_close" | "td_close" | "tbody_open" | "thead_close":
+                    pass
+                case _:
+                    outline.separate(block)
+
+    def _write_surplus_cells(self, line: int, columns: int) -> None:
+        """Cells beyond those of the table's head, which markdown-it leaves out."""
+        row = self._lines[line].strip(" \t>") if line < len(self._lines) else ""
+        if row.count("|") < columns:
+            return
+        cells = escapedSplit(row)
+        cells = cells[1 if cells and not cells[0].strip() else 0 :]
+        cells = cells[: -1 if cells and not cells[-1].strip() else None]
+        for cell in cells[columns:]:
+            parsed = _parser().parseInline(cell.strip())
+            self._outline.new_cell()
+            self._outline.write(_inline_text(parsed[0].children or ()).strip() if parsed else "")
+
+    def _write_html(self, token: Token) -> None:
+        content = token.content
+        if content.lstrip().startswith("<!--") and "-->" not in content:
+            # By CommonMark the comment goes on to the end of the document, and everything would be lost.
+            self.warnings.append("a comment <!-- has no end; what follows it is read as text")
+            rest = content.replace("<!--", "")
+            inner = _Writer(self._outline, rest)
+            inner.write(_parser().parse(rest))
+            self.dropped += inner.dropped
+            self.warnings += inner.warnings
+            return
+        content = _CDATA.sub(lambda found: escape(found[1]), content)
+        if _RAW_HTML.match(content) is None:
+            content = _text_for_unknown_tags(content)
+        picture = not any(map(str.isalpha, _TAG.sub("", content)))
+        self.dropped += write_html_fragment(self._outline, content, headings=token.level == 0, picture=picture)
+
+
+def _is_picture(tokens: Sequence[Token]) -> bool:
+    """Whether there are only images, and links around them."""
+    shown = [token for token in tokens if token.type in ("image", "html_inline") or token.content.strip()]
+    return bool(shown) and all(
+        token.type == "image" or (token.type == "html_inline" and _tag_name(token.content) in ("img", "a", "br"))
+        for token in shown
+    )
 
 
 def _inline_text(tokens: Sequence[Token]) -> str:
+    closed = Counter(_tag_name(token.content) for token in tokens if token.content.startswith("</"))
     parts: list[str] = []
     for token in tokens:
         match token.type:
@@ -132,8 +227,47 @@ def _inline_text(tokens: Sequence[Token]) -> str:
             case "image":
                 parts.append(_inline_text(token.children or ()))
             case "html_inline":
-                if re.match(r"<br\b", token.content, re.IGNORECASE):
-                    parts.append("\n")
+                parts.append(_inline_html(token.content, closed))
             case _:
                 parts.append(token.content)
     return "".join(parts)
+
+
+def _inline_html(tag: str, closed: Counter[str]) -> str:
+    """The text that a piece of HTML inside a paragraph stands for."""
+    name = _tag_name(tag)
+    if name == "br":
+        return "\n"
+    if name == "img":
+        found = _ALTERNATIVE.search(tag)
+        return unescape(found[1] or found[2] or found[3] or "") if found else ""
+    if tag.startswith("<![CDATA["):
+        return tag[9:-3]
+    if tag.startswith(("<!", "<?", "</")):
+        return ""
+    return "" if _is_markup(tag, name, closed) else tag
+
+
+def _is_markup(tag: str, name: str, closed: Counter[str]) -> bool:
+    """Whether what looks like a tag is one, and not a comparison or a type: ``a <b and c> d``, ``List<String>``."""
+    if name in _VOID_ELEMENTS or tag.endswith("/>"):
+        return name in _ELEMENTS or "-" in name or closed[name] > 0
+    if closed[name] > 0:
+        return True
+    return (name in _ELEMENTS and tag[1:-1].strip().lower() == name) or (name in _ELEMENTS and "=" in tag)
+
+
+def _text_for_unknown_tags(content: str) -> str:
+    """HTML in which tags of no known element that are never closed are text."""
+    closed = Counter(name.lower() for name in _CLOSING.findall(content))
+
+    def kept(found: re.Match[str]) -> str:
+        name = found[1].lower()
+        return found[0] if name in _ELEMENTS or "-" in name or closed[name] else escape(found[0])
+
+    return _OPENING.sub(kept, content)
+
+
+def _tag_name(tag: str) -> str:
+    found = _NAME.match(tag)
+    return found[1].lower() if found else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -48,6 +49,7 @@ class _Entry:
     heading: str
     level: int
     resumed: bool = False
+    only_pictures: bool = True
     parts: list[str] = field(default_factory=list)
 
 
@@ -60,13 +62,16 @@ def _take_title(entries: list[_Entry], page_title: str) -> str:
     named = _NUMBER.sub("", title).casefold()
     if len(named) < _SHORTEST_TITLE or named not in one_line(page_title).casefold():
         return ""
-    headings[0].heading = ""
-    number = entries.index(headings[0])
-    if number:
-        # The text before the title and the text after it are one opening.
-        before = entries.pop(number - 1)
-        between = [_SEPARATORS[Break.PARAGRAPH]] if before.parts and headings[0].parts else []
-        headings[0].parts[:0] = before.parts + between
+    return _take_heading(entries, headings[0])
+
+
+def _take_heading(entries: list[_Entry], first: _Entry) -> str:
+    """Take the first heading out; the text before it and the text after it are one opening."""
+    title, first.heading = first.heading, ""
+    if entries[0] is not first:
+        before = entries.pop(0)
+        between = [_SEPARATORS[Break.PARAGRAPH]] if before.parts and first.parts else []
+        first.parts[:0] = before.parts + between
     return title
 
 
@@ -81,6 +86,7 @@ class Outline:
     def __init__(self) -> None:
         self._entries = [_Entry("", 1)]
         self._pending = Break.NONE
+        self._pictures = False
 
     def start_section(self, heading: str, level: int) -> None:
         """Start a section; a section without a heading is part of the one that encloses it."""
@@ -104,11 +110,21 @@ class Outline:
         """Go to the next cell of a table row, whatever break the previous cell ended with."""
         self._pending = Break.CELL
 
-    def write(self, text: str) -> None:
-        """Add text as it stands."""
+    @contextmanager
+    def pictures(self) -> Iterator[None]:
+        """What is written inside is the alternative text of pictures."""
+        self._pictures = True
+        try:
+            yield
+        finally:
+            self._pictures = False
+
+    def write(self, text: str, *, picture: bool = False) -> None:
+        """Add text as it stands; ``picture`` says that it is the alternative text of one."""
         if not text:
             return
         parts = self._entries[-1].parts
+        self._entries[-1].only_pictures &= picture or self._pictures
         if parts:
             parts.append(_SEPARATORS[self._pending])
         parts.append(text)
@@ -123,23 +139,28 @@ class Outline:
         if collapsed.endswith(" "):
             self.separate(Break.SPACE)
 
-    def finish(self, *, opening_title: bool = True, page_title: str = "") -> ParsedDocument:
+    def finish(
+        self, *, opening_title: bool = True, page_title: str = "", pictures_before_title: bool = False
+    ) -> ParsedDocument:
         """Make the sections.
 
         Args:
             opening_title: take the only heading of level 1 for the title when it opens the document.
             page_title: a title from elsewhere; the first heading is the title, at any level and after any text, where
                 no other heading is of that level or above it, and it is in this title.
+            pictures_before_title: whether pictures may stand before the heading that opens the document.
 
         Returns:
             Title (empty if there is none) and sections with levels and heading paths.
         """
         entries = [entry for entry in self._entries if entry.heading or entry.parts]
         title = ""
-        if opening_title and entries and entries[0].heading and entries[0].level == 1:
+        before = pictures_before_title and len(entries) > 1 and not entries[0].heading and entries[0].only_pictures
+        first = entries[before] if entries else None
+        if opening_title and first is not None and first.heading and first.level == 1:
             others = sum(1 for entry in entries if entry.heading and entry.level == 1) - 1
             if not others:
-                title, entries[0].heading = entries[0].heading, ""
+                title = _take_heading(entries, first)
         if not title and page_title:
             title = _take_title(entries, page_title)
         sections: list[Section] = []

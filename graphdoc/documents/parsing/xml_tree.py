@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _PROLOG = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 # Comments and instructions in a DOCTYPE may hold anything, also what looks like the root element.
-_ROOT = re.compile(r"<!--.*?-->|<\?.*?\?>|(<[^\W\d])", re.DOTALL)
+_ROOT = re.compile(r"<!--|<\?|<[^\W\d]")
 
 
 def parse_tree(text: str) -> _Element:
@@ -56,6 +56,18 @@ def _refuse_entities(text: str) -> None:
     start = prolog.end() if prolog else 0
     if not text.startswith("<!DOCTYPE", start):
         return
-    root = next((found for found in _ROOT.finditer(text, start) if found[1]), None)
-    if "<!ENTITY" in text[start : root.start() if root else len(text)]:
+    if "<!ENTITY" in text[start : _root(text, start)]:
         raise DocumentError("its DOCTYPE declares entities, which are not read for safety; save the XML without them")
+
+
+def _root(text: str, start: int) -> int:
+    """Where the root element starts; what has no end, in text that is not well-formed, goes on to the end."""
+    while (found := _ROOT.search(text, start)) is not None:
+        end = {"<!--": "-->", "<?": "?>"}.get(found[0])
+        if end is None:
+            return found.start()
+        closed = text.find(end, found.end())
+        if closed < 0:
+            break
+        start = closed + len(end)
+    return len(text)

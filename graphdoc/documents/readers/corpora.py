@@ -6,6 +6,7 @@ import codecs
 import csv
 import itertools
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -82,7 +83,7 @@ def read_json_lines(lines: Iterable[bytes], source: str, encoding: str) -> Itera
         if not text.strip():
             continue
         try:
-            row = json.loads(text)
+            row = json.loads(text, object_pairs_hook=_object)
         except json.JSONDecodeError as error:
             yield Record(
                 place,
@@ -95,11 +96,37 @@ def read_json_lines(lines: Iterable[bytes], source: str, encoding: str) -> Itera
 
 
 def _row_record(place: str, row: Any, default_id: str | None = None) -> Record:
+    if isinstance(row, _DoubledKey):
+        reason = f"it names {row.key!r} twice, and JSON keeps the last value alone; rename one of them"
+        return Record(place, DocumentError(reason))
     if isinstance(row, dict):
         return Record(place, row, default_id)
     return Record(
         place, DocumentError(f"a JSON object is expected, not {_json_type(row)}; write one object per document")
     )
+
+
+class _DoubledKey(dict[str, Any]):
+    """A JSON object in which a key stands twice, or that holds such an object."""
+
+    key = ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    key = None
+    if len(row) != len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        key = next(name for name in row if counts[name] > 1)
+    for value in row.values():
+        for inner in value if type(value) is list else (value,):
+            if type(inner) is _DoubledKey:
+                key = inner.key
+    if key is None:
+        return row
+    doubled = _DoubledKey(row)
+    doubled.key = key
+    return doubled
 
 
 def _json_type(value: Any) -> str:
@@ -163,7 +190,7 @@ class _JsonBuffer:
         self._stream = stream
         self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
-        self._values = json.JSONDecoder()
+        self._values = json.JSONDecoder(object_pairs_hook=_object)
         self._text = ""
         self._position = 0
         self._offset = 0
@@ -270,7 +297,7 @@ def _read_table(stream: IO[bytes], source: str, delimiter: str, encoding: str) -
             continue
         elif header is None:
             header = [name.strip() for name in row]
-            doubled = sorted({name for name in header if header.count(name) > 1})
+            doubled = sorted(name for name, count in Counter(header).items() if count > 1)
             if doubled:
                 raise DocumentError(f"its header names {doubled[0]!r} twice; rename one of the columns")
         elif len(row) != len(header):
