@@ -23,12 +23,13 @@ _BINARY = {
 }
 
 
-def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
+def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = True) -> ParsedDocument:
     """Parse a file that holds one document.
 
     Args:
         path: the file.
         encoding: how text files are encoded.
+        text_headings: whether plain text is searched for headings.
 
     Returns:
         Title, sections and metadata.
@@ -67,6 +68,10 @@ def parse_file(path: Path, encoding: str = "utf-8") -> ParsedDocument:
         from .office.notebook import parse_notebook
 
         return parse_notebook(text)
+    if kind == "text":
+        from .plain_text import parse_plain_text
+
+        return parse_plain_text(text, headings=text_headings)
     return parse_text(text, kind)
 
 
