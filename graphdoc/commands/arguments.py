@@ -125,6 +125,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = T
     """Add how documents are read."""
     group = parser.add_argument_group("reading")
     group.add_argument("--encoding", default="utf-8", help="encoding of text files (default: utf-8)")
+    group.add_argument("--no-text-headings", action="store_true", help="look for no headings in plain text files")
     for name in COLUMNS:
         group.add_argument(
             f"--{name}-column", default=name, metavar="NAME", help=f"column that holds the {name} (default: {name})"

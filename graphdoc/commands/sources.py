@@ -41,6 +41,7 @@ def read_many(
         on_error=on_error or "stop",
         report=report,
         encoding=options.encoding,
+        text_headings=not options.no_text_headings,
     )
     named = _naming_the_option(documents, sources) if on_error == "stop" else documents
     return named if missing is None else iter(list(named))

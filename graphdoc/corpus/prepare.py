@@ -230,12 +230,14 @@ def _fingerprint(
     settings: CorpusSettings, segmenter: Segmenter, source: CorpusSource, paragraph: Paragraph | None
 ) -> str:
     names = (
-        *("label_from", "encoding", "on_error"),
+        *("label_from", "encoding", "text_headings", "on_error"),
         *("max_passages", "least_passages", "leave_out_splits", "leave_out_sections", "deduplicate"),
     )
     tokenizer = json.loads(segmenter.tokenizer.backend_tokenizer.to_str())
     made_of = {
         "format": [FORMAT, FORMAT_VERSION],
+        # Changes with what the readers of files make of them.
+        "reading": 2,
         # Passages may end elsewhere in another version of the code that finds sentences.
         "versions": [__version__, version("sentencex")],
         # Corpora that were made before there was such a setting stay known.

@@ -69,6 +69,7 @@ class CorpusSource:
             settings.sources if self._data_set is None else self._data_set.rows(rank, count),
             columns=settings.columns,
             encoding=settings.encoding,
+            text_headings=settings.text_headings,
             on_error=settings.on_error,
             report=reading,
             # Rows without an id are named by a hash of their content, and copies would share it.

@@ -168,12 +168,20 @@ class Document:
             raise DocumentError(f"row {name!r}: {error}" if name else f"row: {error}") from None
 
     @classmethod
-    def from_file(cls, path: str | Path, *, encoding: str = "utf-8", **fields: Unpack[DocumentFields]) -> Document:
+    def from_file(
+        cls,
+        path: str | Path,
+        *,
+        encoding: str = "utf-8",
+        text_headings: bool = True,
+        **fields: Unpack[DocumentFields],
+    ) -> Document:
         """Read a file that holds one document.
 
         Args:
             path: a file of one of the kinds that the documentation lists: text, markup, PDF, Word and others.
             encoding: how text files are encoded.
+            text_headings: whether a plain text file is searched for headings.
             **fields: ``id`` (without one the file's name without its suffix), ``title`` (if the file's own shall not
                 count), ``label`` and ``metadata``.
 
@@ -186,15 +194,15 @@ class Document:
         path = Path(path)
         try:
             fields["id"] = fields.get("id") or split_suffix(path)[0]
-            return cls._read(path, encoding, fields)
+            return cls._read(path, encoding, fields, text_headings=text_headings)
         except DocumentError as error:
             raise DocumentError(f"{path}: {error}") from error.__cause__
 
     @classmethod
-    def _read(cls, path: Path, encoding: str, fields: DocumentFields) -> Document:
+    def _read(cls, path: Path, encoding: str, fields: DocumentFields, *, text_headings: bool = True) -> Document:
         """As :meth:`from_file`, with messages that do not name the file."""
         try:
-            document = cls._from_parsed(parse_file(path, encoding), **fields)
+            document = cls._from_parsed(parse_file(path, encoding, text_headings=text_headings), **fields)
         except MemoryError:
             raise too_large() from None
         if document.is_empty:

@@ -53,6 +53,8 @@ class CorpusSettings(Settings):
     """where labels come from: a column, or the folder that a file lies in, directly below the source"""
     encoding: str = "utf-8"
     """how text files are encoded"""
+    text_headings: bool = True
+    """look for headings in plain text files"""
     on_error: OnError = "stop"
     """stop at what cannot be read, or skip, count and name it"""
     max_passages: Passages = 50

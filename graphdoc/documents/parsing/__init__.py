@@ -17,7 +17,7 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
 
     Args:
         text: the source.
-        kind: ``text``, ``markdown``, ``html`` or ``xml``.
+        kind: ``text``, ``markdown``, ``rst``, ``html`` or ``xml``.
 
     Returns:
         Title, sections and metadata.
@@ -38,6 +38,10 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
             from .markdown import parse_markdown
 
             return parse_markdown(text)
+        case "rst":
+            from .rst import parse_rst
+
+            return parse_rst(text)
         case "html":
             from .html import parse_html
 
@@ -47,4 +51,4 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
 
             return parse_xml(text)
         case _:
-            raise DocumentError(f"{kind!r} is no kind of text; known are text, markdown, html and xml")
+            raise DocumentError(f"{kind!r} is no kind of text; known are text, markdown, rst, html and xml")

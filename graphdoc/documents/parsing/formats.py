@@ -22,6 +22,7 @@ DOCUMENT_KINDS = {
     ".txt": "text",
     ".md": "markdown",
     ".markdown": "markdown",
+    ".rst": "rst",
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",

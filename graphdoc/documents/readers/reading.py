@@ -78,6 +78,7 @@ def read_documents(
     *,
     columns: Columns | None = None,
     encoding: str = "utf-8",
+    text_headings: bool = True,
     on_error: OnError = "stop",
     report: ReadingReport | None = None,
     unique_ids: bool = True,
@@ -96,6 +97,7 @@ def read_documents(
         sources: one source or an iterable of sources.
         columns: what the columns of rows are called.
         encoding: how text files are encoded.
+        text_headings: whether plain text files are searched for headings.
         on_error: whether what cannot be read stops the reading or is skipped and listed in the report.
         report: is filled while documents are read.
         unique_ids: whether a document with the id of an earlier one is an error; where not, it is read like any other.
@@ -116,15 +118,21 @@ def read_documents(
         if not isinstance(value, kind | None):
             raise DocumentError(f"{name} is {described(value)}; give a {kind.__name__}, or leave it out")
     check_encoding(encoding)
-    return _Reading(
-        columns or Columns(), encoding, on_error, ReadingReport() if report is None else report, unique_ids
-    ).read(sources)
+    report = ReadingReport() if report is None else report
+    return _Reading(columns or Columns(), encoding, text_headings, on_error, report, unique_ids).read(sources)
 
 
 class _Reading:
     def __init__(
-        self, columns: Columns, encoding: str, on_error: OnError, report: ReadingReport, unique_ids: bool
+        self,
+        columns: Columns,
+        encoding: str,
+        text_headings: bool,
+        on_error: OnError,
+        report: ReadingReport,
+        unique_ids: bool,
     ) -> None:
+        self._text_headings = text_headings
         self.report = report
         self._unique_ids = unique_ids
         self._columns = columns
@@ -253,7 +261,7 @@ class _Reading:
             return
         content: Document | DocumentError
         try:
-            content = Document._read(path, self._encoding, {"id": id})
+            content = Document._read(path, self._encoding, {"id": id}, text_headings=self._text_headings)
         except DocumentError as error:
             content = error
         yield Record(str(path), content)
