@@ -59,3 +59,15 @@ def test_a_set_is_read_and_shown(reading: ModuleType, tmp_path: Path, capsys: py
     assert rows["html/own/broken.md"]["error"]
     reading.main([str(tmp_path), "--beside", f"before={tmp_path / 'scores.json'}"])
     assert "| html | own | before | 2 (1 not read)" in capsys.readouterr().out
+
+
+def test_the_projects_own_set_is_read_right(reading: ModuleType) -> None:
+    paths = reading.files(ROOT / "tests" / "documents" / "parsing" / "reading_set")
+    scores = {path: reading.measure(reading.read_with_graphdoc, path, attempts=1) for path in paths}
+    assert {path.parts[-3] for path in paths} >= {"html", "text"} and len(paths) >= 12
+    wrong = {
+        path.name: one
+        for path, one in scores.items()
+        if one.error or one.f1 < 1 or one.nesting < 1 or one.coverage < 0.995 or one.order < 1 or one.furniture > 0.01
+    }
+    assert not wrong

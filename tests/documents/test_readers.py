@@ -203,7 +203,7 @@ def make_folder(root: Path) -> None:
         "sub/deeper/c.html",
         "sub/.hidden/d.txt",
         ".e.txt",
-        "x.rst",
+        "x.adoc",
         "sub/y.png",
     ):
         path = root / name
@@ -217,7 +217,7 @@ def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
     assert ids(tmp_path, report=report) == ["a", "b", "sub/a", "sub/deeper/c"]
     assert report.ignored == [
         Skipped(str(tmp_path / "sub" / "y.png"), "unknown type .png"),
-        Skipped(str(tmp_path / "x.rst"), "unknown type .rst"),
+        Skipped(str(tmp_path / "x.adoc"), "unknown type .adoc"),
     ]
     assert report.documents == 4
 
@@ -398,7 +398,7 @@ def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: 
         ("list.json", b"[]", "it has no rows"),
         ("empty.json", b"", "it holds no JSON object or list"),
         ("empty.xml", b"<article/>", "it has no text"),
-        ("a.rst", b"text", "its type .rst is unknown; known are .txt .md"),
+        ("a.adoc", b"text", "its type .adoc is unknown; known are .txt .md"),
         ("noname", b"text", "its type (no suffix) is unknown"),
         ("a.docx.gz", b"text", "its type .docx.gz is unknown"),
         ("latin.txt", b"caf\xe9", "byte 0xe9 at offset 3); give its encoding, for example --encoding latin-1"),
@@ -475,13 +475,13 @@ def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "nothing that matches the pattern is a file" in error(f"{tmp_path}/*.md")
     assert "no file matches the pattern" in error(f"{tmp_path}/none/*.md")
     assert "nothing in the folder is a file of a known type" in error(tmp_path)
-    (tmp_path / "a.rst").write_text("x", encoding="utf-8")
-    assert "nothing in the folder is of a known type (there are 1 .rst); known are .txt" in error(tmp_path)
+    (tmp_path / "a.adoc").write_text("x", encoding="utf-8")
+    assert "nothing in the folder is of a known type (there are 1 .adoc); known are .txt" in error(tmp_path)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "gone.md").symlink_to("nowhere")
     assert error(tmp_path / "links").endswith("(1 passed over: a broken link)")
-    (tmp_path / "links" / "a.rst").write_text("x", encoding="utf-8")
-    assert "(there are 1 .rst; 1 passed over: a broken link)" in error(tmp_path / "links")
+    (tmp_path / "links" / "a.adoc").write_text("x", encoding="utf-8")
+    assert "(there are 1 .adoc; 1 passed over: a broken link)" in error(tmp_path / "links")
     assert "b'a.md' (bytes)" in error(b"a.md")
     locked = tmp_path / "locked"
     with monkeypatch.context() as patch:
@@ -752,3 +752,30 @@ def test_control_characters_of_names_and_ids_stay_out_of_messages(tmp_path: Path
     with pytest.raises(DocumentError) as caught:
         Document.from_file(tmp_path / "a\x1b[2J\n.txt")
     assert str(caught.value).isprintable() and "no text" in str(caught.value)
+
+
+def test_json_with_a_key_twice_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "one", "text": "two"}\n{"text": "three"}\n{"text": "x", "m": {"k": 1, "k": 2}}\n'
+    )
+    (tmp_path / "b.json").write_text('[{"sections": [{"text": "one", "text": "two"}]}, {"text": "four"}]')
+    report = ReadingReport()
+    found = read_documents([tmp_path / "a.jsonl", tmp_path / "b.json"], on_error="skip", report=report)
+    assert [document.text for document in found] == ["three", "four"]
+    assert [("'text'" in one.reason or "'k'" in one.reason) for one in report.skipped] == [True] * 3
+
+
+def test_wide_encodings_without_a_mark_are_named(tmp_path: Path) -> None:
+    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
+        file = tmp_path / "a.txt"
+        file.write_bytes("The tide came in at noon.".encode(encoding))
+        with pytest.raises(DocumentError, match=encoding):
+            Document.from_file(file)
+        assert Document.from_file(file, encoding=encoding).text == "The tide came in at noon."
+
+
+def test_a_header_of_very_many_columns(tmp_path: Path) -> None:
+    names = ",".join(f"c{number}" for number in range(50_000))
+    (tmp_path / "a.csv").write_text(f"id,text,{names}\n1,tide{',2' * 50_000}\n")
+    (document,) = read_documents(tmp_path / "a.csv")
+    assert len(document.metadata) == 50_000

@@ -25,9 +25,9 @@ _SECTIONING = re.compile(
 # Commands that show nothing, or what stands elsewhere in the file.
 _WITHOUT_TEXT = re.compile(
     r"\\(?:newpage|clearpage|cleardoublepage|(?:no)?pagebreak(?:\[\d\])?|maketitle|tableofcontents|listoffigures"
-    r"|listoftables|appendix|centering|raggedright|raggedleft|frontmatter|mainmatter|backmatter|printbibliography"
-    r"|newline)(?![A-Za-z])[ \t]*"
+    r"|listoftables|appendix|frontmatter|mainmatter|backmatter|printbibliography)(?![A-Za-z])[ \t]*"
 )
+_WITHIN_LINES = re.compile(r"\\(?:centering|raggedright|raggedleft|newline)(?![A-Za-z])[ \t]*")
 _ITEM = re.compile(r"(?<=[^\s\\])[ \t]*(?=\\item(?![A-Za-z]))")
 _PREAMBLE = re.compile(r"^[ \t]*\\(?:documentclass|usepackage|RequirePackage)[^\n]*\n?", re.MULTILINE)
 _STRUCTURAL = re.compile(
@@ -71,7 +71,9 @@ def prepare_latex(text: str) -> tuple[str, str]:
     for markup, replacement in _TITLE_MARKUP:
         title = markup.sub(replacement, title)
     text = _TITLE.sub("", text)
-    text = _ITEM.sub("\n", _SECTIONING.sub(r"\n\1\n", _WITHOUT_TEXT.sub("\n\n", _with_body(text))))
+    text = _ITEM.sub(
+        "\n", _SECTIONING.sub(r"\n\1\n", _WITHOUT_TEXT.sub("\n\n", _WITHIN_LINES.sub("", _with_body(text))))
+    )
     return one_line(title), "\n".join(_joined_lines(text.split("\n")))
 
 

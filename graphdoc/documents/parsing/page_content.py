@@ -27,7 +27,7 @@ _HIDDEN_CLASSES = names("hideme out-of-band rightside")
 # Whole pages are marked with aria-hidden while a dialog is open; icons and second forms of formulas stand inline.
 _INLINE = names("a abbr b em i small span strong sub sup")
 # Anchors that mdBook, Sphinx, rustdoc, MkDocs, Docusaurus and GitHub put beside what they lead to.
-_SIGNS = frozenset({"", "#", "§", "¶", "🔗", "⚓", "∞", "↩", "↩\ufe0e"})
+_SIGNS = frozenset({"", "#", "§", "¶", "🔗", "◆", "⚓", "∞", "↩", "↩\ufe0e"})
 _PERMALINK_WORDS = frozenset(
     {"anchor", "link", "permalink", "permanent link", "direct link", "link to this heading", "link to this section"}
 )

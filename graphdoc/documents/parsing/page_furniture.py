@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # Furniture gets these names; it is left out and counted under them.
 FURNITURE = names("nav toc popup skip source-link interface logo page-header page-footer page-aside")
 _CONTENT = names("html body main article")
-_BLOCKS = names("div ul ol dl table p nav aside header footer section details form center span")
+_BLOCKS = names("div ul ol dl table p nav aside header footer section details form center span address")
 _NAME_PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 # Words in classes and ids of generators' templates: DocBook, MediaWiki, Sphinx, Doxygen, Haddock, Qt, WordPress, ...
@@ -26,10 +26,13 @@ _MENU_NAMES = names(
     "mainmenu megamenu sidebar sidenav toolbar related languages langs share sharing social subscribe newsletter "
     "catlinks editsection skip skiplink skiplinks links tags categories outline"
 )
-_EDGE_NAMES = names(
-    "footer header banner masthead topbar copyright colophon printfooter siteinfo logo cookie cookies consent promo "
-    "advert advertisement ads announcement imprint "
-    "titlearea tagline slogan brand branding sitename sitetitle"
+_HEAD_NAMES = names(
+    "header banner masthead topbar logo promo advert advertisement ads announcement cookie cookies consent titlearea "
+    "tagline slogan brand branding sitename sitetitle"
+)
+_FOOT_NAMES = names(
+    "footer copyright colophon printfooter siteinfo imprint promo advert advertisement ads announcement cookie cookies "
+    "consent"
 )
 # What a page shows only when it is pointed at, or over the rest of it.
 _OVERLAY_NAMES = names("tooltip tooltiptext popup popover modal lightbox overlay snackbar toast offcanvas")
@@ -50,7 +53,7 @@ _INTERFACE = re.compile(
     r"(?:copy|copied!?|copy (?:code|link|to clipboard|item path|path)|hide|show|show more|show less|more|less|edit|"
     r"share|print|search|menu|toggle[\w ]{0,30}|close|open|(?:expand|collapse)(?: all)?|download|next|prev|"
     r"previous|run|try it|reset|clear|submit|ok|cancel|settings|help|theme|dark|light|auto|subscribe|login|log in|"
-    r"sign in|sign up|like|tweet|save|play|play code|pause|"
+    r"on this page|contents|table of contents|sign in|sign up|like|tweet|save|play|play code|pause|"
     r"\[?(?:source|src|edit|edit source|hide|show|view source|link|permalink)\]?|edit (?:this )?page.{0,20}|[\W\d_]*)",
     re.IGNORECASE,
 )
@@ -110,6 +113,8 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
         is_first = page.first_heading is not None and measure.position <= page.first_heading
         return "logo" if measure.links and is_first and not measure.headings and not in_content else ""
     words = _words_of(element)
+    if not words.isdisjoint({"editsection", "sectionedit"}):
+        return "interface"
     share = measure.characters / max(page.characters, 1)
     if not words.isdisjoint(_OVERLAY_NAMES) and not measure.first and share < 0.5:
         return "popup"
@@ -118,7 +123,9 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
     if measure.first and not (name == "header" and _is_site_name(page, element, title)):
         return ""
     is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
-    if is_menu and measure.links > 1 and measure.density >= 0.6:
+    if is_menu and measure.links > 1 and measure.linked + measure.titled >= 0.6 * measure.characters:
+        return "nav"
+    if is_menu and not in_content and measure.links and measure.density >= 0.95 and not measure.headings:
         return "nav"
     if is_menu and measure.characters <= _LONGEST_STEPS and _has_steps(element):
         return "nav"
@@ -144,8 +151,8 @@ def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], 
         return f"page-{name}"
     if share >= 0.3:
         return ""
-    at_edge = before or after
-    if at_edge and not words.isdisjoint(_EDGE_NAMES) and (not measure.headings or measure.density > 0.5):
+    edge_names = _FOOT_NAMES if after else _HEAD_NAMES if before else frozenset()
+    if not words.isdisjoint(edge_names) and (not measure.headings or measure.density > 0.5):
         return "page-footer" if after else "page-header"
     if name == "span":
         return ""
@@ -207,10 +214,12 @@ def _split_name(written: str) -> frozenset[str]:
 
 def _is_contents(page: Page, element: _Element, measure: Measures, words: frozenset[str]) -> bool:
     """Whether an element lists the headings of its own page."""
-    if measure.first or measure.links < 3 or measure.local < 0.8 * measure.linked or measure.density < 0.75:
+    if measure.first or not measure.links or measure.local < 0.8 * measure.linked or measure.density < 0.75:
         return False
     if not words.isdisjoint({"toc", "tableofcontents", "contents", "minitoc"}):
         return True
+    if measure.links < 3:
+        return False
     parent = element.getparent()
     if parent in page.no_contents and page.measures[parent].links == measure.links:
         page.no_contents.add(element)

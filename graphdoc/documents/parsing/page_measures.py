@@ -33,6 +33,7 @@ class Measures:
         local: of text in links to places of the page itself.
         links: number of links.
         headings: number of headings.
+        titled: letters and digits in headings that are no links.
         first: whether a heading of level 1 is among them.
         position: characters of the page before the element.
     """
@@ -42,6 +43,7 @@ class Measures:
     local: int = 0
     links: int = 0
     headings: int = 0
+    titled: int = 0
     first: bool = False
     position: int = 0
 
@@ -91,6 +93,7 @@ class Page:
                 heading -= name in HEADINGS
                 if name in HEADINGS:
                     measure.headings += 1
+                    measure.titled = measure.characters - measure.linked
                     measure.first |= name == "h1"
                 parent = element.getparent()
                 tail = 0 if element is root else _count(element.tail)
@@ -102,6 +105,7 @@ class Page:
                     above.local += measure.local + (tail if local else 0)
                     above.links += measure.links
                     above.headings += measure.headings
+                    above.titled += measure.titled
                     above.first |= measure.first
                 continue
             self.order.append(element)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -101,7 +102,7 @@ def _without_running_heads(lines: list[str]) -> tuple[list[str], int, str]:
     dropped = 0
     for line in lines:
         bare = line.replace("\f", "").replace("\b", "")
-        if _PAGE_LINE.fullmatch(bare) and len(bare) < 100:
+        if len(bare) <= _LONGEST_HEADING and _PAGE_LINE.fullmatch(bare):
             dropped += 1
             # The page break stands in the middle of a paragraph, or between two.
             while kept and not kept[-1].strip():
@@ -115,13 +116,17 @@ def _without_running_heads(lines: list[str]) -> tuple[list[str], int, str]:
         kept.append(bare)
     filled = [number for number, line in enumerate(kept) if line.strip()]
     title = ""
-    if len(filled) > _FEWEST_LINES and (name := _MANUAL_LINE.fullmatch(kept[filled[0]])) and name["name"]:
+    if len(filled) > _FEWEST_LINES and (name := _manual_line(kept[filled[0]])) and name["name"]:
         title = name["name"]
-        ends = [filled[0], *([filled[-1]] if _MANUAL_LINE.fullmatch(kept[filled[-1]]) else [])]
-        for number in ends:
-            kept[number] = ""
-            dropped += 1
+        for number in (filled[0], filled[-1]):
+            if _manual_line(kept[number]):
+                kept[number] = ""
+                dropped += 1
     return kept, dropped, title
+
+
+def _manual_line(line: str) -> re.Match[str] | None:
+    return _MANUAL_LINE.fullmatch(line) if len(line) <= 2 * _LONGEST_HEADING else None
 
 
 def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
@@ -133,7 +138,10 @@ def _headings(lines: list[str], *, manual: bool) -> list[_Heading]:
     marked = [
         _Heading(number, match[2].strip(), "mark", len(match[1]))
         for number, line in enumerate(lines)
-        if number not in taken and _stands_alone(lines, number) and (match := _MARKED.fullmatch(line.rstrip()))
+        if number not in taken
+        and len(line) <= _LONGEST_HEADING
+        and _stands_alone(lines, number)
+        and (match := _MARKED.fullmatch(line.rstrip()))
     ]
     if len(found) + len(marked) >= 2:
         return sorted([*found, *marked], key=lambda heading: heading.line)
@@ -267,7 +275,7 @@ def _numbered(lines: list[str]) -> list[_Heading]:
 def _with_text_between(lines: list[str], headings: list[_Heading]) -> list[_Heading]:
     """Nothing where most numbered lines follow one another: they are a list, or a table of contents."""
     empty = 0
-    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+    for heading, following in itertools.zip_longest(headings, headings[1:]):
         end = following.line if following else len(lines)
         is_parent = following is not None and following.depth > heading.depth
         empty += not is_parent and not any(line.strip() for line in lines[heading.line + 1 : end])
@@ -316,7 +324,8 @@ def _is_rare(lines: list[str], headings: list[_Heading]) -> bool:
     letters = Counter(
         "upper" if character.isupper() else "lower" for line in lines for character in line if character.isalpha()
     )
-    return letters["upper"] < 0.5 * letters.total() and len(headings) < 0.3 * sum(bool(line.strip()) for line in lines)
+    filled = sum(bool(line.strip()) for line in lines)
+    return letters["upper"] < 0.5 * letters.total() and 2 * len(headings) <= filled
 
 
 def _joiner(text: str) -> Callable[[str], str]:

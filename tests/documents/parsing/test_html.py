@@ -215,3 +215,68 @@ def test_no_character_of_any_tag_soup_is_lost(pieces: list[str]) -> None:
     parsed = parse_html("<p>x</p>" + "".join(pieces))
     read = parsed.title + "".join(section.heading + section.text for section in parsed.sections)
     assert read.count("a") == pieces.count("a")
+
+
+def test_a_comment_without_end_does_not_swallow_the_rest() -> None:
+    parsed = parse_html("<h1>T</h1><p>a</p><!-- closed --><p>b</p><!-- open <h2>c</h2><p>d</p><!-- e")
+    assert [(section.heading, section.text) for section in parsed.sections] == [
+        ("", "a\n\nb\n\nopen"),
+        ("c", "d\n\ne"),
+    ]
+    assert len(parsed.metadata["warnings"]) == 1
+
+
+def test_text_before_a_heading_in_preformatted_text_keeps_its_place() -> None:
+    parsed = parse_html("<pre>before\n<h2>Head</h2>after\n  it</pre>")
+    assert [(section.heading, section.text) for section in parsed.sections] == [
+        ("", "before"),
+        ("Head", "after\n  it"),
+    ]
+
+
+def test_an_element_with_very_many_attributes_is_refused() -> None:
+    with pytest.raises(DocumentError, match="<p>"):
+        parse_html("<p " + " ".join(f"a{number}='>'" for number in range(100_000)) + ">x</p>")
+    assert text_of("<p " + " ".join(f"a{number}=1" for number in range(1_000)) + ">x</p>") == "x"
+    # Values and text that are long are neither.
+    assert text_of(f"<p title='{'a = b ' * 20_000}'>x</p>") == "x"
+
+
+def test_menus_without_a_name_and_lists_of_links_that_are_text() -> None:
+    page = (
+        "<html><head><title>Beans - Garden</title></head><body><table><tr><td><a href=1>Home</a><td><a href=2>Beds</a>"
+        "<td><a href=3>FAQ</a></table><h2>Beans</h2><p>They climb.</p><h3>See also</h3><ul><li><a href=4>Peas</a>"
+        "<li><a href=5>Lentils</a><li><a href=6>Vetches</a></ul><p><a href=7>Prev</a> | <a href=8>Next</a></p>"
+        "</body></html>"
+    )
+    document = Document.from_html(page)
+    assert document.title == "Beans"
+    assert [(section.heading, section.text) for section in document.sections] == [
+        ("", "They climb."),
+        ("See also", "Peas\nLentils\nVetches"),
+    ]
+    assert document.metadata["dropped_elements"] == {"nav": 2}
+
+
+def test_a_page_of_nothing_but_links_is_not_left_empty() -> None:
+    page = "<div class=nav><ul><li><a href=1>One</a><li><a href=2>Two</a><li><a href=3>Three</a></ul></div>"
+    assert Document.from_html(page).text == "One\nTwo\nThree"
+
+
+def test_names_of_classes_alone_drop_no_text() -> None:
+    page = (
+        "<h1>Work</h1><div class='related sidebar menu'><h2>Related work</h2><p>Others measured the tide for a year, "
+        "and found <a href=x>more</a>.</p></div><section id=navigation><h2>Navigation</h2><p>By the stars.</p>"
+        "</section>"
+        "<div class='header'><p>Words below the first heading.</p></div>"
+    )
+    assert [section.heading for section in parse_html(page).sections] == ["Related work", "Navigation"]
+    assert "Words below" in text_of(page) and "tide" in text_of(page)
+
+
+def test_nested_and_framed_pages() -> None:
+    deep = "<div class=nav>" * 1_500 + "<a href=#x>deep</a>" + "</div>" * 1_500
+    assert text_of(f"<h1>T</h1><p>Words.</p>{deep}").startswith("Words.")
+    with pytest.raises(DocumentError, match="nested"):
+        parse_html("<div>" * 10_000 + "x")
+    assert text_of("<frameset><frame src=//x/y><noframes>No frames here.</noframes></frameset>") == "No frames here."

@@ -127,3 +127,43 @@ def test_every_heading_ends_its_own_path(headings: list[tuple[int, str]]) -> Non
 @given(st.text(max_size=200))
 def test_any_text_is_read_or_refused(text: str) -> None:
     Document.from_markdown(text, id="a")
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("if a <b and c> d then List<String>, vec<T>", "if a <b and c> d then List<String>, vec<T>"),
+        ("<String>\nAlpha", "<String> Alpha"),
+        ("a <b>bold</b> <Custom>word</Custom> <br> b", "a bold word \n b"),
+        ("|a|b|\n|-|-|\n|1|2|three|`4`|\n|x|\n", "a\tb\n1\t2\tthree\t4\nx"),
+        ("<img src=x alt='A &amp; B'> and ![C *d*](e)", "A & B and C d"),
+        ("<img src=x alt='Alone'>", "Alone"),
+        ("a <![CDATA[b]]> c", "a b c"),
+        ("Alpha.\n\n> | a |\n> |---|\n> | 1 | 2 |\n", "Alpha.\n\na\n1\t2"),
+    ],
+)
+def test_what_looks_like_markup_and_is_text_stays(source: str, text: str) -> None:
+    assert "|".join(section.text for section in parse_markdown(source).sections) == text
+
+
+def test_a_comment_without_end_does_not_swallow_the_rest() -> None:
+    parsed = parse_markdown("Alpha.\n\n<!-- open\n\nBeta.\n\n# Gamma\n\nDelta <!-- again\n")
+    assert [(section.heading, section.text) for section in parsed.sections] == [
+        ("", "Alpha.\n\nopen\n\nBeta."),
+        ("Gamma", "Delta  again"),
+    ]
+    assert len(parsed.metadata["warnings"]) == 1
+    assert parse_markdown("<!--" * 20_000).metadata["warnings"]
+
+
+@pytest.mark.parametrize(
+    "picture", ["![Logo](x.png)", "[![Logo](b.svg)](https://example.org)", "<p align=center><img src=x alt=Logo></p>"]
+)
+def test_pictures_may_stand_before_the_title(picture: str) -> None:
+    parsed = parse_markdown(f"{picture}\n\n# Tides\n\nThey rise.\n\n## Spring\n\nMore.")
+    assert parsed.title == "Tides"
+    assert [(section.heading, section.text) for section in parsed.sections] == [
+        ("", "Logo\n\nThey rise."),
+        ("Spring", "More."),
+    ]
+    assert parse_markdown(f"Words. {picture}\n\n# Tides\n\nThey rise.").title == ""

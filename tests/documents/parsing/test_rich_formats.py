@@ -12,6 +12,7 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing import extraction
+from graphdoc.documents.parsing.latex import prepare_latex
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, MissingExtraError
 
@@ -160,3 +161,32 @@ def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_text(LATEX, encoding="utf-8")
     with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[ingest\]'"):
         Document.from_file(path)
+
+
+WHOLE = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        WHOLE % "\\begin{center} Alpha in line.\nMore. Beta \\end{center} Gamma after.",
+        WHOLE % "\\begin{itemize} \\item Alpha \\item Beta \\end{itemize} Gamma after.",
+        WHOLE % "\\begin{theorem}[Named Gamma] Alpha.\\end{theorem} Beta.",
+        WHOLE % "\\begin{verbatim} alpha = 1\nbeta = 2 \\end{verbatim} Gamma.",
+        WHOLE % "Alpha.\n\\newpage Beta.\n\\clearpage\nGamma.",
+        WHOLE % "\\begin{tabular}{ll} Alpha & Beta \\\\ \\end{tabular} Gamma.",
+        WHOLE % "\\begin{figure}[ht] \\centering \\caption{Alpha.} \\end{figure} Beta. \\maketitle Gamma.",
+        "\\section{One}\nAlpha.\n\nBeta.\n\\section{Two} Gamma.",
+        "\\documentclass{article}\n\\usepackage{x}\nAlpha. Beta.\n\nGamma.",
+    ],
+)
+def test_latex_loses_no_text(source: str, tmp_path: Path) -> None:
+    file = tmp_path / "paper.tex"
+    file.write_text(source)
+    text = Document.from_file(file).text.casefold()
+    assert [word for word in ("alpha", "beta", "gamma") if word not in text] == []
+
+
+def test_latex_that_repeats_an_open_bracket() -> None:
+    for command in ("\\section[", "\\cite[", "\\title{", "\\label{"):
+        assert command in prepare_latex(command * 100_000)[1] or command == "\\title{"

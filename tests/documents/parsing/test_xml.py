@@ -122,3 +122,11 @@ def test_long_text_and_many_sections() -> None:
     many = Document.from_xml(f"<article><body>{sections}</body></article>", id="a")
     assert len(many.sections) == 50_000
     assert many.sections[-1].path == ("H49999",)
+
+
+def test_what_stands_before_the_root_takes_no_long() -> None:
+    page = "<html xmlns='http://www.w3.org/1999/xhtml'><body><p>x</p></body></html>"
+    for before in ("<!--c-->\n" * 100_000, "<?a b?>\n" * 100_000, "<!DOCTYPE html [" + "<!--c-->" * 100_000 + "]>"):
+        assert Document.from_xml(before + page).text == "x"
+    with pytest.raises(DocumentError):
+        Document.from_xml("<!DOCTYPE html [" + "<!-- <? " * 100_000)
