@@ -28,6 +28,9 @@ _WITHOUT_TEXT = re.compile(
     r"|listoftables|appendix|frontmatter|mainmatter|backmatter|printbibliography)(?![A-Za-z])[ \t]*"
 )
 _WITHIN_LINES = re.compile(r"\\(?:centering|raggedright|raggedleft|newline)(?![A-Za-z])[ \t]*")
+# Of a figure without a picture xberg drops the caption.
+_FLOAT = re.compile(r"\\(?:begin|end)\{(?:wrap)?(?:figure|table)\*?\}(?:\[[^\[\]\n]*\])*")
+_CAPTION = re.compile(r"\\caption\*?(?:\[[^\[\]]*\])?\{((?:[^{}]|\{[^{}]*\})*)\}")
 _ITEM = re.compile(r"(?<=[^\s\\])[ \t]*(?=\\item(?![A-Za-z]))")
 _PREAMBLE = re.compile(r"^[ \t]*\\(?:documentclass|usepackage|RequirePackage)[^\n]*\n?", re.MULTILINE)
 _STRUCTURAL = re.compile(
@@ -71,9 +74,9 @@ def prepare_latex(text: str) -> tuple[str, str]:
     for markup, replacement in _TITLE_MARKUP:
         title = markup.sub(replacement, title)
     text = _TITLE.sub("", text)
-    text = _ITEM.sub(
-        "\n", _SECTIONING.sub(r"\n\1\n", _WITHOUT_TEXT.sub("\n\n", _WITHIN_LINES.sub("", _with_body(text))))
-    )
+    text = _WITHIN_LINES.sub("", _with_body(text))
+    text = _CAPTION.sub(r"\n\n\1\n\n", _FLOAT.sub("\n\n", _WITHOUT_TEXT.sub("\n\n", text)))
+    text = _ITEM.sub("\n", _SECTIONING.sub(r"\n\1\n", text))
     return one_line(title), "\n".join(_joined_lines(text.split("\n")))
 
 

@@ -31,8 +31,8 @@ _HEAD_NAMES = names(
     "tagline slogan brand branding sitename sitetitle"
 )
 _FOOT_NAMES = names(
-    "footer copyright colophon printfooter siteinfo imprint promo advert advertisement ads announcement cookie cookies "
-    "consent"
+    "footer copyright colophon printfooter siteinfo imprint promo advert advertisement ads announcement cookie "
+    "cookies consent"
 )
 # What a page shows only when it is pointed at, or over the rest of it.
 _OVERLAY_NAMES = names("tooltip tooltiptext popup popover modal lightbox overlay snackbar toast offcanvas")
