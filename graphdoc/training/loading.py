@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain, count, islice
+from multiprocessing import connection
 from multiprocessing.util import Finalize
 from typing import Any, Protocol
 
@@ -20,6 +21,9 @@ from ..sampling import DocumentBatches, Place
 from .batch import TrainingBatch, TrainingExample
 
 Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], TrainingBatch]
+
+# Seconds in which the system ends a worker whose connection has broken.
+ENDING = 10.0
 
 
 class Loader(Protocol):
@@ -134,7 +138,7 @@ class EpochLoader:
             elif number != self._number:
                 return
             # The iterator is not held here, so that closing the loader ends its workers even while this is under way.
-            batch = next(self._ahead, None)
+            batch = self._next()
             if batch is None:
                 return
             yield batch
@@ -159,6 +163,22 @@ class EpochLoader:
             self._dismiss = Finalize(self, dismissal.give, exitpriority=10)
         self._ahead = iter(loader)
         return self._number
+
+    def _next(self) -> TrainingBatch | None:
+        """The next batch; None after the last one.
+
+        Raises:
+            RuntimeError: a worker was ended, as torch says it.
+        """
+        try:
+            return next(self._ahead, None)
+        except (ConnectionError, EOFError, FileNotFoundError) as error:
+            # Tensors are fetched from the worker that made them. If it is killed meanwhile, torch passes on the broken
+            # connection where the system has not ended the worker yet.
+            workers = [worker.sentinel for worker in getattr(self._ahead, "_workers", ())]
+            if workers and connection.wait(workers, ENDING):
+                raise RuntimeError("DataLoader worker was ended while a batch was fetched from it") from error
+            raise
 
     def close(self) -> None:
         """End the workers and drop what they have loaded."""

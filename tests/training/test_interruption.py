@@ -212,7 +212,7 @@ def test_a_process_that_loads_and_is_killed_is_reported_in_one_line(undisturbed:
     assert len(workers) == 2
     os.kill(workers[0], signal.SIGKILL)
     _, err = run.communicate(timeout=PATIENCE)
-    assert run.returncode == 2
+    assert run.returncode == 2, err
     assert "Traceback" not in err
     assert "a process that loads documents was ended from outside, perhaps for want of memory; lower" in err
     assert "training.loading_processes=2 and resume" in err

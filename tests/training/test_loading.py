@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterator
 from itertools import islice
 from multiprocessing import active_children
@@ -15,6 +17,7 @@ from forked import run
 
 from graphdoc.sampling import EpochBatches
 from graphdoc.sampling.epoch_batches import Place
+from graphdoc.training import loading
 from graphdoc.training.loading import EpochLoader
 
 # Batches that a worker may have before it.
@@ -149,6 +152,35 @@ def test_after_an_error_nothing_is_out_of_step(place: int) -> None:
             some(loader, 5, 5)
     assert some(loader, 5, place) == [expected(1)[one] for one in whole[:place]]
     loader.close()
+
+
+class BrokenConnection:
+    """What loads ahead, where the connection to its worker breaks."""
+
+    def __init__(self, worker: Any) -> None:
+        self._workers = [worker]
+
+    def __next__(self) -> Any:
+        raise ConnectionResetError("reset by peer")
+
+
+@pytest.mark.parametrize(("is_ended", "error"), [(True, RuntimeError), (False, ConnectionResetError)])
+def test_a_connection_that_breaks_with_its_worker_is_that_of_a_worker(
+    monkeypatch: pytest.MonkeyPatch, is_ended: bool, error: type[Exception]
+) -> None:
+    loader, _ = loader_of(workers=0)
+    iteration = loader.batches()
+    next(iteration)
+    # It is still there when the connection breaks.
+    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(0.3 if is_ended else 60,))
+    worker.start()
+    monkeypatch.setattr(loading, "ENDING", 60.0 if is_ended else 0.1)
+    monkeypatch.setattr(loader, "_ahead", BrokenConnection(worker))
+    with pytest.raises(error) as caught:
+        next(iteration)
+    assert str(caught.value).startswith("DataLoader worker") == is_ended
+    worker.kill()
+    worker.join()
 
 
 def test_workers_go_on_when_a_cluster_asks_all_processes_to_stop() -> None:
