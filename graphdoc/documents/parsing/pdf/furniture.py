@@ -56,7 +56,8 @@ def take_furniture(pages: Sequence[Page]) -> Counter[str]:
             if row.share("artifact") > 0.5:
                 kind = "artifact"
             elif any(row is candidate for candidate in candidates[page.number]):
-                if _is_page_number(row.text):
+                # A larger number is the heading of a chapter.
+                if _is_page_number(row.text) and row.size <= 1.1 * size:
                     kind = "page number"
                 elif (
                     _key(row, size) in repeated

@@ -35,6 +35,8 @@ _KNOWN = re.compile(
     re.IGNORECASE,
 )
 _ENDS_AS_TEXT = re.compile(r"[.;,][\"'”’)]*$")
+# Chapters of novels are named so.
+_NUMBER_ALONE = re.compile(r"(?:[IVXLC]{1,7}|\d{1,3})\.?")
 _PERMALINK = re.compile(r"\s*[¶§#🔗]\s*$|^§(?!\s*\d)")
 _AS_CODE = re.compile(r"[\\{}=<>|]")
 _WORD = re.compile(r"\w+")
@@ -153,6 +155,8 @@ class HeadingFinder:
         if place in self._outline:
             return True
         letters = sum(map(str.isalpha, text))
+        if _NUMBER_ALONE.fullmatch(text) and look.size >= 1.15 * self._size and place + 1 < len(self._blocks):
+            return block.kind != "note"
         if letters < 2 or len(text) > _LONGEST or len(text.split()) > _MOST_WORDS or len(block.lines) > _MOST_LINES:
             return False
         if block.first.style.tag.startswith("H") and block.last.style.tag.startswith("H"):

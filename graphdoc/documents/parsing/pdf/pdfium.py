@@ -15,7 +15,7 @@ from .pdfium_objects import is_artifact, largest_picture, read_bytes, read_text,
 from .styles import font_traits
 
 # A gap of this share of the font size is a space; of the larger share also where the library sees none.
-_SPACE, _SURE_SPACE = 0.1, 0.2
+_SPACE, _SURE_SPACE = 0.1, 0.13
 # Beyond this gap, as in front of a tab or the next column, text goes on as another piece.
 _PIECE_GAP = 0.9
 _SAME_LINE = 0.05
@@ -200,6 +200,7 @@ class _PageReader:
         current = traits = (-1, 0.0, 0)
         last_object = run = 0
         nameless = False
+        tracking = 0.0
 
         def finish() -> None:
             if characters:
@@ -255,13 +256,15 @@ class _PageReader:
             ):
                 finish()
                 start, base, current = left, height, traits
-            elif gap > _SURE_SPACE * size:
+            elif gap > _SURE_SPACE * size + max(tracking, 0.0):
                 characters.append(" ")
             elif space and left != before:
                 # The box of a slanted letter reaches over the space before it.
                 pdfium.FPDFText_GetCharOrigin(self._text, place, x, y)
                 if (left if traits[2] else x.value) - end > _SPACE * size:
                     characters.append(" ")
+            # Letters that are set apart have gaps that are no spaces.
+            tracking = gap if characters and characters[-1] != " " else 0.0
             characters.append(character)
             end, space = right, False
         finish()

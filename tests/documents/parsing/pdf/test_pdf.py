@@ -79,6 +79,12 @@ def test_numbers_give_levels_and_lists_are_no_headings() -> None:
     assert "1. Take a spade.\n2. Wait for the ebb." in parsed.sections[1].text
 
 
+def test_a_larger_number_alone_heads_a_chapter() -> None:
+    first = page(Words(72, 780, "A river", 20, "B"), Words(72, 750, "IV", 14, "B"), paragraph(72, 730, LINES))
+    parsed = parse_pdf(write_pdf([page(first, Words(290, 40, "12"))]))
+    assert (parsed.title, headings(parsed), body(parsed)) == ("A river", [(2, "IV")], TEXT)
+
+
 def test_code_in_a_line_breaks_neither_a_heading_nor_a_paragraph() -> None:
     first = page(
         Words(72, 760, "Calling", 14, "B"),
