@@ -10,7 +10,6 @@ class DocumentMap {
     this.pointers = new Map();
     this.stamps = new Map();
     this.cursor = null;
-    this.frames = 0;
     this.wire();
     new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
   }
@@ -76,17 +75,50 @@ class DocumentMap {
   paint() {
     const { context, camera, ratio } = this;
     if (!ratio || !this.kinds) return;
-    this.frames += 1;
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    context.fillStyle = fonts.paper;
-    context.fillRect(0, 0, this.canvas.width, this.canvas.height);
     const radius = this.radius();
+    this.paintPoints(radius);
+    context.setTransform(1, 0, 0, 1, 0, 0);
+    const { layer, edge } = this.points;
+    context.drawImage(layer, Math.round(((this.points.x - camera.x) * camera.scale - edge) * ratio), Math.round(((this.points.y - camera.y) * camera.scale - edge) * ratio));
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.labels.start();
+    this.paintSelection(radius);
     const filtered = isFiltered();
-    const [ax, bx] = [camera.scale * ratio, (camera.width / 2 - camera.x * camera.scale) * ratio];
-    const by = (camera.height / 2 - camera.y * camera.scale) * ratio;
-    const colours = [];
     const inView = [];
-    const edge = 12 * ratio;
+    if (!this.dragging) {
+      for (let row = 0; row < count; row += 1) {
+        if (isShown(row) && camera.sees(camera.toScreenX(documents.x[row]), camera.toScreenY(documents.y[row]))) inView.push(row);
+      }
+    }
+    const titled = camera.zoom > 1.6 || count <= 60 || (filtered && inView.length <= 30);
+    if (this.dragging || (inView.length && (!titled || inView.length > 14))) this.labels.groups(camera, fonts.paper, filtered && state.group === null);
+    if (titled && inView.length <= 220) {
+      const first = inView.sort((a, b) => documents.closeness[b] - documents.closeness[a]).slice(0, 120);
+      this.labels.titles(first, camera, fonts.paper);
+    }
+    this.canvas.dataset.zoom = camera.zoom.toFixed(3);
+  }
+
+  // All points, on a layer that reaches beyond the screen: while the map is dragged it is moved, and not drawn anew.
+  paintPoints(radius) {
+    const { camera, ratio } = this;
+    const { group, found } = state;
+    const before = this.points;
+    const edge = Math.round(0.3 * Math.max(camera.width, camera.height));
+    const isSame = before && before.scale === camera.scale && before.group === group && before.found === found && before.kinds === this.kinds && before.dark === isDark() && before.width === camera.width && before.height === camera.height;
+    if (isSame && Math.abs(before.x - camera.x) * camera.scale <= edge && Math.abs(before.y - camera.y) * camera.scale <= edge) return;
+    const layer = before?.layer ?? document.createElement('canvas');
+    const [width, height] = [Math.ceil((camera.width + 2 * edge) * ratio), Math.ceil((camera.height + 2 * edge) * ratio)];
+    if (layer.width !== width || layer.height !== height) Object.assign(layer, { width, height });
+    const context = layer.getContext('2d', { alpha: false });
+    context.fillStyle = fonts.paper;
+    context.fillRect(0, 0, width, height);
+    const filtered = isFiltered();
+    const ax = camera.scale * ratio;
+    const bx = (camera.width / 2 + edge - camera.x * camera.scale) * ratio;
+    const by = (camera.height / 2 + edge - camera.y * camera.scale) * ratio;
+    const stamps = [];
+    const room = 12 * ratio;
     // Documents in no group first, then all others; with a filter those that it leaves out before both.
     for (const pass of filtered ? [0, 1] : [1]) {
       for (const grey of [true, false]) {
@@ -94,26 +126,15 @@ class DocumentMap {
           const kind = this.kinds[row];
           if ((kind < 0) !== grey || (filtered && Number(isShown(row)) !== pass)) continue;
           const [x, y] = [documents.x[row] * ax + bx, documents.y[row] * ax + by];
-          if (x < -edge || y < -edge || x > this.canvas.width + edge || y > this.canvas.height + edge) continue;
+          if (x < -room || y < -room || x > width + room || y > height + room) continue;
           const at = 2 * (kind + 1) + pass;
-          colours[at] ??= this.stamp(colourOfKind(this.field, kind), radius * (grey && !filtered ? 0.8 : 1), filtered && pass === 0);
-          const dot = colours[at];
+          stamps[at] ??= this.stamp(colourOfKind(this.field, kind), radius * (grey && !filtered ? 0.8 : 1), filtered && pass === 0);
+          const dot = stamps[at];
           context.drawImage(dot, Math.round(x - dot.width / 2), Math.round(y - dot.width / 2));
-          if (pass === 1) inView.push(row);
         }
       }
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    this.inView = inView;
-    this.labels.start();
-    this.paintSelection(radius);
-    const titled = camera.zoom > 1.6 || count <= 60 || (filtered && inView.length <= 30);
-    if (inView.length && (!titled || inView.length > 14)) this.labels.groups(camera, fonts.paper, filtered && state.group === null);
-    if (titled && inView.length <= 220 && !this.dragging) {
-      const first = inView.toSorted((a, b) => documents.closeness[b] - documents.closeness[a]).slice(0, 120);
-      this.labels.titles(first, camera, fonts.paper);
-    }
-    this.canvas.dataset.zoom = camera.zoom.toFixed(3);
+    this.points = { layer, edge, x: camera.x, y: camera.y, scale: camera.scale, group, found, kinds: this.kinds, dark: isDark(), width: camera.width, height: camera.height };
   }
 
   ring(row, radius, colour, width = 2.5) {
