@@ -46,6 +46,7 @@ _STEP = re.compile(
     r"|(?:previous|next) (?:page|topic|chapter|section|post)|zurück|weiter|précédent|suivant|anterior|siguiente)\W*",
     re.IGNORECASE,
 )
+_STEP_LABEL = re.compile(r"\b(?:Next|Previous|Prev|Up):\s")
 _SKIP = re.compile(
     r"(?:skip|jump) (?:to|over)\b.{0,40}|(?:back to |return to |to )?(?:the )?top|top of page|↑|\^", re.IGNORECASE
 )
@@ -172,7 +173,10 @@ def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], 
 
 def _has_steps(element: _Element, least: int = 1) -> bool:
     """Whether links lead to the page before, after or above."""
-    steps = 0
+    # Texinfo writes "Next: Rows, Up: Beans", with links on the names alone.
+    steps = len(_STEP_LABEL.findall(shown(element)))
+    if steps >= least:
+        return True
     for link in element.iter("{*}a"):
         relations = link.get("rel", "").lower().split()
         steps += (
