@@ -46,14 +46,26 @@ def passages(mini: DocumentEncoder, documents: list[Document]) -> list[np.ndarra
     return [reference.encode(list(mini.segment(document).texts), normalize_embeddings=True) for document in documents]
 
 
+def normalized(vectors: np.ndarray) -> np.ndarray:
+    return np.asarray(vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
 class TestMini:
     def test_is_the_mean_of_unit_passage_vectors_of_sentence_transformers(
         self, mini: DocumentEncoder, documents: list[Document], passages: list[np.ndarray]
     ) -> None:
-        expected = np.stack([vectors.mean(axis=0) for vectors in passages])
-        np.testing.assert_allclose(mini.encode(documents), expected, atol=1e-5)
+        expected = normalized(np.stack([vectors.mean(axis=0) for vectors in passages]))
+        np.testing.assert_allclose(mini.encode(documents)[:, :384], expected, atol=1e-5)
         for found, vectors in zip(mini.encode(documents, level="passage"), passages, strict=True):
-            np.testing.assert_allclose(found, vectors, atol=1e-5)
+            np.testing.assert_allclose(found[:, :384], vectors, atol=1e-5)
+
+    def test_words_are_beside_it(self, mini: DocumentEncoder, documents: list[Document]) -> None:
+        for level in ("document", "section", "passage"):
+            rows = np.concatenate([vectors.reshape(-1, 896) for vectors in mini.encode(documents, level=level)])
+            np.testing.assert_allclose(np.linalg.norm(rows[:, 384:], axis=1), 0.7, atol=1e-5)
+        alone = DocumentEncoder.from_pretrained("mini", device="cpu", lexical=None)
+        assert (alone.hidden_size, mini.hidden_size) == (384, 896)
+        np.testing.assert_allclose(normalized(alone.encode(documents)), mini.encode(documents)[:, :384], atol=1e-5)
 
     def test_sections_are_means_of_their_passages(
         self, mini: DocumentEncoder, documents: list[Document], passages: list[np.ndarray]
@@ -61,7 +73,7 @@ class TestMini:
         for document, vectors, found in zip(documents, passages, mini.encode(documents, level="section"), strict=True):
             sections = np.array([span.section for span in mini.segment(document).passages])
             expected = [vectors[sections == number].mean(axis=0) for number in sorted(set(sections))]
-            np.testing.assert_allclose(found, expected, atol=1e-5)
+            np.testing.assert_allclose(found[:, :384], normalized(np.stack(expected)), atol=1e-5)
 
     @pytest.mark.slow
     def test_bfloat16_stays_close(self, mini: DocumentEncoder, documents: list[Document]) -> None:
@@ -78,7 +90,7 @@ class TestMini:
 
     def test_a_normalized_vector_has_unit_length(self, mini: DocumentEncoder, documents: list[Document]) -> None:
         raw, unit = mini.encode(documents), mini.encode(documents, normalize=True)
-        assert np.linalg.norm(raw, axis=1).max() < 0.99
+        np.testing.assert_allclose(np.linalg.norm(raw, axis=1), np.sqrt(1 + 0.7**2), atol=1e-5)
         np.testing.assert_allclose(unit, raw / np.linalg.norm(raw, axis=1, keepdims=True), atol=1e-6)
 
 

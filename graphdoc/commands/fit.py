@@ -53,12 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     centre.add_argument(
         "--normalize-centred",
         action=argparse.BooleanOptionalAction,
-        help="bring passages to unit length again without it (default: as the model does)",
+        help="bring passages to unit length again without it (default: yes)",
     )
     words = parser.add_argument_group("words")
     words.add_argument("--lexical", action="store_true", help="also learn a lexical part")
     words.add_argument(
-        "--lexical-weight", type=float, metavar="X", help="its length beside vectors of length 1 (default: 0.5)"
+        "--lexical-weight", type=float, metavar="X", help="its length beside vectors of length 1 (default: 0.7)"
     )
     words.add_argument(
         "--numbers", type=positive, metavar="N", help="numbers of it (default: 200, or 512 random ones)"

@@ -80,7 +80,9 @@ def fit(
     processes: Processes | None = None,
     **options: Unpack[StreamOptions],
 ) -> Fit:
-    """Fit a model to documents, in one pass and bounded memory; what it was fitted to before is forgotten.
+    """Fit a model to documents, in one pass and bounded memory.
+
+    What it was fitted to before is forgotten, but for its lexical part where none is learned.
 
     Args:
         pipeline: the model, changed in place once all is learned.
@@ -132,7 +134,8 @@ def fit(
         settings = part.settings
         found = replace(found, terms=settings.terms, numbers=settings.numbers, explained=explained)
     pipeline.model.set_centre(None if mean is None else torch.from_numpy(mean.astype(np.float32)), [name])
-    pipeline.model.set_lexical(part)
+    if words is not None:
+        pipeline.model.set_lexical(part)
     return found
 
 
@@ -277,9 +280,6 @@ class _Words:
             terms = sorted(term for term, _ in best)
             frequencies = np.array([self.frequencies[term] for term in terms], np.int64)
         idf = inverse_frequencies(documents, frequencies)
-        if self.settings.projection == "random":
-            # A term that no document has is the rarest of all, and has a vector as any other.
-            idf = np.where(frequencies > 0, idf, np.float32(np.log(1 + documents) + 1))
         components, explained = None, None
         if self.settings.projection == "decomposition":
             components, explained = self._decomposed(terms, frequencies > 0, idf)

@@ -128,7 +128,7 @@ class VectorPipeline(EncodingPipeline):
         >>> from graphdoc import DocumentEncoder
         >>> encoder = DocumentEncoder.from_pretrained("mini", device="cpu")
         >>> encoder.encode(["Rice is steamed.", "Tides rise."]).shape
-        (2, 384)
+        (2, 896)
         """
         require_one_of("output", output, ("numpy", "torch"))
         parts = [vectors for _, vectors in self.stream(documents, level=level, **options)]

@@ -60,7 +60,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     >>> vectorizer = GraphDocVectorizer("mini", device="cpu")
     >>> vectorizer.fit_transform(["Rice is steamed.", "Tides rise."]).shape
-    (2, 384)
+    (2, 896)
     """
 
     weights_hash_: str

@@ -111,9 +111,9 @@ class DocumentFields:
     projection_size: Size | None = 512
     normalize_passages: bool = False
     centre: list[str] | None = None
-    normalize_centred: bool = False
+    normalize_centred: bool = True
     lexical: dict[str, Any] | None = None
-    lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.5
+    lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.7
     graph_kind: GraphKind = "full"
     window: Count = 2
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
