@@ -268,12 +268,16 @@ class Study:
         AUCs are means over seeds, on the same resamples of pairs.
         """
         labels = np.array(self.comparison.labels)
-        resamples = [np.arange(len(labels)), *resampled(len(labels), RESAMPLES, 0)]
+        # How often every pair is drawn; once each to begin with.
+        resamples = [np.ones(len(labels), np.int64), *resampled(len(labels), RESAMPLES, 0)]
         aucs = {}
         for row in self.settings.all_rows:
             scores = [np.load(self.similarities_of(row, seed)) for seed in range(self.settings.seeds)]
             aucs[row] = np.array(
-                [np.mean([pair_auc(labels[drawn], one[drawn]) for one in scores]) for drawn in resamples]
+                [
+                    np.mean([pair_auc(np.repeat(labels, drawn), np.repeat(one, drawn)) for one in scores])
+                    for drawn in resamples
+                ]
             )
         found = {}
         for row, values in aucs.items():
