@@ -109,9 +109,9 @@ def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
         "from graphdoc import Document\n"
         "from graphdoc.documents.parsing.extraction import _process\n"
         f"first = Document.from_file({str(path)!r})\n"
-        "pid = _process._running.pid\n"
-        f"if os.fork() == 0: os._exit(Document.from_file({str(path)!r}) != first or _process._running.pid == pid)\n"
-        f"assert os.wait()[1] == 0 and Document.from_file({str(path)!r}) == first and _process._running.pid == pid\n"
+        "pid = _process.running.pid\n"
+        f"if os.fork() == 0: os._exit(Document.from_file({str(path)!r}) != first or _process.running.pid == pid)\n"
+        f"assert os.wait()[1] == 0 and Document.from_file({str(path)!r}) == first and _process.running.pid == pid\n"
         "assert 'xberg' not in sys.modules\n"
         "print(pid)"
     )
@@ -129,7 +129,7 @@ def test_a_process_that_ends_costs_one_document(tmp_path: Path, monkeypatch: pyt
     kill = extraction.xberg_program.write_block
 
     def kill_first(stream: IO[bytes], content: bytes) -> None:
-        running = extraction._process._running
+        running = extraction._process.running
         assert running is not None
         running.kill()
         running.wait()

@@ -6,19 +6,13 @@ be read is said.
 
 from __future__ import annotations
 
-import atexit
 import json
-import os
 import select
-import signal
-import subprocess
-import sys
-import threading
 import time
-from pathlib import Path
 from typing import IO, Any
 
 from ....errors import DocumentError
+from ..child_process import ChildProcess
 from . import pdfium_program
 from .damage import with_new_end
 
@@ -38,12 +32,8 @@ class _EndedError(Exception):
     """The process ended, or was ended, before it answered."""
 
 
-class _Process:
-    """The process, started when it is first asked and again whenever it has ended."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.running: subprocess.Popen[bytes] | None = None
+class _Process(ChildProcess):
+    """The process that reads PDF."""
 
     def ask(self, request: dict[str, Any], content: bytes = b"", seconds: float = _SECONDS_A_PAGE) -> dict[str, Any]:
         """Ask and wait for the answer; the lock has to be held.
@@ -52,7 +42,7 @@ class _Process:
             _EndedError: the process ended.
         """
         try:
-            process = self.running = self.running or _start()
+            process = self.started()
             assert process.stdin is not None
             assert process.stdout is not None
             pdfium_program.write_block(process.stdin, json.dumps(request).encode("ascii"))
@@ -62,42 +52,17 @@ class _Process:
                 pdfium_program.read_block(_Impatient(process.stdout, time.monotonic() + seconds))
             )
         except TimeoutError:
-            self._end()
+            self.ended()
             raise _EndedError(f"it took more than {seconds:.0f} seconds") from None
         except (EOFError, BrokenPipeError):
-            raise _EndedError(f"the process that reads it ended ({self._end()})") from None
+            raise _EndedError(f"the process that reads it ended ({self.ended()})") from None
         except OSError as error:
             raise _EndedError(f"the process that reads it cannot be started ({error.strerror or error})") from None
         except BaseException:
             # An answer that nobody waits for would be taken for that to the next question.
-            self._end()
+            self.ended()
             raise
         return answer
-
-    def end(self) -> None:
-        with self.lock:
-            self._end()
-
-    def forget(self) -> None:
-        """Leave the process to the parent: this one is its fork."""
-        self.lock = threading.Lock()
-        if self.running is not None:
-            for stream in (self.running.stdin, self.running.stdout):
-                assert stream is not None
-                stream.close()
-            self.running.returncode = 0
-            self.running = None
-
-    def _end(self) -> str:
-        """End the process, and say how it ended."""
-        process, self.running = self.running, None
-        if process is None:
-            return "it was not there"
-        with process:
-            # One that has ended by itself keeps its own status.
-            process.kill()
-            status = process.wait()
-        return signal.Signals(-status).name if status < 0 else f"status {status}"
 
 
 class _Impatient:
@@ -118,24 +83,7 @@ class _Impatient:
         return self._stream.read(size)
 
 
-def _start() -> subprocess.Popen[bytes]:
-    process = subprocess.Popen(
-        # -I: no folder of the caller's covers a module of the standard library.
-        [sys.executable, "-I", str(Path(pdfium_program.__file__))],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        bufsize=0,
-    )
-    assert process.stdin is not None
-    pdfium_program.write_block(process.stdin, json.dumps([path for path in sys.path if path]).encode("ascii"))
-    return process
-
-
-_process = _Process()
-atexit.register(_process.end)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.forget)
+_process = _Process(pdfium_program)
 
 
 def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]], list[str]]:
