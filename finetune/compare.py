@@ -34,7 +34,7 @@ def recipe(start: Start[ComparisonSettings]) -> Recipe:
     # 2. Documents in groups, split into sections; or pairs of documents with labels.
     data = data_of(start)
     # 3. Sections of one group belong together; or documents of a pair do, or do not.
-    objective = objective_of(settings)
+    objective = objective_of(settings, model)
 
     evaluation = validation.evaluation() if validation else None
     steps = f"{data.steps:,} steps of {data.batch_size:,}"

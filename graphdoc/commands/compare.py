@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..similarity import Comparison, EncodedDocument
     from ..subtopics.table import SubtopicTable
 
-MOST_WORDS = 8
+MOST_WORDS = 5
 NAME = "compare"
 HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
@@ -159,7 +159,8 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
     target.print(f"\n{what} ({comparison.similarity}, model {plain(str(comparison.model['name'])).markup})\n")
     if comparison.lexical is not None:
         words = ", ".join(f"{word.word} {signed(word.contribution)}" for word in comparison.shared_words(MOST_WORDS))
-        print_lines(target, [f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"])
+        due = f"{signed(comparison.lexical)} of it is due to words{words and ': '}{words}"
+        target.print(plain(due, target.width))
         target.print()
     _print_sections(target, comparison)
     _print_matches(target, comparison, "passage", options.top)

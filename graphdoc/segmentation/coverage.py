@@ -53,7 +53,8 @@ class Coverage:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
         """The coverage that :meth:`to_dict` wrote."""
-        return cls(**{name: values[name] for name in ("left_out", *_COUNTS) if name in values})
+        always = (name for name in ("left_out", *_COUNTS) if name != "shortened_contexts" or name in values)
+        return cls(**{name: values[name] for name in always})
 
     @property
     def share(self) -> float:

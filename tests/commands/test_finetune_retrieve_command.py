@@ -123,7 +123,7 @@ def test_queries_are_made_of_documents(retrieve: Callable[..., Any], tmp_path: P
     told = words(result)
     # The heading Notes is in all of them.
     assert "queries made of documents: 30 of titles, 30 of headings, 30 of first sentences" in told
-    assert "left out: 1 texts that more than 3 documents share (queries.most_documents)" in told
+    assert "left out: 1 text that more than 3 documents share (queries.most_documents)" in told
     assert "72 queries to train on, 18 queries to measure" in told
     record = json.loads((tmp_path / "run" / "record.json").read_text(encoding="utf-8"))["corpus"]
     assert (record["queries"], record["pairs"]) == (72, 72)
