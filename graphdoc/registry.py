@@ -81,6 +81,9 @@ RECIPES: dict[str, RecipeTargets] = {
     "pretrain sentence_pairs": RecipeTargets(
         "graphdoc.settings.sentence_pairs:SentencePairSettings", "graphdoc.recipes.sentence_pairs:pretrain"
     ),
+    "pretrain distillation": RecipeTargets(
+        "graphdoc.settings.distillation:DistillationSettings", "graphdoc.recipes.distillation:pretrain"
+    ),
     "finetune classify": RecipeTargets(
         "graphdoc.settings.classify:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
     ),
@@ -106,7 +109,7 @@ def recipes_of(command: str) -> dict[str, RecipeTargets]:
         command: the words of the command.
 
     >>> list(recipes_of("pretrain")), list(recipes_of("finetune compare"))
-    (['pretrain', 'pretrain sentence_pairs'], ['finetune compare'])
+    (['pretrain', 'pretrain sentence_pairs', 'pretrain distillation'], ['finetune compare'])
     """
     return {words: recipe for words, recipe in RECIPES.items() if words == command or words.startswith(f"{command} ")}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
 from .contract import Loss, LossOutput
+from .cosine_matching import CosineMatching
 from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import ONE_PROCESS, AllProcesses, Gather
 from .info_nce import InfoNCE
@@ -17,6 +18,7 @@ __all__ = [
     "AllProcesses",
     "ClassificationLoss",
     "ClusterTerms",
+    "CosineMatching",
     "Gather",
     "InfoNCE",
     "Loss",

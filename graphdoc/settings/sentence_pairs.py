@@ -108,7 +108,7 @@ class SentencePairSettings(RunSettings):
     unit: ClassVar[Unit | None] = "sentence"
 
     recipe: Literal["sentence_pairs"] = "sentence_pairs"
-    """how a model is trained: sub_documents, or sentence_pairs"""
+    """how a model is trained: sub_documents, sentence_pairs or distillation"""
     output: FileName = "runs/sentence-pairs"
     """folder of the run; the trained model is its folder model"""
     corpus: SentenceCorpusSettings

@@ -112,7 +112,8 @@ class PretrainingSettings(RunSettings):
     """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's.
 
     Train a document model without labels, by separating the halves of a document from those of others (recipe:
-    sub_documents, the default), or by pairs of sentences (recipe: sentence_pairs; SDR, section 3.2).
+    sub_documents, the default), by pairs of sentences (recipe: sentence_pairs; SDR, section 3.2), or on the stored
+    vectors of a teacher (recipe: distillation).
 
     All settings are in a YAML file; configs/pretrain/ holds recipes to start from. What follows the options
     as key=value replaces what the file says. The run's folder (output) gets checkpoints, the log, the
@@ -135,7 +136,7 @@ class PretrainingSettings(RunSettings):
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --model MODEL"
 
     recipe: Literal["sub_documents"] = "sub_documents"
-    """how a model is trained: sub_documents, or sentence_pairs"""
+    """how a model is trained: sub_documents, sentence_pairs or distillation"""
     output: FileName = "runs/pretraining"
     """folder of the run; the trained model is its folder model"""
     corpus: DividedCorpusSettings

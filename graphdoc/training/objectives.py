@@ -254,6 +254,30 @@ class PairMaxSim(Objective):
         return self.similarity.of_similarities(torch.stack(found), batch.targets["label"], gather=gather)
 
 
+@dataclass(frozen=True)
+class TeacherMatching(Objective):
+    """Makes documents, or their passages, as similar to each other as they are to a teacher.
+
+    Args:
+        matching: the loss of vectors and those of the teacher.
+        of_passages: whether the teacher has vectors of passages, or of documents.
+    """
+
+    matching: Loss
+    of_passages: bool
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Passage or document vectors, ``(rows, hidden)``."""
+        rows = output.passages if self.of_passages else output.documents
+        assert rows is not None
+        return rows
+
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
+        """The loss against the target ``teacher``, its vectors of the same rows."""
+        output = self.matching(rows, batch.targets["teacher"], gather=gather)
+        return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
+
+
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
     """Length and spread of document vectors, to see a collapse coming.
 

@@ -34,7 +34,10 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
     run = graphdoc("settings", "--schema", words)
     assert run.status == 0, run.err
     schema = json.loads(run.out)
-    more = {"finetune retrieve": ["queries"], "finetune views": ["pairs"], "finetune subtopics": ["pairs"]}
+    more = {
+        **{"pretrain distillation": ["teacher"], "finetune retrieve": ["queries"]},
+        **{"finetune views": ["pairs"], "finetune subtopics": ["pairs"]},
+    }
     assert schema["required"] == ["corpus", *more.get(words, [])]
     learning_rate = next(
         part["properties"]["learning_rate"]

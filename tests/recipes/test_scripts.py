@@ -68,6 +68,7 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
                 "loss.contrast_on=clean",
             ],
         ),
+        ("pretrain/distillation.py", ["pretrain"], ["recipe=distillation", "teacher={teacher}"]),
         ("finetune/classify.py", ["finetune", "classify"], []),
         ("finetune/compare.py", ["finetune", "compare"], ["sections.number=1", "groups.per_batch=2"]),
         (
@@ -87,6 +88,10 @@ def test_a_script_trains_the_model_of_its_command(
 ) -> None:
     (tmp_path / "pairs.tsv").write_text("d0\td2\t1\nd0\td1\t0\nd3\td5\t1\nd3\td8\t0\n", encoding="utf-8")
     options = [option.replace("{pairs}", str(tmp_path / "pairs.tsv")) for option in options]
+    if "recipe=distillation" in options:
+        encode = ["encode", str(tmp_path / "corpus.jsonl"), "--level", "document", "--device", "cpu"]
+        assert main([*encode, "--output", str(tmp_path / "teacher")]) == 0
+        options = [option.replace("{teacher}", str(tmp_path / "teacher")) for option in options]
     common = ["--config", str(config), "--device", "cpu", *options]
     assert main([*command, *common, f"output={tmp_path / 'command'}"]) == 0
     monkeypatch.setattr(sys, "argv", [script, *common, f"output={tmp_path / 'script'}"])

@@ -8,6 +8,7 @@ import pytest
 
 from graphdoc.errors import SettingsError
 from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.settings.distillation import DistillationSettings
 from graphdoc.settings.loading import load_chosen, load_settings
 from graphdoc.settings.run import RunSettings
 from graphdoc.settings.sentence_pairs import SentencePairSettings
@@ -379,7 +380,7 @@ def test_a_wrong_setting_on_the_command_line_is_named(
 def test_recipes_are_valid_and_survive_being_written(path: Path, tmp_path: Path) -> None:
     import yaml
 
-    kinds: list[type[RunSettings]] = [PretrainingSettings, SentencePairSettings]
+    kinds: list[type[RunSettings]] = [PretrainingSettings, SentencePairSettings, DistillationSettings]
     settings = load_chosen(kinds, path)
     written = tmp_path / "written.yaml"
     written.write_text(yaml.safe_dump(settings.as_values()), encoding="utf-8")

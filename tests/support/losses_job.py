@@ -16,6 +16,7 @@ from graphdoc.losses import (
     ONE_PROCESS,
     AllProcesses,
     ClassificationLoss,
+    CosineMatching,
     Gather,
     InfoNCE,
     Loss,
@@ -155,6 +156,13 @@ CASES: dict[str, Case] = {
             ("one", SubDocumentContrast("cosine", 0.2, "one", mask_groups=False)),
             ("similar", SubDocumentContrast("cosine", 0.2, mask_similar=0.5)),
         )
+    },
+    **{
+        f"matching, {first} and {second}, temperature {temperature}": _dealt(
+            CosineMatching(temperature), first, _rows(first + second), _rows(first + second, 4, seed=1)
+        )
+        for first, second in ((2, 5), (0, 3), (1, 2))
+        for temperature in (None, 0.2)
     },
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),
     "subtopics, one label each": _clustered([1, 0, 0], 1),
