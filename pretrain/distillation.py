@@ -2,8 +2,8 @@
 
     accelerate launch pretrain/distillation.py --config configs/pretrain/distillation.yaml teacher=FOLDER
 
-Takes the arguments of ``graphdoc pretrain`` and does the same with ``recipe: distillation``. Copy it to put a data set,
-an objective or an evaluation of your own in the place of one of these.
+Takes the arguments of ``graphdoc pretrain`` and does the same with ``recipe: distillation``. Copy it to put a data
+set, an objective or an evaluation of your own in the place of one of these.
 """
 
 from __future__ import annotations

@@ -80,24 +80,24 @@ class CosineMatching:
             errors = (cosines - targets).masked_fill(~others, 0)
             loss = errors.square().sum() * pairs
             if self.temperature is not None:
-                loss = self._divergence(cosines, targets, others) * (gather.processes / max(everything, 1))
+                loss = _divergence(cosines / self.temperature, targets / self.temperature, others) * (
+                    gather.processes / max(everything, 1)
+                )
             metrics = {
                 "cosine_error": errors.detach().abs().sum() * pairs,
                 "correlation": _correlation(cosines.detach()[others], targets[others], gather),
             }
         return LossOutput(loss, metrics)
 
-    def _divergence(self, cosines: Tensor, targets: Tensor, others: Tensor) -> Tensor:
-        """Sum over this process's rows of the divergence of neighbours."""
-        if cosines.shape[1] < 2:
-            return cosines.sum() * 0
-        # A finite number: the product of no probability and an infinite logarithm is no number.
-        least = torch.finfo(cosines.dtype).min / 2
-        found, wanted = (
-            (similarity / self.temperature).masked_fill(~others, least).log_softmax(dim=1)
-            for similarity in (cosines, targets)
-        )
-        return (wanted.exp() * (wanted - found)).masked_fill(~others, 0).sum()
+
+def _divergence(logits: Tensor, targets: Tensor, others: Tensor) -> Tensor:
+    """Sum over this process's rows of the divergence of their neighbours."""
+    if logits.shape[1] < 2:
+        return logits.sum() * 0
+    # A finite number: the product of no probability and an infinite logarithm is no number.
+    least = torch.finfo(logits.dtype).min / 2
+    found, wanted = (one.masked_fill(~others, least).log_softmax(dim=1) for one in (logits, targets))
+    return (wanted.exp() * (wanted - found)).masked_fill(~others, 0).sum()
 
 
 def _cosines(vectors: Tensor, gather: Gather) -> tuple[Tensor, int]:

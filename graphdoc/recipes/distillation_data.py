@@ -99,7 +99,7 @@ class DistillationData(CorpusData):
             self.report.summary(),
             f"{self.documents:,} documents of {self._corpora:,} {'corpus' if self._corpora == 1 else 'corpora'} to "
             f"train on, {self._held_out_documents:,} held out",
-            f"the teacher has {self.teacher.vectors.shape[0]:,} vectors of {self.teacher.vectors.shape[1]:,} numbers of "
+            f"the teacher has {len(self.teacher.vectors):,} vectors of {self.teacher.vectors.shape[1]:,} numbers of "
             f"their {self.teacher.level}s",
         ]
 
@@ -116,9 +116,9 @@ class DistillationData(CorpusData):
             count = max(2, round(len(rows) * share)) if share else 0
             if count >= len(rows):
                 raise DocumentError(
-                    f"teacher={settings.teachers[number]} has vectors of {counted(len(rows), 'document')} to train on, "
-                    f"of which {count} are held out (evaluation.held_out), and none is left; give more documents, or "
-                    "set evaluation.held_out=0"
+                    f"teacher={settings.teachers[number]} has vectors of {counted(len(rows), 'document')} to train "
+                    f"on, of which {count} are held out (evaluation.held_out), and none is left; give more "
+                    "documents, or set evaluation.held_out=0"
                 )
             training.append(np.sort(order[count:]))
             if count:

@@ -139,8 +139,8 @@ def _require_passages(manifest: Manifest, id: str, expected: Rows, found: Rows) 
     place = Path(manifest.folder)
     if len(found) < len(expected):
         raise DocumentError(
-            f"{place}: document {id!r} has vectors of {counted(len(found), 'passage')}, and {len(expected)} in training; "
-            f"encode with --max-passages {len(expected)} or more, or lower corpus.max_passages"
+            f"{place}: document {id!r} has vectors of {counted(len(found), 'passage')}, and {len(expected)} in "
+            f"training; encode with --max-passages {len(expected)} or more, or lower corpus.max_passages"
         )
     if not np.array_equal(found[: len(expected)], expected):
         raise DocumentError(

@@ -171,7 +171,7 @@ def test_a_run_goes_on_as_if_nothing_had_been(
         ("section", {}, [], ["sections", "--level passage or document"]),
         ("passage", {}, ["--max-passages", "2"], ["2 passages", "--max-passages", "corpus.max_passages"]),
         ("passage", {"drop": True}, [], ["1 document", "no vectors", "'a3'"]),
-        ("passage", {"sections": ["The rice is here.", "A tide. " * 30]}, [], ["'a3'", "passage_words", "--level document"]),
+        ("passage", {"sections": ["The rice.", "A tide. " * 30]}, [], ["'a3'", "passage_words", "--level document"]),
     ],
 )  # fmt: skip
 def test_vectors_of_something_else_are_refused(
