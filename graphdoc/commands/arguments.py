@@ -121,8 +121,8 @@ def prepare_for_ray(options: argparse.Namespace) -> None:
     options.device = "cpu"
 
 
-def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = True) -> None:
-    """Add how documents are read."""
+def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = True) -> argparse._ArgumentGroup:
+    """Add how documents are read, to a group that can take more."""
     group = parser.add_argument_group("reading")
     group.add_argument("--encoding", default="utf-8", help="encoding of text files (default: utf-8)")
     group.add_argument("--no-text-headings", action="store_true", help="look for no headings in plain text files")
@@ -137,6 +137,7 @@ def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = T
             default="stop",
             help="stop at a document that cannot be read, or skip, count and list it (default: stop)",
         )
+    return group
 
 
 def load_encoder(options: argparse.Namespace, name: str | None = None, **settings: Any) -> DocumentEncoder:

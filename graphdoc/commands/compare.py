@@ -14,6 +14,7 @@ from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .compare_many import compare_many, holds_many
 from .outputs import Outputs, write_json
+from .repeated import add_repeats_argument
 from .sources import read_one
 from .summaries import coverage_line, headings_above, indented, print_lines, print_passage
 from .tables import MOST_ROWS, Column, Table, more_rows, names, plain, signed
@@ -33,7 +34,8 @@ Prints the similarity of the documents, the best counterpart of every section, a
 A contribution is a section's share of the document score, over all of B; contributions add up to it.
 With --subtopics sentences of both documents are put into groups of one subject: what both speak of, and what only one.
 A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
-table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports)."""
+table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
+Of three and more, passages that most of them share, such as licences, are left out; of two documents nothing is."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
   graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
@@ -103,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="level of --csv (default: passage) and of --plot (default: section)",
     )
     add_model_arguments(parser)
-    add_reading_arguments(parser, on_error=False)
+    add_repeats_argument(add_reading_arguments(parser, on_error=False))
 
 
 def run(options: argparse.Namespace) -> None:

@@ -17,6 +17,7 @@ from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.wording import counted
 from .arguments import load_encoder
 from .outputs import Outputs, write_json, written
+from .repeated import without_repeats
 from .sources import encodable, no_documents, read_many
 from .summaries import coverage_line, list_left_out, print_lines
 from .tables import Table, names, plain
@@ -85,6 +86,7 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
     if len(documents) < 2:
         reason = f"; {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
         raise DocumentError(f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two{reason}")
+    encoder, _ = without_repeats(encoder, documents, options)
     with progress_bar(None, len(documents)) as bar:
         encoded = []
         for document in documents:

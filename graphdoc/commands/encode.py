@@ -17,6 +17,7 @@ from .arguments import (
     prepare_for_ray,
 )
 from .outputs import Outputs, require_name, write_json
+from .repeated import add_repeats_argument, without_repeats
 from .sources import encodable, no_documents, read_many
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import MOST_ROWS, Column, Table, console, more_rows, names, percent
@@ -62,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--overwrite", action="store_true", help="replace another run's output in the folder")
     add_ray_argument(output)
     add_model_arguments(parser)
-    add_reading_arguments(parser)
+    add_repeats_argument(add_reading_arguments(parser))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -88,8 +89,9 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
     report = ReadingReport()
     documents = read_many(options.sources, options, report)
     prepare_for_ray(options)
-    manifest = load_encoder(options).encode_to_disk(
-        documents,
+    encoder, corpus = without_repeats(load_encoder(options), documents, options)
+    manifest = encoder.encode_to_disk(
+        corpus,
         options.output,
         level=options.level,
         normalize=options.normalize,
@@ -120,6 +122,7 @@ def _encode_here(options: argparse.Namespace) -> None:
         documents = list(encodable(documents, encoder, report))
     if encoder is None or not documents:
         raise no_documents(options.sources, report)
+    encoder, _ = without_repeats(encoder, documents, options)
     encoded = list(encoder.stream(documents))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     if options.normalize:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -15,6 +14,7 @@ from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.wording import counted
 from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .outputs import Outputs, check_apart, require_name, write_json, written
+from .repeated import add_repeats_argument, repeats_in, without_repeats
 from .sources import read_many
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import Column, Table, names
@@ -83,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     output.add_argument("--overwrite", action="store_true", help="replace the vectors that the folder holds")
     add_model_arguments(parser)
-    add_reading_arguments(parser)
+    add_repeats_argument(add_reading_arguments(parser))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -100,15 +100,8 @@ def run(options: argparse.Namespace) -> None:
     from ..documents.readers import ReadingReport
 
     report = ReadingReport(places={})
-    encoders: list[DocumentEncoder] = []
-
-    def encoder() -> DocumentEncoder:
-        if not encoders:
-            encoders.append(load_encoder(options))
-        return encoders[0]
-
-    overview, notes = _overview(options, folder, encoder, report)
-    pairs = _write_reports(options, overview, encoder()) if options.reports else []
+    overview, encoder, notes = _overview(options, folder, report)
+    pairs = _write_reports(options, overview, encoder) if options.reports else []
 
     def write_page(path: str) -> None:
         from ..analysis.overview_page.content import Command
@@ -135,9 +128,9 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _overview(
-    options: argparse.Namespace, folder: Path | None, encoder: Callable[[], DocumentEncoder], report: ReadingReport
-) -> tuple[Overview, list[str]]:
-    """The overview, and what has to be said of it."""
+    options: argparse.Namespace, folder: Path | None, report: ReadingReport
+) -> tuple[Overview, DocumentEncoder | None, list[str]]:
+    """The overview, the encoder if it was needed, and what has to be said of the overview."""
     from ..overview import Overview
     from ..vectors.store import MANIFEST_FILE, Manifest, read_vectors
 
@@ -170,17 +163,18 @@ def _overview(
         unread = sum(not digest.fingerprint for digest in overview.documents)
         if unread:
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
-        return overview, notes
+        return overview, None, notes
+    encoder, kept = without_repeats(load_encoder(options), documents, options)
     overview = Overview.of(
-        encoder(),
-        documents,
+        encoder,
+        kept,
         vectors=folder,
         report=report,
         on_error=options.on_error,
         overwrite=options.overwrite,
         **chosen,
     )
-    return overview, []
+    return overview, encoder, []
 
 
 def _folder(options: argparse.Namespace) -> Path | None:
@@ -204,11 +198,14 @@ def _folder(options: argparse.Namespace) -> Path | None:
     return folder
 
 
-def _write_reports(options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder) -> list[Report]:
+def _write_reports(options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder | None) -> list[Report]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..analysis.overview_page.content import Report
     from ..runtime.progress import progress_bar
 
+    if encoder is None:
+        left_out = repeats_in(read_many(options.sources, options), options) if "repeats" in overview.model else None
+        encoder = load_encoder(options).leaving_out(left_out)
     pairs = overview.pairs(options.reports)
     wanted = {overview.documents[row].id for a, b, _ in pairs for row in (a, b)}
     found = {one.id: one for one in read_many(options.sources, options) if one.id in wanted}

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from ..documents.document import Document
 from ..runtime.wording import counted
-from ..segmentation.coverage import Coverage
-from ..segmentation.drafts import PASSAGE_LIMIT
+from ..segmentation.coverage import PASSAGE_LIMIT, Coverage
 from .tables import plain
 
 if TYPE_CHECKING:
@@ -48,6 +47,8 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
         hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
         share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
         line += f"; {share} of the text was encoded ({reasons}{hint})"
+    if coverage.kept_repeats:
+        line += "; little but repeated passages, which count here"
     if coverage.split_sentences:
         were = "was" if coverage.split_sentences == 1 else "were"
         line += f"; {counted(coverage.split_sentences, 'over-long sentence')} {were} split"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Iterable, Iterator, Sequence, Sized
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack, cast
+from typing import Any, Self, TypedDict, Unpack, cast
 
 import torch
 from torch import Tensor
@@ -24,6 +25,7 @@ from ..runtime.memory import give_back_memory
 from ..runtime.progress import Parts
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
+from ..segmentation.repeats import Repeats
 from ..segmentation.spans import SegmentedDocument
 from .cutting import cut_windows
 from .fastest import Choice, with_precision
@@ -86,7 +88,7 @@ class EncodingPipeline:
         self.segmenter = segmenter_of(cast(DocumentConfig, model.config), tokenizer, name)
         place(self.model, device)
         self._dtype: LoadPrecision = dtype
-        self._choice: Choice | None = None
+        self._settled: list[Choice] = []
         self._reader: LexicalReader | None = None
         if dtype != "auto":
             self.settle_precision()
@@ -121,18 +123,33 @@ class EncodingPipeline:
         return int(self.model.config.node_size) + self._lexical_numbers if is_node else self.hidden_size
 
     def describe(self) -> dict[str, Any]:
-        """The model and its settings as plain values, for records and reports."""
-        return {"name": self.name, **self.model.config.describe(), "dtype": self.precision.dtype}
+        """The model and its settings as plain values, for records and reports, with what it leaves out as repeated."""
+        repeats = self.segmenter.repeats
+        left_out = {} if repeats is None else {"repeats": repeats.describe()}
+        return {"name": self.name, **self.model.config.describe(), "dtype": self.precision.dtype, **left_out}
+
+    def leaving_out(self, repeats: Repeats | None) -> Self:
+        """The same encoder, its weights shared, that leaves out of documents what repeats in their corpus.
+
+        What is left out of a document does not depend on the documents that are encoded together with it.
+
+        Args:
+            repeats: what :func:`~graphdoc.segmentation.find_repeats` found in the corpus; None leaves nothing out.
+        """
+        result = copy.copy(self)
+        result.segmenter = copy.copy(self.segmenter)
+        result.segmenter.repeats = repeats
+        return result
 
     @property
     def precision(self) -> Choice:
         """The precision of the transformer's weights, with what was measured; measures if it is still open."""
-        return self._choice or self.settle_precision()
+        return self._settled[0] if self._settled else self.settle_precision()
 
     @property
     def is_precision_open(self) -> bool:
         """Whether the precision is ``auto`` and not chosen yet, which the first use does."""
-        return self._choice is None
+        return not self._settled
 
     def settle_precision(self, choice: Choice | None = None) -> Choice:
         """Choose the precision if it is still open, and bring the weights to it.
@@ -144,12 +161,14 @@ class EncodingPipeline:
             ModelError: the model cannot compute in it.
         """
         with _SETTLING:
-            if self._choice is None:
+            if not self._settled:
                 dtype = self._dtype if choice is None else cast(LoadPrecision, choice.dtype)
                 encoder, longest = self.model.passage_encoder, int(self.model.config.passage_tokens)
                 encoder, found = with_precision(encoder, self.tokenizer, dtype, self.name, longest)
-                self.model.passage_encoder, self._choice = encoder, choice or found
-            return self._choice
+                self.model.passage_encoder = encoder
+                # Held in a list, which encoders that share the weights share too.
+                self._settled.append(choice or found)
+            return self._settled[0]
 
     def segment(self, document: AnyDocument) -> SegmentedDocument:
         """Cut a document into the passages that would be encoded, with its coverage."""

@@ -26,7 +26,9 @@ SENTENCE_PADDING = 0.3
 
 def sentence_segmenter(segmenter: Segmenter) -> Segmenter:
     """A segmenter that cuts documents into all of their sentences, and otherwise is as another one."""
-    return Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="sentence", max_passages=None))
+    return Segmenter(
+        segmenter.tokenizer, replace(segmenter.config, unit="sentence", max_passages=None), segmenter.repeats
+    )
 
 
 def sentence_vectors(

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from ..settings.document import Unit
 from .coverage import Coverage
+from .repeats import Repeats, find_repeats
 from .segmenter import UNITS, SegmentationConfig, Segmenter
 from .spans import SegmentedDocument, Span
 
-__all__ = ["UNITS", "Coverage", "SegmentationConfig", "SegmentedDocument", "Segmenter", "Span", "Unit"]
+__all__ = [
+    "UNITS",
+    "Coverage",
+    "Repeats",
+    "SegmentationConfig",
+    "SegmentedDocument",
+    "Segmenter",
+    "Span",
+    "Unit",
+    "find_repeats",
+]

@@ -11,6 +11,9 @@ from ..runtime.wording import counted
 
 logger = logging.getLogger("graphdoc")
 
+PASSAGE_LIMIT = "passage limit"
+REPEATED = "repeated"
+
 
 @dataclass(slots=True)
 class Coverage:
@@ -30,6 +33,7 @@ class Coverage:
         shortened_contexts: passages whose title or heading was cut, since it took more than its share of their tokens.
         documents: number of documents.
         documents_not_whole: number of documents of which something was left out.
+        kept_repeats: documents made of repeated passages for the most part, of which none was left out for that.
 
     >>> total = Coverage()
     >>> total += Coverage(100, 80, 25, 20, 2, 1, {"passage limit": 20}, documents=1, documents_not_whole=1)
@@ -49,12 +53,12 @@ class Coverage:
     documents: int = 0
     documents_not_whole: int = 0
     shortened_contexts: int = 0
+    kept_repeats: int = 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
         """The coverage that :meth:`to_dict` wrote."""
-        always = (name for name in ("left_out", *_COUNTS) if name != "shortened_contexts" or name in values)
-        return cls(**{name: values[name] for name in always})
+        return cls(**{name: values[name] for name in ("left_out", *_COUNTS) if name not in _RARE or name in values})
 
     @property
     def share(self) -> float:
@@ -77,9 +81,9 @@ class Coverage:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON, the share among them, reasons in alphabetical order."""
         values = {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
-        if not self.shortened_contexts:
-            # Only models with a context have any.
-            del values["shortened_contexts"]
+        for name in _RARE:
+            if not values[name]:
+                del values[name]
         return values
 
     def warn(self, name: str | None = None) -> None:
@@ -90,14 +94,22 @@ class Coverage:
         """
         if self.documents_not_whole:
             which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
+            fixes = [fix for reason, fix in _FIXES.items() if reason in self.left_out]
             logger.warning(
-                "%s %s not encoded whole (%s); max_passages=None (--max-passages all) encodes all passages",
+                "%s %s not encoded whole (%s)%s",
                 which if name is None else f"document {name!r}",
                 "was" if self.documents_not_whole == 1 else "were",
                 ", ".join(
                     f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())
                 ),
+                "".join(f"; {fix}" for fix in fixes),
             )
 
 
+_FIXES = {
+    PASSAGE_LIMIT: "max_passages=None (--max-passages all) encodes all passages",
+    REPEATED: "--repeats keep encodes those that repeat",
+}
+# Only models with a context, and corpora with repeated passages, have any.
+_RARE = ("shortened_contexts", "kept_repeats")
 _COUNTS = tuple(entry.name for entry in fields(Coverage) if entry.name != "left_out")

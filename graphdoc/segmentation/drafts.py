@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..documents.document import Document
 from .context import NO_CONTEXT, Prefix
-from .coverage import Coverage
+from .coverage import PASSAGE_LIMIT, REPEATED, Coverage
 from .spans import SegmentedDocument, Span
 
 NO_TOKENS = "no tokens"
-PASSAGE_LIMIT = "passage limit"
 ONE_CHARACTER_TOO_LONG = "one character over the token limit"
 
 
@@ -54,6 +54,8 @@ class Plan:
         empty_sections: number of its sections without text.
         drafts: what is still to be tokenised.
         finished: what is tokenised, or left out for a reason.
+        repeated: pieces that repeat in other documents: section, first character, and one past the last.
+        keeps_repeats: whether they are so much of it that they count.
         cut_sentences: from the place (section, character) where a later piece of a cut sentence begins to the
             character where that sentence begins.
     """
@@ -62,7 +64,17 @@ class Plan:
     empty_sections: int = 0
     drafts: list[Draft] = field(default_factory=list)
     finished: list[Draft] = field(default_factory=list)
+    repeated: list[tuple[int, int, int]] = field(default_factory=list)
+    keeps_repeats: bool = False
     cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def is_repeated(self, draft: Draft) -> bool:
+        """Whether a draft lies in a piece that repeats and does not count."""
+        place = bisect_right(self.repeated, (draft.section, draft.start + 1)) - 1
+        if self.keeps_repeats or place < 0:
+            return False
+        section, _, end = self.repeated[place]
+        return section == draft.section and draft.end <= end
 
     def segmented(self, max_passages: int | None, special_tokens: int) -> SegmentedDocument:
         """The passages that came of it, with what they cover.
@@ -77,12 +89,17 @@ class Plan:
         encoded_characters = all_passages = all_tokens = shortened = 0
         cut_sentences = set()
         previous: Draft | None = None
+        if self.repeated and all(draft.reason or self.is_repeated(draft) for draft in self.finished):
+            # What does not repeat has no tokens.
+            self.keeps_repeats = True
         for draft in sorted(self.finished, key=lambda draft: (draft.section, draft.start)):
             if draft.reason is None:
                 tokens = len(draft.token_ids) - special_tokens - draft.context.tokens
                 all_passages += 1
                 all_tokens += tokens
-                if max_passages is None or len(passages) < max_passages:
+                if self.is_repeated(draft):
+                    draft.reason = REPEATED
+                elif max_passages is None or len(passages) < max_passages:
                     shortened += draft.context.is_shortened
                     passages.append(Span(draft.section, draft.start, draft.end, tokens))
                     token_ids.append(draft.token_ids)
@@ -112,5 +129,6 @@ class Plan:
             documents=1,
             documents_not_whole=int(bool(left_out)),
             shortened_contexts=shortened,
+            kept_repeats=int(self.keeps_repeats),
         )
         return SegmentedDocument(self.document, tuple(passages), tuple(token_ids), coverage)

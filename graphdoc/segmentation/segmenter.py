@@ -25,6 +25,7 @@ from .cutting import (
     trim,
 )
 from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
+from .repeats import Repeats
 from .sentences import split_sentences
 from .spans import SegmentedDocument
 
@@ -102,18 +103,26 @@ class Segmenter:
     Args:
         tokenizer: a fast tokenizer of transformers.
         config: sizes and limits.
+        repeats: what is repeated in the corpus that the documents are of; passages made of it are left out under the
+            reason ``"repeated"``, and sentences in them. None leaves nothing out.
 
     Raises:
         SettingsError: it is no fast tokenizer, or the token limit does not suit it.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerFast, config: SegmentationConfig | None = None) -> None:
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerFast,
+        config: SegmentationConfig | None = None,
+        repeats: Repeats | None = None,
+    ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise SettingsError(f"tokenizer is {described(tokenizer)}; give a fast one of transformers")
         if not isinstance(config, SegmentationConfig | None):
             raise SettingsError(f"config is {described(config)}; give a SegmentationConfig")
         self.tokenizer = tokenizer
         self.config = config or SegmentationConfig()
+        self.repeats = repeats
         self._special_tokens = tokenizer.num_special_tokens_to_add()
         self._check_limit(self.config.max_tokens)
 
@@ -146,6 +155,7 @@ class Segmenter:
                 self._add_sentences(plan)
             else:
                 self._add_passages(plan)
+                self._mark_repeats(plan, [(one.section, one.start, one.end) for one in plan.drafts])
             waiting.append(plan)
             count += len(plan.drafts) + 1
             if count >= _DRAFTS_PER_ROUND:
@@ -218,12 +228,40 @@ class Segmenter:
             lambda text: _token_spans(self._encode([text]), 0),
         )
 
+    def repeated(self, document: Document) -> tuple[list[tuple[int, int, int]], bool]:
+        """The passages of a document that repeat, before any is cut for its tokens, and whether they count.
+
+        Returns:
+            Section, first character in its text, and one past the last, of each; and whether they are so much of the
+            document that none is left out.
+        """
+        plan = _plan(document)
+        self._mark_repeats(plan, [(section, group[0][0], group[-1][1]) for section, group in self._groups(plan)])
+        return plan.repeated, plan.keeps_repeats
+
+    def _mark_repeats(self, plan: Plan, spans: Sequence[tuple[int, int, int]]) -> None:
+        """Note which of the pieces that a document consists of repeat."""
+        if self.repeats:
+            texts = [plan.document.sections[section].text[start:end] for section, start, end in spans]
+            found, plan.keeps_repeats = self.repeats.among(texts)
+            plan.repeated = [span for span, is_repeated in zip(spans, found, strict=True) if is_repeated]
+
     def _add_sentences(self, plan: Plan) -> None:
-        for section in range(len(plan.document.sections)):
-            for span in self._sentences(plan, section):
-                plan.drafts.append(Draft(plan, section, *span, (span,)))
+        passages = []
+        for section, group in self._groups(plan):
+            plan.drafts.extend(Draft(plan, section, *span, (span,)) for span in group)
+            passages.append((section, group[0][0], group[-1][1]))
+        self._mark_repeats(plan, passages)
 
     def _add_passages(self, plan: Plan) -> None:
+        context, of = NO_CONTEXT, -1
+        for section, group in self._groups(plan):
+            if section != of:
+                context, of = self._context(plan, section, self.config.max_tokens), section
+            plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group, context))
+
+    def _groups(self, plan: Plan) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+        """The sentences of every passage, with its section."""
         for section, text in enumerate(one.text for one in plan.document.sections):
             sentences = self._sentences(plan, section)
             if not sentences:
@@ -231,11 +269,9 @@ class Segmenter:
             without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
             words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
             passages = max(1, int(words[-1] / self.config.passage_words + 0.5))
-            context = self._context(plan, section, self.config.max_tokens)
             first = 0
             for last in [*balanced_cuts(words, passages), len(sentences)]:
-                group = sentences[first:last]
-                plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group, context))
+                yield section, sentences[first:last]
                 first = last
 
     def _add_chunks(self, plan: Plan, max_tokens: int, *, with_context: bool = False) -> None:
@@ -247,6 +283,7 @@ class Segmenter:
             context = self._context(plan, section, max_tokens) if with_context else NO_CONTEXT
             spans = self._chunk_spans(text, *whole, max_tokens - self._special_tokens - context.tokens)
             plan.drafts.extend(Draft(plan, section, *span, (), context) for span in spans)
+        self._mark_repeats(plan, [(one.section, one.start, one.end) for one in plan.drafts])
 
     def _complete(
         self, plans: Sequence[Plan], max_tokens: int, max_passages: int | None

@@ -1,0 +1,91 @@
+"""graphdoc repeats: the passages that occur in several documents of a corpus."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from typing import Any
+
+from ..runtime.csv import write_csv
+from ..runtime.plain_text import one_line
+from ..runtime.wording import counted
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .outputs import JSON, Outputs, write_json
+from .sources import no_documents, read_many
+from .summaries import list_left_out, print_lines
+from .tables import Table, names
+
+NAME = "repeats"
+HELP = "list the passages that occur in several documents, such as licences"
+DESCRIPTION = """List the passages that occur in several documents of a corpus, exactly or nearly, such as licences.
+
+Commands that read a corpus leave them out, unless they are given --repeats keep. A passage is listed once, as the
+first document has it, with the number of documents and some of them. Where more than three quarters of a document
+repeat, as in versions of one text, nothing of it is left out."""
+EPILOG = """examples:
+  graphdoc repeats papers/
+  graphdoc repeats papers/ --csv repeats.csv --top 50
+"""
+OUTPUTS = Outputs(
+    json=("repeats.json", JSON), csv=("repeats.csv", "write a row for every passage: text, numbers, examples")
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, globs, corpora or -")
+    parser.add_argument("--top", type=positive, default=20, metavar="N", help="passages to print (default: 20)")
+    OUTPUTS.add_to(parser)
+    add_model_arguments(parser)
+    add_reading_arguments(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Count, list, print and write."""
+    OUTPUTS.prepare(options, options.sources)
+    from ..documents.readers import ReadingReport
+    from ..documents.readers.kept import KeptDocuments
+    from ..segmentation.repeat_list import list_repeats
+    from ..segmentation.repeats import find_repeats
+
+    report = ReadingReport()
+    documents = KeptDocuments(read_many(options.sources, options, report))
+    if not len(documents):
+        raise no_documents(options.sources, report)
+    repeats = find_repeats(documents)
+    found = list_repeats(documents, load_encoder(options).segmenter, repeats)
+    values: dict[str, Any] = {"least_documents": repeats.least, **asdict(found)}
+    target = OUTPUTS.write(
+        options,
+        json=lambda path: write_json(path, values),
+        csv=lambda path: write_csv(
+            path,
+            ["documents", "occurrences", "characters", "examples", "text"],
+            [
+                [one.documents, one.occurrences, one.characters, "; ".join(one.examples), one.text]
+                for one in found.passages
+            ],
+        ),
+    )
+    if target is None:
+        return
+    if found.passages:
+        rows = Table(["documents", names("repeated passage", 70), names("such as", 30)])
+        for one in found.passages[: options.top]:
+            rows.add(one.documents, one_line(one.text, 200), ", ".join(one.examples))
+        rows.print(target)
+        if len(found.passages) > options.top:
+            more = counted(len(found.passages) - options.top, "more passage")
+            print_lines(target, [f"... and {more}; --csv and --json have all"])
+        target.print()
+    characters = sum(one.characters for one in found.passages)
+    kept = f"; {counted(found.kept, 'document')} of little else, kept whole" if found.kept else ""
+    print_lines(
+        target,
+        [
+            f"{counted(found.documents, 'document')}, {found.with_repeats:,} with a passage that {repeats.least:,} or "
+            f"more have: {counted(len(found.passages), 'passage')}, {counted(characters, 'character')} in all{kept}"
+        ],
+    )
+    list_left_out(target, report)
+    OUTPUTS.report(options, target)

@@ -1,0 +1,49 @@
+"""Documents that are read once, from files that may take long, and gone through several times."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
+
+from ..document import Document
+
+_FILE = "documents.jsonl.zst"
+
+
+class KeptDocuments:
+    """Documents in a compressed file of their own, which is removed with them; none is held in memory.
+
+    Args:
+        documents: the documents, read here.
+
+    >>> kept = KeptDocuments([Document.from_text("Tides rise."), Document.from_text("Tides fall.")])
+    >>> len(kept), [document.text for document in kept]
+    (2, ['Tides rise.', 'Tides fall.'])
+    """
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._folder = TemporaryDirectory(prefix="graphdoc-")
+        self._count = 0
+        with pa.output_stream(self._path, compression="zstd", buffer_size=1 << 20) as stream:
+            for document in documents:
+                stream.write(json.dumps(document.to_dict(), default=str).encode() + b"\n")
+                self._count += 1
+
+    @property
+    def _path(self) -> str:
+        return str(Path(self._folder.name) / _FILE)
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return self._count
+
+    def __iter__(self) -> Iterator[Document]:
+        """The documents, in the order in which they were read."""
+        with pa.input_stream(self._path, compression="zstd") as stream:
+            for line in io.BufferedReader(stream, 1 << 20):
+                yield Document.from_mapping(json.loads(line))

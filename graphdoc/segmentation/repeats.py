@@ -1,0 +1,172 @@
+"""Passages that occur in several documents of a corpus: known by their shingles, and left out of what is encoded.
+
+A shingle is five words in a row (A. Broder, On the resemblance and containment of documents, 1997), kept as a
+hash. How many of a passage's shingles are in many documents does not depend on where passages begin and end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+
+from ..documents.document import Document
+from ..errors import SettingsError
+from ..runtime.plain_text import described
+
+Hashes = npt.NDArray[np.uint32]
+
+# A passage is repeated from this number of documents on, and from this share of all.
+LEAST_DOCUMENTS = 3
+LEAST_SHARE = 0.01
+SHINGLE_WORDS = 5
+# Share of its shingles that have to be in as many documents: a year or a name may differ, not a sentence of three.
+OF_A_PASSAGE = 0.8
+# Share of a document from which its repeated passages are what it is about: versions of one text, a licence itself.
+OF_A_DOCUMENT = 0.75
+
+# Hashes that are held while a corpus is counted, 400 MB; of a larger corpus a sample of documents is counted.
+_MOST_HASHES = 100_000_000
+# Scripts without spaces are taken character by character.
+_APART = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_APART}]|[^\W\d_{_APART}]+|\d+")
+# The finaliser of MurmurHash3 (A. Appleby, public domain).
+_MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+_BASE, _SHIFT, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(33), np.uint64(32)
+
+
+def shingles_of(text: str) -> Hashes:
+    """Hashes of all shingles of a text in their order; a text of fewer words is one shingle. All numbers are alike."""
+    words = [b"0" if word[0].isdigit() else word.encode("utf-8", "replace") for word in _WORD.findall(text.lower())]
+    if not words:
+        return np.empty(0, np.uint32)
+    values = np.fromiter(map(crc32, words), np.uint64, len(words))
+    width = min(SHINGLE_WORDS, len(words))
+    count = len(words) - width + 1
+    # Of fewer words the number of them is part of the hash.
+    mixed = np.full(count, width, np.uint64)
+    for place in range(width):
+        mixed = mixed * _BASE + values[place : place + count]
+    for factor in _MIX:
+        mixed = (mixed ^ (mixed >> _SHIFT)) * factor
+    return ((mixed ^ (mixed >> _SHIFT)) >> _HALF).astype(np.uint32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Repeats:
+    """The shingles that so many documents of a corpus have that passages made of them do not count.
+
+    Args:
+        hashes: hashes of the shingles, sorted.
+        documents: documents that were counted.
+        least: documents from which a shingle is repeated.
+    """
+
+    hashes: Hashes
+    documents: int
+    least: int
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return len(self.hashes) > 0
+
+    def describe(self) -> dict[str, Any]:
+        """What they are, as plain values, with a hash of them all."""
+        digest = hashlib.blake2b(self.hashes.astype("<u4").tobytes(), digest_size=8).hexdigest()
+        return {"documents": self.documents, "least": self.least, "shingles": len(self.hashes), "hash": digest}
+
+    def is_repeated(self, text: str) -> bool:
+        """Whether a passage is one that repeats."""
+        shingles = shingles_of(text)
+        if not (self and len(shingles)):
+            return False
+        places = np.minimum(np.searchsorted(self.hashes, shingles), len(self.hashes) - 1)
+        return float(np.mean(self.hashes[places] == shingles)) >= OF_A_PASSAGE
+
+    def among(self, texts: Sequence[str]) -> tuple[list[bool], bool]:
+        """Which passages of a document repeat, and whether these are so much of it that all of them count.
+
+        Args:
+            texts: the passages.
+        """
+        found = [self.is_repeated(text) for text in texts]
+        repeated = sum(len(text) for text, one in zip(texts, found, strict=True) if one)
+        return found, repeated > OF_A_DOCUMENT * sum(map(len, texts))
+
+
+class RepeatCounter:
+    """Counts in how many documents shingles are; the order of the documents makes no difference.
+
+    Of a corpus of more than a million passages, about, it counts a sample of the documents, chosen by their ids.
+
+    Args:
+        least_documents: documents from which a passage is repeated.
+        least_share: share of the documents from which it is.
+
+    Raises:
+        SettingsError: a number is out of range.
+    """
+
+    def __init__(self, least_documents: int = LEAST_DOCUMENTS, least_share: float = LEAST_SHARE) -> None:
+        if isinstance(least_documents, bool) or not isinstance(least_documents, int) or least_documents < 2:
+            raise SettingsError(
+                f"least_documents is {described(least_documents)}; set it to a whole number from 2 on (3 is usual)"
+            )
+        if not isinstance(least_share, int | float) or not 0 <= least_share <= 1:
+            raise SettingsError(f"least_share is {described(least_share)}; set it between 0 and 1 (0.01 is usual)")
+        self._least_documents, self._least_share = least_documents, least_share
+        self._kept: list[tuple[int, Hashes]] = []
+        self._hashes, self._one_in = 0, 1
+
+    def add(self, document: Document) -> None:
+        """Count a document."""
+        parts = [shingles_of(section.text) for section in document.sections]
+        own = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint32)
+        chance = crc32(document.id.encode("utf-8", "replace"))
+        if not len(own) or chance % self._one_in:
+            return
+        self._kept.append((chance, own))
+        self._hashes += len(own)
+        while self._hashes > _MOST_HASHES:
+            self._one_in *= 2
+            self._kept = [one for one in self._kept if one[0] % self._one_in == 0]
+            self._hashes = sum(len(own) for _, own in self._kept)
+
+    def found(self) -> Repeats:
+        """What is repeated in the documents that were counted."""
+        documents = len(self._kept)
+        least = max(self._least_documents, int(np.ceil(self._least_share * documents - 1e-9)))
+        if documents < least:
+            return Repeats(np.empty(0, np.uint32), documents, least)
+        hashes, counts = np.unique(np.concatenate([own for _, own in self._kept]), return_counts=True)
+        return Repeats(hashes[counts >= least], documents, least)
+
+
+def find_repeats(
+    documents: Iterable[Document], *, least_documents: int = LEAST_DOCUMENTS, least_share: float = LEAST_SHARE
+) -> Repeats:
+    """Find what is repeated in a corpus, exactly or nearly: licences, boilerplate, popups.
+
+    Args:
+        documents: the corpus, read once and not held.
+        least_documents: documents from which a passage is repeated.
+        least_share: share of the documents from which it is; both have to be met.
+
+    Raises:
+        SettingsError: a number is out of range.
+
+    >>> licence = "Permission is granted to copy and to change this text for any purpose whatever."
+    >>> found = find_repeats(Document.from_text(f"On {word}. {licence}") for word in ("rice", "tides", "rain"))
+    >>> found.is_repeated(licence), found.is_repeated("Tides rise and fall twice a day, and the moon pulls them.")
+    (True, False)
+    """
+    counter = RepeatCounter(least_documents, least_share)
+    for document in documents:
+        counter.add(document)
+    return counter.found()

@@ -1,0 +1,230 @@
+"""Passages that occur in several documents of a corpus."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.readers.kept import KeptDocuments
+from graphdoc.documents.section import Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import SettingsError
+from graphdoc.segmentation import Repeats, SegmentationConfig, Segmenter, find_repeats, repeats
+from graphdoc.segmentation.repeat_list import list_repeats
+from graphdoc.segmentation.repeats import RepeatCounter, shingles_of
+
+WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
+LICENCE = (
+    "Permission is hereby granted, free of charge, to any person who obtains a copy of this text, to use it without "
+    "restriction, to copy, merge, publish, distribute and sell it. The text is given as it is, without warranty of "
+    "any kind. In no event shall its authors be liable for any claim or damage that comes of it, or of its use. "
+)
+
+
+def sentences(seed: int, count: int) -> str:
+    draw = random.Random(seed)
+    return " ".join(" ".join(draw.choices(WORDS, k=11)).capitalize() + "." for _ in range(count))
+
+
+def corpus(count: int = 6, own: int = 20) -> list[Document]:
+    """Documents of their own words, each with the licence, of another year, as a section at its end."""
+    return [
+        Document(
+            f"d{number}",
+            (
+                Section(sentences(number, own), heading="About"),
+                Section(f"Copyright {1990 + number}. {LICENCE}", heading="Licence"),
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def segmenter(backbone_folder: Callable[[str], Path]) -> Segmenter:
+    tokenizer = AutoTokenizer.from_pretrained(backbone_folder("bert"))
+    return Segmenter(tokenizer, SegmentationConfig(max_tokens=120, passage_words=40))
+
+
+def leaving_out(segmenter: Segmenter, found: Repeats, **config: object) -> Segmenter:
+    return Segmenter(segmenter.tokenizer, SegmentationConfig(max_tokens=120, passage_words=40, **config), found)  # type: ignore[arg-type]
+
+
+def test_shingles_are_five_words_in_a_row_with_all_numbers_alike() -> None:
+    text = "On 3 May 1911 the Water rose, and the water fell."
+    words = re.findall(r"\w+", re.sub(r"\d+", "0", text.lower()))
+    fives = [tuple(words[place : place + 5]) for place in range(len(words) - 4)]
+    found = shingles_of(text)
+    assert len(found) == len(fives) and len(set(found.tolist())) == len(set(fives))
+    assert np.array_equal(found, shingles_of("on 28 MAY 2020: the water rose and the water fell"))
+    assert len(shingles_of("the water")) == 1 and not np.array_equal(shingles_of("the water"), shingles_of("the"))
+    assert len(shingles_of("")) == len(shingles_of(" ... ")) == 0
+    assert len(shingles_of("水が上がり下がる")) == 4
+
+
+@given(st.lists(st.lists(st.sampled_from(WORDS[:6]), max_size=9).map(" ".join), min_size=1, max_size=12))
+def test_counts_are_those_of_a_loop_over_documents(texts: list[str]) -> None:
+    documents = [Document(str(place), (Section(text),)) for place, text in enumerate(texts)]
+    counts = Counter(one for text in texts for one in set(shingles_of(text).tolist()))
+    for least in (2, 3):
+        found = find_repeats(documents, least_documents=least, least_share=0)
+        assert found.hashes.tolist() == sorted(one for one, count in counts.items() if count >= least)
+        backwards = find_repeats(documents[::-1], least_documents=least, least_share=0)
+        assert backwards.describe() == found.describe()
+
+
+def test_a_licence_that_differs_by_a_year_is_left_out_and_counted(segmenter: Segmenter) -> None:
+    documents = corpus()
+    own = leaving_out(segmenter, find_repeats(documents))
+    for document in documents:
+        before, after = segmenter.segment(document), own.segment(document)
+        assert [after.text(one) for one in after.passages] == [
+            before.text(one) for one in before.passages if one.section == 0
+        ]
+        coverage = after.coverage
+        assert coverage.left_out == {"repeated": len(document.sections[1].text.strip())}
+        assert coverage.encoded_characters + sum(coverage.left_out.values()) == coverage.characters
+        assert (coverage.passages, coverage.documents_not_whole) == (len(before.passages), 1)
+        assert "kept_repeats" not in coverage.to_dict()
+    stranger = Document("new", (Section(sentences(99, 20)), Section(LICENCE)))
+    assert {one.section for one in own.segment(stranger).passages} == {0}
+
+
+def test_a_licence_in_the_middle_of_a_section_is_found_wherever_passages_end(segmenter: Segmenter) -> None:
+    licence = LICENCE + sentences(77, 6)
+    documents = [
+        Document(f"d{place}", (Section(f"{sentences(place, 20 + place)} {licence} {sentences(50 + place, 20)}"),))
+        for place in range(5)
+    ]
+    own = leaving_out(segmenter, find_repeats(documents))
+    for document in documents:
+        segmented = own.segment(document)
+        start = document.text.index("Permission is")
+        left = set(range(start, start + len(licence)))
+        for passage in segmented.passages:
+            left -= set(range(passage.start, passage.end))
+        # Passages at its edges hold words of both kinds.
+        assert len(left) > len(licence) / 2
+        assert segmented.coverage.left_out["repeated"] < 1.3 * len(licence)
+
+
+@pytest.mark.parametrize("unit", ["passage", "sentence", "chunk"])
+def test_every_unit_leaves_it_out(segmenter: Segmenter, unit: str) -> None:
+    documents = corpus()
+    found = find_repeats(documents)
+    own = leaving_out(segmenter, found, unit=unit)
+    assert {one.section for one in own.segment(documents[0]).passages} == {0}
+    assert {one.section for one in leaving_out(segmenter, found).sentences(documents[0]).passages} == {0}
+
+
+def test_the_limit_of_passages_counts_those_that_are_encoded(segmenter: Segmenter) -> None:
+    documents = [Document(one.id, one.sections[::-1]) for one in corpus()]
+    own = leaving_out(segmenter, find_repeats(documents), max_passages=2)
+    segmented = own.segment(documents[0])
+    assert [one.section for one in segmented.passages] == [1, 1]
+    assert segmented.coverage.left_out.keys() == {"repeated", "passage limit"}
+
+
+def test_versions_of_one_text_keep_everything_and_say_so(segmenter: Segmenter) -> None:
+    text = sentences(1, 30)
+    documents = [Document(f"v{place}", (Section(f"{text} {sentences(place + 2, 3)}"),)) for place in range(4)]
+    own = leaving_out(segmenter, find_repeats(documents))
+    for document in documents:
+        segmented = own.segment(document)
+        assert segmented.passages == segmenter.segment(document).passages
+        assert segmented.coverage.left_out == {} and segmented.coverage.to_dict()["kept_repeats"] == 1
+        assert own.repeated(document)[1]
+
+
+def test_two_alike_among_others_lose_nothing(segmenter: Segmenter) -> None:
+    documents = [Document(f"d{place}", (Section(sentences(place // 2, 20)),)) for place in range(8)]
+    assert not find_repeats(documents)
+    assert not find_repeats([]) and not find_repeats(corpus(2)) and not find_repeats([Document("empty", ())] * 5)
+
+
+def test_the_share_of_documents_counts_in_a_large_corpus() -> None:
+    documents = [Document(str(place), (Section(sentences(place, 1)),)) for place in range(500)]
+    documents += [Document(f"l{place}", (Section(LICENCE),)) for place in range(4)]
+    assert find_repeats(documents).least == 6 and not find_repeats(documents)
+    assert find_repeats(documents, least_share=0).is_repeated(LICENCE)
+
+
+def test_of_a_very_large_corpus_a_sample_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = corpus(200)
+    monkeypatch.setattr(repeats, "_MOST_HASHES", 20_000)
+    found = [find_repeats(order) for order in (documents, documents[::-1], documents[50:] + documents[:50])]
+    assert 20 < found[0].documents < 100 and found[0].is_repeated(LICENCE)
+    assert len({one.describe()["hash"] for one in found}) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("least_documents", 1), ("least_documents", 2.5), ("least_share", 2), ("least_share", None)]
+)
+def test_numbers_out_of_range_are_refused(name: str, value: object) -> None:
+    with pytest.raises(SettingsError, match=name):
+        RepeatCounter(**{name: value})  # type: ignore[arg-type]
+
+
+def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter) -> None:
+    documents = [*corpus(), Document("other", (Section(sentences(70, 20)),))]
+    found = list_repeats(documents, segmenter, find_repeats(documents))
+    assert (found.documents, found.with_repeats, found.kept) == (7, 6, 0)
+    assert {one.documents for one in found.passages} == {6} and found.passages[0].examples == ["d0", "d1", "d2"]
+    assert " ".join(sorted((one.text for one in found.passages), key=LICENCE.find)).endswith(LICENCE.strip()[-60:])
+    assert sum(one.characters for one in found.passages) <= sum(len(one.sections[-1].text) for one in documents[:6])
+
+
+def test_kept_documents_are_what_was_read() -> None:
+    documents = [
+        *corpus(),
+        Document("ü", (Section("Ä\u2028b\nc", "H", 2, ("a", "b")),), "T\u2028t", ("x", "y"), {"a": [1]}),
+    ]
+    kept = KeptDocuments(iter(documents))
+    assert len(kept) == 7 and list(kept) == documents == list(kept)
+    both = zip(kept, kept, strict=True)
+    assert all(one == other for one, other in both) and list(KeptDocuments([])) == []
+
+
+class TestEncoder:
+    def test_vectors_are_those_of_documents_without_the_passages(
+        self, tiny_encoder: Callable[..., DocumentEncoder]
+    ) -> None:
+        encoder = tiny_encoder("bert", readout="mean", trained=True)
+        documents = corpus()
+        own = encoder.leaving_out(find_repeats(documents))
+        without = [Document(one.id, one.sections[:1]) for one in documents]
+        vectors = own.encode(documents)
+        np.testing.assert_allclose(vectors, encoder.encode(without), atol=1e-5)
+        # Nothing depends on the documents that are encoded together.
+        np.testing.assert_allclose(own.encode(documents[2]), vectors[2], atol=1e-5)
+        comparison = own.compare(documents[0], documents[1])
+        assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-5)
+        assert encoder.segmenter.repeats is None and "repeats" not in encoder.describe()
+        assert own.describe()["repeats"]["documents"] == 6
+        assert own.precision is encoder.precision
+
+    def test_a_folder_of_vectors_records_it_and_takes_no_other(
+        self, tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
+    ) -> None:
+        from graphdoc.errors import OutputError
+
+        encoder = tiny_encoder("bert", trained=True)
+        documents = corpus()
+        own = encoder.leaving_out(find_repeats(documents))
+        own.encode_to_disk(documents, tmp_path / "v")
+        manifest = json.loads((tmp_path / "v" / "manifest.json").read_text())
+        assert manifest["model"]["repeats"] == own.describe()["repeats"]
+        assert manifest["coverage"]["left_out"]["repeated"] > 1000
+        with pytest.raises(OutputError, match="repeats"):
+            encoder.encode_to_disk(documents, tmp_path / "v")
