@@ -38,6 +38,8 @@ _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
 _BITS = 4
 _PARTITION = 8_192
 _LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
+# Rows of sections have such vectors too.
+_SHARED = (DOCUMENT_VECTOR,)
 # The level of a row that a shorter document left over, until it is deleted: no search and no reader sees it.
 _GONE = "gone"
 # A store that does not answer ends a search within a minute or two; keys and address come from AWS_* variables.
@@ -208,14 +210,18 @@ class LanceEngine:
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
         probes, read = tuned(self._schema, column)
-        if column == DOCUMENT_VECTOR:
-            where = f"level = '{DOCUMENT}'" + (f" AND ({where})" if where else "")
+        if column in _SHARED:
+            where = f"level = '{_LEVELS[column]}'" + (f" AND ({where})" if where else "")
 
-        def query() -> Any:
+        def query(further: bool) -> Any:
             own = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
-            return thorough(own, most, probes, read) if probes else own.limit(most)
+            return thorough(own, most, probes, read, further=further) if probes else own.limit(most)
 
-        return self._found(query, "_distance", most, where)
+        found = self._found(partial(query, where is not None), "_distance", most, where)
+        if probes and where is None and len(found.ids) < most:
+            # Partitions may be small, or wanted rows many.
+            found = self._found(partial(query, True), "_distance", most, None)
+        return found
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
@@ -238,7 +244,9 @@ class LanceEngine:
                 self._index(column, kind(distance_type=self._metric, num_bits=_BITS))
                 present.add(column)
             if column in present:
-                found = self._do(partial(tuning_of, self._table, column, level, self._metric))
+                found = self._do(
+                    partial(tuning_of, self._table, column, level, self._metric, is_filtered=column in _SHARED)
+                )
                 values = {"path": column, "metadata": {TUNED: json.dumps(found)}}
                 self._do(partial(self._table.update_field_metadata, values))
         self._changed()

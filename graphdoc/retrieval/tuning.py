@@ -11,7 +11,9 @@ import numpy.typing as npt
 
 TUNED = "graphdoc:search"
 # Partitions that are searched, and vectors that are read for one that is wanted: from quick to thorough.
-_TRIED = ((20, 1.25), (20, 1.5), (20, 2.0), (40, 2.0), (80, 2.0), (80, 4.0), (160, 4.0), (320, 8.0))
+_TRIED = (
+    (20, 1.25), (20, 1.5), (40, 1.25), (40, 1.5), (60, 1.5), (80, 1.5), (80, 2.0), (120, 2.0), (160, 4.0), (320, 8.0),
+)  # fmt: skip
 _QUERIES, _MOST, _GOAL = 24, 100, 0.99
 
 
@@ -21,19 +23,25 @@ def tuned(schema: Any, column: str) -> tuple[int, float]:
     return int(values[0]), float(values[1])
 
 
-def thorough(query: Any, most: int, probes: int, read: float) -> Any:
+def thorough(query: Any, most: int, probes: int, read: float, *, further: bool = False) -> Any:
     """A vector search that compares whole vectors, of as many rows as tuning found.
 
     Args:
         query: the search.
         most: rows wanted; the rows it gives are more, best first.
-        probes: partitions that are searched; where a filter leaves little, more are until there are enough rows.
+        probes: partitions that are searched.
         read: vectors read for one that is wanted.
+        further: whether more partitions are searched until there are enough rows, as where a filter leaves few in
+            each. Where rows of a table were deleted, LanceDB then searches all of them.
     """
-    return query.maximum_nprobes(0).minimum_nprobes(probes).refine_factor(1).limit(math.ceil(most * read))
+    bounded = query.maximum_nprobes(0).minimum_nprobes(probes)
+    bounded = bounded if further else bounded.maximum_nprobes(probes)
+    return bounded.refine_factor(1).limit(math.ceil(most * read))
 
 
-async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[int, float]:
+async def tuning_of(
+    table: Any, column: str, level: str, metric: str, *, is_filtered: bool = False
+) -> tuple[int, float]:
     """Find the fewest probes and vectors read with which a sample of searches finds the best rows.
 
     A query of the sample lies between two rows of the table, nearer to one, since a query is seldom a row itself.
@@ -43,6 +51,7 @@ async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[i
         column: its vectors; for ``cosine`` they have unit length.
         level: which rows are searched for.
         metric: how vectors are compared, ``cosine`` or ``dot``.
+        is_filtered: whether rows of other levels have such vectors too, so that every search has a filter.
     """
     is_level = f"level = '{level}'"
     numbers = await table.query().where(is_level).select(["number"]).with_row_id().to_arrow()
@@ -57,8 +66,14 @@ async def tuning_of(table: Any, column: str, level: str, metric: str) -> tuple[i
     for found in _TRIED:
         shares = []
         for query, wanted in zip(queries, best, strict=True):
-            search = table.query().nearest_to(query).column(column).distance_type(metric).where(is_level)
-            rows = await thorough(search, _MOST, *found).with_row_id().select(["_distance"]).to_arrow()
+            search = table.query().nearest_to(query).column(column).distance_type(metric)
+            search = search.where(is_level) if is_filtered else search
+            rows = (
+                await thorough(search, _MOST, *found, further=is_filtered)
+                .with_row_id()
+                .select(["_distance"])
+                .to_arrow()
+            )
             own = rows.column("_rowid").to_pylist()[:_MOST]
             shares.append(len(wanted.intersection(own)) / max(1, len(wanted)))
         if np.mean(shares) >= _GOAL:

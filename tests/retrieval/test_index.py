@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -283,7 +284,7 @@ def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
         taken = wait_for(table.take_row_ids(sorted(own)).select(["number"]).to_arrow())
         assert set(taken.column("number").to_pylist()) == set(order.tolist())
     # Without a search structure every row is read, and the quickest setting finds the best.
-    assert wait_for(tuning_of(table, "v", "passage", "cosine")) == (20, 1.25)
+    assert wait_for(tuning_of(table, "v", "passage", "cosine", is_filtered=True)) == (20, 1.25)
 
 
 def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
@@ -318,3 +319,44 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
             best = {f"d{number}" for number in np.argsort(-(vectors @ query))[:10]}
             found += len(best & set(index._engine.by_vector(query, column, 10).ids))
         assert found >= 180
+
+
+def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_rows(
+    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from graphdoc.retrieval import lance
+    from graphdoc.retrieval.lance_loop import wait_for
+    from graphdoc.retrieval.tuning import thorough
+
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    draw = np.random.default_rng(0)
+    schema, count = index._engine.schema.remove_metadata(), 1_500
+    size = schema.field("passage_vector").type.list_size
+    vectors = draw.standard_normal((count, size)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = [
+        {"key": str(row), "id": f"d{row}", "level": "passage", "number": 0, "passage_vector": vector, "text": "salt"}
+        for row, vector in enumerate(vectors)
+    ]
+    index._engine.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(count)])
+    monkeypatch.setattr(lance, "ROWS_FOR_VECTOR_INDEX", 1_000)
+    monkeypatch.setattr(lance, "_PARTITION", 20)
+    index.maintain()
+    # Rows that were removed made every search look everywhere.
+    index._engine._do(lambda: index._engine._table.delete("id IN ('d1', 'd2', 'd3')"))
+    index._engine.refresh()
+    monkeypatch.setattr(lance, "tuned", lambda *_: (8, 1.5))
+
+    def partitions(further: bool) -> int:
+        async def analyzed() -> str:
+            query = (
+                index._engine._table.query().nearest_to(vectors[0]).column("passage_vector").distance_type("cosine")
+            )
+            return str(await thorough(query, 10, 8, 1.5, further=further).analyze_plan())
+
+        return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", wait_for(analyzed())))
+
+    assert partitions(False) == 8 < partitions(True)
+    assert index._engine.by_vector(vectors[0], "passage_vector", 10).ids[0] == "d0"
+    # Eight partitions hold some 160.
+    assert len(set(index._engine.by_vector(vectors[0], "passage_vector", count - 3).ids)) == count - 3
