@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .runtime.imports import quick_imports
 from .version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import a public name where it lives."""
     if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+        with quick_imports():
+            return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module 'graphdoc' has no attribute {name!r}")
 
 

@@ -17,14 +17,12 @@ from .checkpoints.folders import name_of
 from .checkpoints.load import load_checkpoint
 from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
-from .graphs.document_graph import DocumentGraph, build_graph
 from .inference.all_levels import encode_all_levels, with_sentences
 from .inference.fit_options import FitOptions, fit_as
 from .inference.fitting import Fit
 from .inference.inputs import AnyDocument, documents_of
 from .inference.precision import LoadPrecision, Precision
 from .inference.vectors import VectorPipeline
-from .matching import MatchOptions, PairMatch, match_pairs
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
 from .runtime.arguments import require_path, require_whole
@@ -35,6 +33,8 @@ from .similarity.encoded_document import EncodedDocument
 from .similarity.pair_subtopics import CLUSTER_SIZE, pair_subtopics
 
 if TYPE_CHECKING:
+    from .graphs.document_graph import DocumentGraph
+    from .matching import MatchOptions, PairMatch
     from .vectors.store import Manifest
     from .vectors.writer import FolderOptions
 
@@ -193,6 +193,8 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.graph("Rice is steamed.").num_passages
         1
         """
+        from .graphs.document_graph import build_graph
+
         return build_graph(self.segment_with_text(document), self.model.config.graph)
 
     def predict(self, documents: Many | AnyDocument, **options: Unpack[PredictionOptions]) -> Predictions:
@@ -287,6 +289,8 @@ class DocumentEncoder(VectorPipeline):
             ModelError: the model was not trained on views.
             SettingsError: an option is out of range.
         """
+        from .matching import match_pairs
+
         (result,) = match_pairs(self, [(a, b)], **options)
         return result
 

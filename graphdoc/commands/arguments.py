@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
+from ..runtime.imports import quick_imports
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -132,17 +133,25 @@ def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = T
         )
     if on_error:
         group.add_argument(
+            "--label-from",
+            choices=("column", "folder"),
+            default="column",
+            help="labels are in the label column (default), or are the names of folders directly below the source",
+        )
+        group.add_argument(
             "--on-error",
-            choices=("stop", "skip"),
-            default="stop",
-            help="stop at a document that cannot be read, or skip, count and list it (default: stop)",
+            choices=("skip_in_folders", "skip", "stop"),
+            default="skip_in_folders",
+            help="what cannot be read: skip, count and list it where a folder or pattern holds it and stop at what is "
+            "named itself (default), skip all of it, or stop at the first",
         )
     return group
 
 
 def load_encoder(options: argparse.Namespace, name: str | None = None, **settings: Any) -> DocumentEncoder:
     """Load the model that the arguments name, or another one in the way they say."""
-    from ..encoder import DocumentEncoder
+    with quick_imports():
+        from ..encoder import DocumentEncoder
 
     if hasattr(options, "max_passages"):
         settings["max_passages"] = options.max_passages

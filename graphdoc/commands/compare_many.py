@@ -12,13 +12,13 @@ import numpy as np
 from rich.console import Console
 
 from ..documents.parsing.formats import is_corpus, split_suffix
-from ..documents.readers.folders import is_pattern
+from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.wording import counted
 from .arguments import load_encoder
 from .outputs import Outputs, write_json, written
 from .repeated import without_repeats
-from .sources import encodable, no_documents, read_many
+from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import coverage_line, list_left_out, print_lines
 from .tables import Table, names, plain
 
@@ -48,10 +48,12 @@ def holds_many(source: str, options: argparse.Namespace) -> bool:
 
 
 def _may_hold_many(source: str) -> bool:
+    return is_folder_or_pattern(source) or _is_corpus(source)
+
+
+def _is_corpus(source: str) -> bool:
     path = Path(source)
     try:
-        if path.is_dir() or (not path.exists() and is_pattern(source)):
-            return True
         return path.is_file() and is_corpus(split_suffix(path)[1])
     except (OSError, ValueError):
         return False
@@ -76,12 +78,12 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
 
     report = ReadingReport()
     # In a folder there may be files that are no documents; one that is named has to be one.
-    options.on_error = "skip" if any(map(_may_hold_many, sources)) else "stop"
+    options.on_error = "skip" if any(map(_is_corpus, sources)) else "skip_in_folders"
     documents = list(read_many(sources, options, report))
     if not documents:
         raise no_documents(sources, report)
     encoder = load_encoder(options)
-    if options.on_error == "skip":
+    if skips_unencodable(options, sources):
         documents = list(encodable(documents, encoder, report))
     if len(documents) < 2:
         reason = f"; {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""

@@ -18,7 +18,7 @@ from .arguments import (
 )
 from .outputs import Outputs, require_name, write_json
 from .repeated import add_repeats_argument, without_repeats
-from .sources import encodable, no_documents, read_many
+from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import MOST_ROWS, Column, Table, console, more_rows, names, percent
 
@@ -97,7 +97,7 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
         normalize=options.normalize,
         shard_size=options.shard_size,
         overwrite=options.overwrite,
-        on_error=options.on_error,
+        on_error="skip" if skips_unencodable(options, options.sources) else "stop",
         report=report,
         ray=options.ray,
     )
@@ -110,15 +110,13 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
 
 def _encode_here(options: argparse.Namespace) -> None:
     import numpy as np
-    from sklearn.preprocessing import normalize
 
     from ..documents.readers import ReadingReport
-    from ..similarity.cosine import similarity_matrix
 
     report = ReadingReport()
     documents = list(read_many(options.sources, options, report))
     encoder = load_encoder(options) if documents else None
-    if encoder is not None and options.on_error == "skip":
+    if encoder is not None and skips_unencodable(options, options.sources):
         documents = list(encodable(documents, encoder, report))
     if encoder is None or not documents:
         raise no_documents(options.sources, report)
@@ -126,6 +124,8 @@ def _encode_here(options: argparse.Namespace) -> None:
     encoded = list(encoder.stream(documents))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     if options.normalize:
+        from sklearn.preprocessing import normalize
+
         vectors = normalize(vectors)
     ids = [document.id for document in documents]
     target = OUTPUTS.write(
@@ -139,6 +139,8 @@ def _encode_here(options: argparse.Namespace) -> None:
     )
     if target is None:
         return
+    from ..similarity.cosine import similarity_matrix
+
     similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.vector_similarity)
     rows = Table([names("document", 44), "passages", Column("coverage", percent), names("nearest", 44), "score"])
     for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..errors import EvaluationError, SettingsError
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, probability
 from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
 from .measured_models import processes_of
 from .outputs import JSON, Outputs, write_json
-from .sources import no_documents
+from .sources import no_documents, skips_unencodable
 from .summaries import list_left_out, print_lines, print_passage
 from .tables import Table, names, shown
 
@@ -65,12 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_part_arguments(parser, train="documents that TF-IDF and SVM learn from", test="documents that are measured")
     labels = parser.add_argument_group("labels")
     labels.add_argument(
-        "--label-from",
-        choices=("column", "folder"),
-        default="column",
-        help="take labels from a column, or from the folders of files directly below the source (default: column)",
-    )
-    labels.add_argument(
         "--label-separator",
         metavar="TEXT",
         help="what stands between the labels of one cell, for models with several labels",
@@ -100,15 +95,14 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.prepare(options, sources)
 
     from ..documents.readers import ReadingReport
-    from ..documents.readers.folders import labelled_by_folder
-    from ..evaluation import ClassificationEvaluator, LabelledDocuments
+
+    with quick_imports():
+        from ..evaluation import ClassificationEvaluator, LabelledDocuments
     from ..segmentation.coverage import Coverage
 
     with processes_of(options) as processes:
         report = ReadingReport(places={})
         parts = read_parts(options, report, needs_train=False)
-        if options.label_from == "folder":
-            parts = Parts(*(list(map(labelled_by_folder, part)) for part in (parts.train, parts.test, parts.others)))
         encoder = load_encoder(options)
         multi_label = bool(encoder.model.config.multi_label)
         if options.label_separator is not None and not multi_label:
@@ -116,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
                 f"--label-separator={options.label_separator!r} is for models with several labels, and "
                 f"{options.model} gives every document one; leave it out"
             )
-        if options.on_error == "skip":
+        if skips_unencodable(options, sources):
             parts = Parts(parts.train, parts.encodable(encoder, report).test, [])
             if not parts.test:
                 raise no_documents(sources, report)

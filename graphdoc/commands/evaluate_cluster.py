@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..runtime.imports import quick_imports
 from .arguments import add_model_arguments, add_reading_arguments, positive
 from .labelled_parts import add_part_arguments, check_parts, read_parts
 from .measured_models import (
@@ -18,6 +19,7 @@ from .measured_models import (
     with_shared_passages,
 )
 from .outputs import JSON, Outputs, write_json
+from .sources import skips_unencodable
 from .summaries import list_left_out, print_lines
 from .tables import Column, Table, names, percent
 
@@ -99,7 +101,9 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.prepare(options, [*sources, options.pairs])
 
     from ..documents.readers import ReadingReport
-    from ..evaluation import ClusteringEvaluator, Pairs, read_pair_file
+
+    with quick_imports():
+        from ..evaluation import ClusteringEvaluator, Pairs, read_pair_file
 
     with processes_of(options) as processes:
         pairs = read_pair_file(options.pairs) if options.pairs is not None else Pairs(())
@@ -117,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
         # What nothing can be measured on is refused before any model is loaded.
         evaluator = evaluator_of(parts.train, parts.test, others=parts.others)
         candidates, skipped = load_candidates(options)
-        if options.on_error == "skip":
+        if skips_unencodable(options, sources):
             parts = parts.encodable(candidates[0].encoder, report)
             evaluator = evaluator_of(parts.train, parts.test, others=parts.others)
         rows = _measure(evaluator, candidates, processes)

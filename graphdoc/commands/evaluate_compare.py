@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.files import write_text
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, positive, whole
 from .measured_models import (
@@ -22,7 +23,7 @@ from .measured_models import (
 )
 from .outputs import JSON, Outputs, write_json
 from .pair_tables import HEADINGS, Row, all_scores, pair_markdown, score_table, scored_pairs, scores_by_length
-from .sources import encodable, read_many
+from .sources import encodable, read_many, skips_unencodable
 from .summaries import list_left_out, print_lines
 from .tables import signed_interval
 
@@ -122,9 +123,11 @@ def run(options: argparse.Namespace) -> None:
 
     from ..documents.readers import ReadingReport
     from ..documents.readers.left_out_sections import LeftOutSections
-    from ..evaluation import PairEvaluator, Pairs, read_pair_file
-    from ..evaluation.pair_scores import differences
-    from ..evaluation.pairs import LENGTHS
+
+    with quick_imports():
+        from ..evaluation import PairEvaluator, Pairs, read_pair_file
+        from ..evaluation.pair_scores import differences
+        from ..evaluation.pairs import LENGTHS
 
     with processes_of(options) as processes:
         pairs = read_pair_file(options.pairs)
@@ -150,7 +153,7 @@ def run(options: argparse.Namespace) -> None:
         # Pairs that nothing can be measured on are refused before any model is loaded.
         evaluator = evaluator_of(documents)
         candidates, skipped = load_candidates(options)
-        if options.on_error == "skip":
+        if skips_unencodable(options, options.data):
             evaluator = evaluator_of(list(encodable(documents, candidates[0].encoder, report)))
         rows = _measure(evaluator, candidates, processes, fuse_words=options.fuse_words)
         if not processes.is_first:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError, SettingsError
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted, left_out_line
 from .arguments import add_scoring_arguments, load_encoder
 from .outputs import Outputs, check_apart, write_json, written
-from .sources import encodable, no_documents, read_many
+from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, print_lines
 from .tables import Column, Table, half_interval, names, signed_interval
 
@@ -94,11 +95,12 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     """Read, rank, measure, print and write."""
     _check(options)
 
-    from ..evaluation import Candidates, RankingTable
-    from ..evaluation.ranking import require_measures
-    from ..evaluation.trec import require_ids
-    from ..retrieval.document_ranking.corpus import RankedCorpus
-    from ..retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
+    with quick_imports():
+        from ..evaluation import Candidates, RankingTable
+        from ..evaluation.ranking import require_measures
+        from ..evaluation.trec import require_ids
+        from ..retrieval.document_ranking.corpus import RankedCorpus
+        from ..retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
 
     rows = list(dict.fromkeys(options.by or _ROWS))
     require_rows(rows)
@@ -283,7 +285,7 @@ def _documents(options: argparse.Namespace, encoder: DocumentEncoder | None) -> 
     documents = list(read_many(options.corpus, options, report))
     if options.only:
         documents = fitting_documents(documents, options.only)
-    if encoder is not None and options.on_error == "skip":
+    if encoder is not None and skips_unencodable(options, options.corpus):
         documents = list(encodable(documents, encoder, report))
     if not documents:
         raise no_documents(options.corpus, report)

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.files import write_text
+from ..runtime.imports import quick_imports
 from ..runtime.plain_text import markdown
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .measured_models import processes_of
 from .outputs import JSON, Outputs, write_json
-from .sources import encodable, no_documents, read_many
+from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, print_lines
 from .tables import Column, Table, names, signed_interval
 
@@ -109,8 +110,9 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.prepare(options, [*options.data, options.pairs])
 
     from ..documents.readers import ReadingReport
-    from ..evaluation.faithfulness.study import FaithfulnessEvaluation
 
+    with quick_imports():
+        from ..evaluation.faithfulness.study import FaithfulnessEvaluation
     pairs = _pairs(options)
     wanted = None if pairs is None else {id for pair in pairs for id in (pair.a, pair.b)}
     report = ReadingReport()
@@ -133,7 +135,7 @@ def run(options: argparse.Namespace) -> None:
     encoders = {name: load_encoder(options, name) for name in options.model or ["mini"]}
     for encoder in encoders.values():
         evaluation.require_target(encoder)
-    if options.on_error == "skip":
+    if skips_unencodable(options, options.data):
         first = next(iter(encoders.values()))
         evaluation = evaluation_of(list(encodable(documents, first, report)))
     with processes_of(options) as processes:

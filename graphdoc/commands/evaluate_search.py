@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted, left_out_line
 from . import evaluate_documents
 from .arguments import (
@@ -147,10 +148,11 @@ def run(options: argparse.Namespace) -> None:
     evaluate_documents.refuse(options)
     options.top, options.against = options.top or 1000, options.against or "words"
 
-    from ..evaluation.ranking import DEFAULT_MEASURES, require_measures
-    from ..evaluation.ranking_table import RankingTable
-    from ..evaluation.trec import require_ids
-    from ..retrieval.rankings import rank_queries
+    with quick_imports():
+        from ..evaluation.ranking import DEFAULT_MEASURES, require_measures
+        from ..evaluation.ranking_table import RankingTable
+        from ..evaluation.trec import require_ids
+        from ..retrieval.rankings import rank_queries
 
     measures = [str(one) for one in require_measures(options.measure or DEFAULT_MEASURES)]
     # What nothing can be measured on is refused before a model is loaded.

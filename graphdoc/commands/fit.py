@@ -11,7 +11,7 @@ from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .measured_models import processes_of
 from .outputs import Outputs, require_name, write_json, written
-from .sources import encodable, no_documents, read_many
+from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def run(options: argparse.Namespace) -> None:
     with processes_of(options) as processes:
         encoder = load_encoder(options)
         read: Any = read_many(options.sources, options, report)
-        documents = encodable(read, encoder, report) if options.on_error == "skip" else read
+        documents = encodable(read, encoder, report) if skips_unencodable(options, options.sources) else read
         first = next(iter(documents), None)
         if first is None:
             raise no_documents(options.sources, report)

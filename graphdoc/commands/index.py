@@ -7,10 +7,11 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_ray_argument, add_reading_arguments, load_encoder, prepare_for_ray
 from .outputs import check_apart, require_name, write_json
-from .sources import no_documents, read_many
+from .sources import no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import console
 
@@ -156,15 +157,17 @@ def folder_of(place: str) -> str | None:
 
 
 def _exists(place: str) -> bool:
-    from ..retrieval.index import DocumentIndex
+    with quick_imports():
+        from ..retrieval.index import DocumentIndex
 
     return DocumentIndex.exists(place)
 
 
 def open_index(options: argparse.Namespace, place: str | None = None) -> DocumentIndex:
     """Open an index with the model that the arguments name, or with its own, loaded as they say."""
-    from ..retrieval.index import DocumentIndex
-    from ..retrieval.record import load_encoder as load_own
+    with quick_imports():
+        from ..retrieval.index import DocumentIndex
+        from ..retrieval.record import load_encoder as load_own
 
     where = options.output if place is None else place
     options.dtype = options.dtype or "auto"
@@ -191,7 +194,9 @@ def update_index(
         DocumentError: there is nothing in the sources, or a document cannot be indexed.
     """
     from ..documents.readers import ReadingReport
-    from ..retrieval.index import DocumentIndex
+
+    with quick_imports():
+        from ..retrieval.index import DocumentIndex
 
     reading = ReadingReport()
     documents = read_many(sources, options, reading)
@@ -203,7 +208,9 @@ def update_index(
         options.model = options.model or "mini"
         sentences = getattr(options, "paragraph", None) or getattr(options, "sentences", False)
         index = DocumentIndex.create(place, load_encoder(options), sentences=sentences)
-    report = index.update(chain(first, documents), on_error=options.on_error, ray=ray)
+    report = index.update(
+        chain(first, documents), on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray
+    )
     reading.skipped.extend(report.skipped)
     return index, report, reading
 

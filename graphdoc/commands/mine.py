@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..errors import EvaluationError
+from ..runtime.imports import quick_imports
 from ..runtime.plain_text import one_line
 from ..runtime.wording import left_out_line
 from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
@@ -84,10 +85,11 @@ def run(options: argparse.Namespace) -> None:
     check_files({"output": options.output, "json": options.json})
     check_apart([options.index, options.data], [path for path in (options.output, options.json) if path])
 
-    from ..evaluation import own_documents, read_judgements
-    from ..evaluation.query_files import TEXT_COLUMN
-    from ..evaluation.trec import leave_out
-    from ..retrieval.mining import MiningSettings
+    with quick_imports():
+        from ..evaluation import own_documents, read_judgements
+        from ..evaluation.query_files import TEXT_COLUMN
+        from ..evaluation.trec import leave_out
+        from ..retrieval.mining import MiningSettings
 
     settings = MiningSettings(options.by, options.depth, options.margin, options.similar)
     # What nothing can be mined for is refused before a model is loaded.

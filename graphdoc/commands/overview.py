@@ -11,11 +11,12 @@ from urllib.parse import quote
 
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..errors import DocumentError, OutputError, SettingsError
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .outputs import Outputs, check_apart, require_name, write_json, written
 from .repeated import add_repeats_argument, repeats_in, without_repeats
-from .sources import read_many
+from .sources import read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import Column, Table, names
 
@@ -131,7 +132,8 @@ def _overview(
     options: argparse.Namespace, folder: Path | None, report: ReadingReport
 ) -> tuple[Overview, DocumentEncoder | None, list[str]]:
     """The overview, the encoder if it was needed, and what has to be said of the overview."""
-    from ..overview import Overview
+    with quick_imports():
+        from ..overview import Overview
     from ..vectors.store import MANIFEST_FILE, Manifest, read_vectors
 
     documents = read_many(options.sources, options, report) if options.sources else iter(())
@@ -170,7 +172,7 @@ def _overview(
         kept,
         vectors=folder,
         report=report,
-        on_error=options.on_error,
+        on_error="skip" if skips_unencodable(options, options.sources) else "stop",
         overwrite=options.overwrite,
         **chosen,
     )

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..errors import OutputError
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, probability, whole
 from .outputs import Outputs, write_json
-from .sources import encodable, no_documents, read_many
+from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import coverage_line, list_left_out, list_without_id, print_lines, print_passage
 from .tables import MOST_ROWS, Column, Table, more_rows, names, percent, plain
 
@@ -84,8 +85,9 @@ def run(options: argparse.Namespace) -> None:
     if first is None:
         raise no_documents(options.sources, report)
 
-    from ..prediction import Predictions, stream_predictions, write_predictions
-    from ..prediction.predicting import classes_of, threshold_of
+    with quick_imports():
+        from ..prediction import Predictions, stream_predictions, write_predictions
+        from ..prediction.predicting import classes_of, threshold_of
     from ..segmentation.coverage import Coverage
 
     encoder = load_encoder(options)
@@ -95,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
     totals, summary = Coverage(), _Summary(keep_all=bool(options.json))
     stream = stream_predictions(
         encoder,
-        encodable(found, encoder, report) if options.on_error == "skip" else found,
+        encodable(found, encoder, report) if skips_unencodable(options, options.sources) else found,
         threshold=options.threshold,
         explain=options.passages > 0,
         totals=totals,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,12 +14,13 @@ from rich.console import Console
 
 from ..errors import SettingsError
 from ..runtime.csv import write_csv
+from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, load_encoder, positive
 from .index import open_index
 from .outputs import JSON, Outputs, check_apart, write_json, written
-from .sources import encodable, no_documents, read_many, read_one
-from .summaries import print_lines, print_passage
+from .sources import encodable, no_documents, read_many, read_one, skips_unencodable
+from .summaries import MOST_LISTED, print_lines, print_passage, read_and_skipped
 from .tables import Table, names, plain
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
     from ..retrieval.sentence_folder import SentenceFolder
+
+logger = logging.getLogger(__name__)
 
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 _BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
@@ -206,8 +210,9 @@ def _candidates(path: str, query: str | Document, source: str | None, notes: lis
 def _searched(options: argparse.Namespace) -> Iterator[DocumentIndex | SentenceFolder]:
     """What the arguments name to search: an index, documents, or a folder of sentence vectors."""
     from ..retrieval.places import place_of
-    from ..retrieval.sentence_folder import SentenceFolder
 
+    with quick_imports():
+        from ..retrieval.sentence_folder import SentenceFolder
     if place_of(options.index).folder is None or not SentenceFolder.is_one(options.index):
         with searched_index(options) as index:
             yield index
@@ -228,7 +233,9 @@ def _searched(options: argparse.Namespace) -> Iterator[DocumentIndex | SentenceF
 def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
     """The index that the arguments name, or one in memory of the documents that are named in its place."""
     from ..documents.readers import ReadingReport
-    from ..retrieval.index import DocumentIndex
+
+    with quick_imports():
+        from ..retrieval.index import DocumentIndex
     from ..retrieval.places import DEFAULT_ENGINE, place_of, store_in
 
     place = place_of(options.index)
@@ -239,10 +246,14 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
     documents = list(read_many([options.index], options, report))
     options.model = options.model or "mini"
     encoder = load_encoder(options) if documents else None
-    if encoder is not None and options.on_error == "skip":
+    if encoder is not None and skips_unencodable(options, [options.index]):
         documents = list(encodable(documents, encoder, report))
     if encoder is None or not documents:
         raise no_documents([options.index], report)
+    for skipped in report.skipped[:MOST_LISTED]:
+        logger.warning("skipped %s: %s", skipped.source, skipped.reason)
+    if report.skipped:
+        logger.warning("%s", read_and_skipped(report))
     index = DocumentIndex.create("memory://", encoder, sentences=_needs_sentences(options))
     index.update(documents, maintain=True)
     index.place = options.index

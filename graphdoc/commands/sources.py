@@ -42,9 +42,19 @@ def read_many(
         report=report,
         encoding=options.encoding,
         text_headings=not options.no_text_headings,
+        label_from=getattr(options, "label_from", "column"),
     )
-    named = _naming_the_option(documents, sources) if on_error == "stop" else documents
+    named = documents if on_error in (None, "skip") else _naming_the_option(documents, sources)
     return named if missing is None else iter(list(named))
+
+
+def skips_unencodable(options: argparse.Namespace, sources: Iterable[str]) -> bool:
+    """Whether a document that was read, but gives no passages, is skipped: in folders by default."""
+    from ..documents.readers.folders import is_folder_or_pattern
+
+    if options.on_error == "skip_in_folders":
+        return any(map(is_folder_or_pattern, sources))
+    return bool(options.on_error == "skip")
 
 
 def _is_missing(source: str) -> bool:

@@ -72,6 +72,13 @@ def list_left_out(target: Console, report: ReadingReport) -> None:
         print_lines(target, [f"{word} {entry.source}: {entry.reason}" for entry in entries[:MOST_LISTED]])
         if len(entries) > MOST_LISTED:
             print_lines(target, [f"... and {len(entries) - MOST_LISTED:,} more {word}"])
+    if report.skipped:
+        print_lines(target, [read_and_skipped(report)])
+
+
+def read_and_skipped(report: ReadingReport) -> str:
+    """How many documents were read, and how many were not."""
+    return f"{counted(report.documents, 'document')} read, {len(report.skipped):,} skipped"
 
 
 def list_without_id(target: Console, report: ReadingReport) -> None:

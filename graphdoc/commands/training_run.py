@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..registry import load, recipes_of, training_commands
+from ..runtime.imports import quick_imports
 from ..runtime.plain_text import one_line
 from ..settings.loading import load_chosen
 from ..settings.run import RunSettings
@@ -63,7 +64,9 @@ class TrainingCommand:
         if options.print:
             print(settings.explained())
             return 0
-        return train(own or load(self._trainings[type(settings)]), settings, options)
+        with quick_imports():
+            run = own or load(self._trainings[type(settings)])
+        return train(run, settings, options)
 
 
 class TrainingGroup:

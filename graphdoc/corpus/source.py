@@ -7,7 +7,6 @@ from typing import Any
 
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, read_documents
-from ..documents.readers.folders import labelled_by_folder
 from ..documents.readers.identities import SeenIds
 from ..documents.readers.left_out_sections import LeftOutSections
 from ..errors import DocumentError
@@ -70,6 +69,7 @@ class CorpusSource:
             columns=settings.columns,
             encoding=settings.encoding,
             text_headings=settings.text_headings,
+            label_from=settings.label_from,
             on_error=settings.on_error,
             report=reading,
             # Rows without an id are named by a hash of their content, and copies would share it.
@@ -84,8 +84,6 @@ class CorpusSource:
                 if (split := unwanted.get(plain_split(split_of(document) or ""))) is not None:
                     report.splits_left_out[split] = report.splits_left_out.get(split, 0) + 1
                     continue
-                if settings.label_from == "folder":
-                    document = labelled_by_folder(document)
                 group = text_hash(document)
                 if settings.deduplicate and seen.add(str(group)) is not None:
                     report.duplicates += 1
@@ -96,7 +94,7 @@ class CorpusSource:
                 if name not in (*VALIDATION_SPLITS, *TEST_SPLITS):
                     report.splits_left_out.setdefault(split, 0)
         except BrokenRows as error:
-            if settings.on_error == "stop":
+            if settings.on_error != "skip":
                 raise
             reading.skipped.append(error.skipped)
         except OSError as error:

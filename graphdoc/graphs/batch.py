@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,6 @@ from torch import Tensor
 from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
 from .attention_plan import AttentionPlan, Form, plan_attention
-from .document_graph import DocumentGraph
 from .elements import NodeKind
 from .joined_graphs import JoinedGraphs
 from .kinds.kind import GraphKind, Integers
@@ -22,6 +21,9 @@ from .node_rows import NodeRows
 from .packing import MiniBatch, Packing
 from .section_layout import SectionLayout, places_of, section_ids
 from .tensors import map_tensors, pack, unpack
+
+if TYPE_CHECKING:
+    from .document_graph import DocumentGraph
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
 

@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from scipy import sparse
-from sklearn.decomposition import TruncatedSVD
 
 from ..checkpoints.fitted import vocabulary_hash
 from ..errors import ModelError
@@ -305,6 +304,8 @@ class _Words:
         self, terms: list[Any], is_known: npt.NDArray[np.bool_], idf: npt.NDArray[np.float32]
     ) -> tuple[npt.NDArray[np.float32], float]:
         """The vectors of terms, ``(terms, numbers)``, and the share of variance that they hold."""
+        from sklearn.decomposition import TruncatedSVD
+
         weights = self._weights({term: row for row, term in enumerate(terms) if is_known[row]}, idf)
         numbers = min(self.settings.size, *weights.shape)
         svd = TruncatedSVD(numbers, algorithm="randomized", random_state=self.settings.seed)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.nn import GATConv
-from torch_geometric.nn import Linear as GraphLinear
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
@@ -20,6 +17,7 @@ from ..settings.clustering import ClusteringSettings
 from ..settings.document import checked_labels
 from .configuration import DocumentConfig
 from .graph_attention import GraphAttentionStack
+from .graph_weights import GraphLinear, GraphWeights, init_graph_weights
 from .heads import ClassificationHead, SubtopicHead
 from .lexical import LexicalPart
 from .outputs import DocumentOutput
@@ -95,13 +93,8 @@ class DocumentModel(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         """Initialise a module's own weights; the graph layers as PyG does, so that none stays undefined memory."""
-        if isinstance(module, GATConv):
-            for weight in (module.att_src, module.att_dst):
-                bound = math.sqrt(6.0 / (weight.shape[-2] + weight.shape[-1]))
-                init.uniform_(weight, -bound, bound)
-            init.zeros_(module.bias)
-        elif isinstance(module, GraphLinear):
-            init.xavier_uniform_(module.weight)
+        if isinstance(module, GraphWeights | GraphLinear):
+            init_graph_weights(module)
         elif self.projection is not None and module is self.projection:
             init.xavier_uniform_(module.weight)
             init.zeros_(module.bias)

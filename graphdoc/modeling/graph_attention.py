@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
-from torch_geometric.nn import GATConv
-from torch_geometric.utils import softmax
 
 from ..graphs.attention_plan import AttentionPlan, DenseBlock
 from ..graphs.batch import GraphBatch
 from ..settings.document import Skip
+from .graph_weights import GraphWeights
+from .grouped_softmax import softmax_by_group
+
+# Of the LeakyReLU that scores go through (Velickovic et al. 2017, section 2.1).
+NEGATIVE_SLOPE = 0.2
 
 
 class GraphAttention(nn.Module):
@@ -28,8 +29,8 @@ class GraphAttention(nn.Module):
     its neighbours, as a convolution would, and an edge of weight 1 is one without.
 
     The skip connection S is the identity, as in the implementation that the paper used, since nodes keep their width,
-    or a learned matrix. The parameters live in PyG's ``GATConv``, which computes the sparse form; the dense form is
-    the same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
+    or a learned matrix. The sparse form goes along edges, as PyG's ``GATConv`` does, whose function it is; the dense
+    form is the same function on masked adjacency matrices. Softmax and sums are in fp32, also under autocast.
 
     Args:
         hidden_size: width of a node, before and after.
@@ -40,12 +41,8 @@ class GraphAttention(nn.Module):
 
     def __init__(self, hidden_size: int, heads: int, dropout: float = 0.0, skip: Skip = "linear") -> None:
         super().__init__()
-        self.conv: Any = GATConv(
-            *(hidden_size, hidden_size // heads, heads),
-            dropout=dropout,
-            add_self_loops=False,
-            residual=skip == "linear",
-        )
+        self.conv = GraphWeights(hidden_size, heads, residual=skip == "linear")
+        self.dropout = dropout
 
     def skip(self, nodes: Tensor) -> Tensor:
         """What the skip connection makes of nodes, ``(..., hidden)``."""
@@ -81,13 +78,12 @@ class GraphAttention(nn.Module):
             heads = self.conv.heads
             attention = nodes.new_zeros(batch.edge_index.shape[1], heads) if return_attention else None
             result = nodes.new_zeros(nodes.shape)
-            is_weighted = batch.edge_weights is not None
-            if plan.blocks or is_weighted or attention is not None:
-                values = rearrange(self.conv.lin(nodes), "nodes (heads width) -> nodes heads width", heads=heads)
-                source_score = (values * self.conv.att_src).sum(-1)
-                target_score = (values * self.conv.att_dst).sum(-1)
+            values = rearrange(self.conv.lin(nodes), "nodes (heads width) -> nodes heads width", heads=heads)
+            source_score = (values * self.conv.att_src).sum(-1)
+            target_score = (values * self.conv.att_dst).sum(-1)
+            skipped = self.skip(nodes) + self.conv.bias
             if plan.blocks:
-                result = self.skip(nodes) + self.conv.bias
+                result = skipped
                 for block in plan.blocks:
                     message, weights = self._dense(block, values, source_score, target_score)
                     message = message.flatten(0, 1).index_select(0, block.places)
@@ -95,22 +91,12 @@ class GraphAttention(nn.Module):
                     if attention is not None:
                         attention[block.edges] = rearrange(weights, "d heads t s -> (d t s) heads")[block.cells]
             if len(plan.sparse_edges):
-                edges = batch.edge_index[:, plan.sparse_edges]
-                if is_weighted or attention is not None:
-                    # What GATConv returns is after dropout, and it knows no weights of edges.
-                    source, target = edges
-                    logits = functional.leaky_relu(
-                        source_score[source] + target_score[target], self.conv.negative_slope
-                    )
-                    if batch.edge_weights is not None:
-                        logits = logits + batch.edge_weights[plan.sparse_edges].log().unsqueeze(-1)
-                    weights = softmax(logits, target, num_nodes=len(nodes))
-                if is_weighted:
-                    sparse = self.skip(nodes) + self.conv.bias + self._sparse(edges, values, weights)
-                else:
-                    sparse = self.conv(nodes, edges)
-                    if self.conv.res is None:
-                        sparse = sparse + nodes
+                source, target = edges = batch.edge_index[:, plan.sparse_edges]
+                logits = functional.leaky_relu(source_score[source] + target_score[target], NEGATIVE_SLOPE)
+                if batch.edge_weights is not None:
+                    logits = logits + batch.edge_weights[plan.sparse_edges].log().unsqueeze(-1)
+                weights = softmax_by_group(logits, target, len(nodes))
+                sparse = skipped + self._sparse(edges, values, weights)
                 result = torch.where(plan.is_sparse_node.unsqueeze(-1), sparse, result)
                 if attention is not None:
                     attention[plan.sparse_edges] = weights
@@ -119,7 +105,7 @@ class GraphAttention(nn.Module):
     def _sparse(self, edges: Tensor, values: Tensor, weights: Tensor) -> Tensor:
         """Messages ``(nodes, hidden)`` along edges with attention weights ``(edges, heads)``."""
         source, target = edges
-        dropped = functional.dropout(weights, p=self.conv.dropout, training=self.training)
+        dropped = functional.dropout(weights, p=self.dropout, training=self.training)
         sums = torch.zeros_like(values).index_add(0, target, dropped.unsqueeze(-1) * values[source])
         return sums.flatten(1)
 
@@ -129,13 +115,13 @@ class GraphAttention(nn.Module):
         """Messages ``(documents, width, hidden)`` and weights ``(documents, heads, target, source)`` of a block."""
         target = rearrange(target_score[block.nodes], "d t heads -> d heads t 1")
         source = rearrange(source_score[block.nodes], "d s heads -> d heads 1 s")
-        logits = functional.leaky_relu(target + source, self.conv.negative_slope)
+        logits = functional.leaky_relu(target + source, NEGATIVE_SLOPE)
         if block.log_weights is not None:
             logits = logits + block.log_weights.unsqueeze(1)
         # A finite fill keeps rows of padding, where everything is masked, free of NaN.
         logits = logits.masked_fill(~block.adjacency.unsqueeze(1), torch.finfo(logits.dtype).min)
         weights = torch.softmax(logits, dim=-1)
-        dropped = functional.dropout(weights, p=self.conv.dropout, training=self.training)
+        dropped = functional.dropout(weights, p=self.dropout, training=self.training)
         message = dropped @ rearrange(values[block.nodes], "d s heads width -> d heads s width")
         return rearrange(message, "d heads t width -> d t (heads width)"), weights
 

@@ -6,16 +6,15 @@ import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Self
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from ..documents.parsing.rows import Columns
-from ..documents.readers.reading import OnError
+from ..documents.readers.reading import LabelFrom, OnError
 from .base import FileName, Settings
 
-LabelFrom = Literal["column", "folder"]
 Passages = Annotated[int, Field(ge=1, le=10**6)]
 
 CACHE_VARIABLE = "GRAPHDOC_CACHE"
@@ -55,8 +54,8 @@ class CorpusSettings(Settings):
     """how text files are encoded"""
     text_headings: bool = True
     """look for headings in plain text files"""
-    on_error: OnError = "stop"
-    """stop at what cannot be read, or skip, count and name it"""
+    on_error: OnError = "skip_in_folders"
+    """skip, count and name what cannot be read: where a folder holds it, everywhere, or stop at it"""
     max_passages: Passages = 50
     """passages of one document that are kept, the first in reading order; the rest is counted"""
     least_passages: Passages = 2

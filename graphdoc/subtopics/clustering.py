@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.cluster import SpectralClustering
 
 Rows = npt.NDArray[np.int64]
 
@@ -90,6 +89,8 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
     >>> find_subtopics(similarity, first=6, cluster_size=6).clusters.tolist()
     [0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]
     """
+    from sklearn.cluster import SpectralClustering
+
     weights = np.array(similarity, np.float64)
     sentences = len(weights)
     number = number_of_subtopics(sentences, cluster_size)

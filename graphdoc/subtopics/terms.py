@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import Stemmer
 import stop_words
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from .english_stop_words import ENGLISH_STOP_WORDS
 
 # Letters of scripts that put no spaces between words, as passages count them.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -127,7 +128,7 @@ class TermMaker:
 @lru_cache(maxsize=64)
 def _stop_words(language: str) -> frozenset[str]:
     if language == "en":
-        return frozenset(ENGLISH_STOP_WORDS)
+        return ENGLISH_STOP_WORDS
     language = "nb" if language == "no" else language
     if language not in stop_words.LANGUAGE_MAPPING:
         return frozenset()

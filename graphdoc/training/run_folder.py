@@ -43,6 +43,8 @@ _FREE = {
     ("training", "trackers"),
     ("corpus", "preparing_processes"),
     ("corpus", "cache"),
+    # What was read is compared by its content.
+    ("corpus", "on_error"),
 }
 
 

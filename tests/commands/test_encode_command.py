@@ -150,6 +150,30 @@ def test_what_is_skipped_is_listed(graphdoc: Command, corpus: Path, model: str, 
     assert f"ignored {tmp_path / 'note.xyz'}: unknown type .xyz" in out
 
 
+def test_what_a_folder_holds_is_skipped_by_default_and_what_is_named_is_not(
+    refused: Command, graphdoc: Command, tmp_path: Path, model: str
+) -> None:
+    (tmp_path / "texts").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "texts" / f"{name}.txt").write_text(f"Two clocks of {name} never agree.")
+    (tmp_path / "texts" / "broken.docx").write_bytes(b"no archive")
+    (tmp_path / "texts" / "rows.jsonl").write_text('{"id": "r", "text": "A row."}\n{"id": "s"}\n')
+    (tmp_path / "texts" / "unseen.txt").write_text("\u200b")
+    for source in ("texts", "texts/*"):
+        status, out, _ = graphdoc("encode", source, "--model", model, "--json", "v.json")
+        assert status == 0
+        assert json.loads((tmp_path / "v.json").read_text())["ids"] == ["a", "b", "r"]
+        assert f"skipped {Path('texts') / 'broken.docx'}: " in out
+        assert f"skipped {Path('texts') / 'rows.jsonl'}:2: row 's'" in out
+        assert " 3 skipped\n" in out
+        assert graphdoc("encode", source, "--model", model, "--output", f"v{len(source)}")[0] == 0
+    assert "broken.docx" in refused("encode", "texts", "texts/broken.docx", "--model", model, "--json", "no.json")
+    assert "broken.docx" in refused("encode", "texts", "--on-error", "stop", "--model", model, "--json", "no.json")
+    found = graphdoc("search", "texts", "clocks", "--model", model)
+    assert found.status == 0
+    assert all(name in found.err for name in ("broken.docx", "rows.jsonl:2", "unseen", "3 skipped"))
+
+
 @pytest.mark.parametrize(
     ("sources", "is_reported"),
     [(["texts"], True), (["texts/*.txt"], True), (["rows.jsonl"], True), (["texts/b.txt", "texts/a.txt"], True),
@@ -162,7 +186,7 @@ def test_how_to_go_on_without_a_document_is_reported(
     (tmp_path / "texts" / "a.txt").write_text("")
     (tmp_path / "texts" / "b.txt").write_text("Two clocks never agree.")
     (tmp_path / "rows.jsonl").write_text('{"text": ""}\n{"text": "Two clocks."}\n')
-    line = refused("encode", *sources, "--model", model)
+    line = refused("encode", *sources, "--model", model, "--on-error", "stop")
     assert "no text" in line
     assert line.endswith("leave it out (--on-error skip goes on without it)" if is_reported else "leave it out")
     # Commands for one document have nothing to go on with.

@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -326,6 +327,31 @@ BAD_LINES = (
     b"[" + b"[" * 100_000 + b"\n"
     b'{"id": "h", "text": "H."}\n'
 )
+
+
+def test_folders_are_read_without_what_is_broken_in_them_and_named_files_are_not(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.txt").write_text("A.")
+    (tmp_path / "inner" / "b.pdf").write_bytes(b"no PDF")
+    (tmp_path / "inner" / "c.jsonl").write_bytes(BAD_LINES)
+    (tmp_path / "empty.txt").write_text(" ")
+    lenient: dict[str, Any] = {"on_error": "skip_in_folders"}
+    report = ReadingReport()
+    rows = [{"id": "row", "text": "A row."}]
+    with pytest.raises(DocumentError, match="the id 'a' is taken"):
+        ids([tmp_path / "inner"], **lenient)
+    (tmp_path / "inner" / "c.jsonl").write_text("x\n")
+    assert ids([rows, tmp_path / "inner", str(tmp_path / "inner" / "[a]*")], **lenient, unique_ids=False,
+               report=report) == ["row", "inner/a", "inner/a"]  # fmt: skip
+    assert [entry.source for entry in report.skipped] == [
+        str(tmp_path / "inner" / "b.pdf"), f"{tmp_path / 'inner' / 'c.jsonl'}:1",
+    ]  # fmt: skip
+    named = tmp_path / "empty.txt"
+    assert error([tmp_path / "inner", named], **lenient) == f"{named}: it has no text; leave it out"
+    assert "there is no such file" in error([tmp_path / "inner", tmp_path / "gone"], **lenient)
+    assert "row 1" in error([[{"id": "x"}], tmp_path / "inner"], **lenient)
+    (tmp_path / "nothing").mkdir()
+    assert "nothing in the folder" in error(tmp_path / "nothing", **lenient)
 
 
 def test_broken_lines_are_named_and_can_be_skipped(tmp_path: Path) -> None:
@@ -779,3 +805,43 @@ def test_a_header_of_very_many_columns(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(f"id,text,{names}\n1,tide{',2' * 50_000}\n")
     (document,) = read_documents(tmp_path / "a.csv")
     assert len(document.metadata) == 50_000
+
+
+def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md", "old/tides/a.txt", "a.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Text of {name}.")
+    texts = {document.id: document.text for document in read_documents(["tides", "vinegar"])}
+    assert {id: text.partition(" of ")[2] for id, text in texts.items()} == {
+        "tides/a": "tides/a.txt.", "only": "tides/only.txt.", "vinegar/a": "vinegar/a.md.",
+    }  # fmt: skip
+    # One source gives what it always gave; folders of one name get their path, and a file too.
+    assert ids("tides") == ["a", "only"]
+    assert ids(["tides", "old/tides"]) == ["tides/a", "only", "old/tides/a"]
+    assert ids(["tides/*", Path("a.txt")]) == ["tides/a", "only", "a.txt"]
+    # What is the same file is read once at most.
+    assert "the id 'tides/a' is taken" in error(["tides", "tides/*.txt"])
+
+
+def test_labels_are_the_names_of_folders(tmp_path: Path) -> None:
+    for name in ("rice/a.txt", "rice/deep/b.txt", "tea/a.txt", "c.txt"):
+        path = tmp_path / "x" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("A text.")
+    (tmp_path / "x" / "tea" / "rows.jsonl").write_text('{"id": "r", "text": "A row.", "label": "other"}\n')
+
+    def labels(sources: Any, label_from: Any) -> dict[str, Any]:
+        return {one.id: one.label for one in read_documents(sources, label_from=label_from)}
+
+    found = {"c": None, "rice/a": "rice", "rice/deep/b": "rice", "tea/a": "tea", "r": "tea"}
+    assert labels(tmp_path / "x", "folder") == found
+    assert labels(str(tmp_path / "x" / "*"), "folder") == found
+    assert labels(tmp_path / "x", "column") == dict.fromkeys(found) | {"r": "other"}
+    assert labels([tmp_path / "x" / "tea" / "rows.jsonl"], "folder") == {"r": None}
+    # Prefixes of ids are no labels.
+    shutil.copytree(tmp_path / "x", tmp_path / "y", ignore=shutil.ignore_patterns("*.jsonl"))
+    both = labels([tmp_path / "x", tmp_path / "y"], "folder")
+    assert both["x/rice/a"] == both["y/rice/a"] == "rice"
+    assert "label_from is 'path'" in error([], label_from="path")

@@ -19,7 +19,7 @@ from graphdoc.settings.corpus import CorpusSettings
         ({"source": ["a.jsonl", "-"]}, ["'-'", "standard input", "save it as a file"]),
         ({"source": ""}, ["source=''", "blank"]),
         ({"source": 3}, ["source=3", "text"]),
-        ({"source": "a", "on_error": "ignore"}, ["on_error='ignore'", "stop or skip"]),
+        ({"source": "a", "on_error": "ignore"}, ["on_error='ignore'", "skip_in_folders, skip or stop"]),
         ({"source": "a", "least_passages": 0}, ["least_passages=0", "at least 1"]),
         ({"source": "a", "max_passages": 1}, ["max_passages=1", "least_passages=2"]),
         ({"source": "a", "shuffle_buffer": 0}, ["shuffle_buffer=0", "at least 1"]),

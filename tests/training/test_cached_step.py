@@ -110,7 +110,7 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     model.double()
     # Dropout in the graphs draws for every slice; without it the gradient is the same.
     for layer in model.graph.layers:
-        layer.conv.dropout = 0.0
+        layer.dropout = 0.0
     batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph="section")  # type: ignore[arg-type]
     step = CachedStep(model, ViewContrast(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
     assert len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs)) > 1

@@ -6,12 +6,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from ...errors import DocumentError
-from ..document import Document
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
 
 _MAGIC = re.compile(r"[*?\[]")
@@ -25,10 +24,12 @@ class FoundFile:
     Args:
         path: where it is.
         id: id of the document in it, if it holds one.
+        folder: name of the outermost folder that it lies in, below the one that is read; None if it lies in none.
     """
 
     path: Path
     id: str
+    folder: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,15 @@ class NotRead:
 def is_pattern(source: str) -> bool:
     """Whether a path has wildcards in it."""
     return _MAGIC.search(source) is not None
+
+
+def is_folder_or_pattern(source: str) -> bool:
+    """Whether a source stands for the files that are found in it."""
+    path = Path(source)
+    try:
+        return path.is_dir() or (not path.exists() and is_pattern(source))
+    except (OSError, ValueError):
+        return False
 
 
 def find_files(source: str) -> Iterator[FoundFile | NotRead]:
@@ -82,7 +92,9 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     taken = Counter(stem for path, stem in stems.items() if not is_corpus(split_suffix(path)[1]))
     for path in sorted(files, key=lambda entry: entry.relative_to(root).parts):
         unique = taken[stems[path]] <= 1
-        yield FoundFile(path, stems[path] if unique else path.relative_to(root).as_posix())
+        own = path.relative_to(root)
+        folder = own.parts[0] if len(own.parts) > 1 else None
+        yield FoundFile(path, stems[path] if unique else own.as_posix(), folder)
 
 
 def split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
@@ -183,13 +195,3 @@ def _nothing_to_read(passed_over: list[NotRead], by_pattern: bool) -> DocumentEr
     there = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
     there += f"; {reasons}" if reasons else ""
     return DocumentError(f"{where} is of a known type (there are {there}); known are {KNOWN_SUFFIXES}")
-
-
-def labelled_by_folder(document: Document) -> Document:
-    """A document with the outermost folder of its id for a label; without one if it lies in none.
-
-    Files of a folder are named by their path below it, so that ``rice/a.txt`` of a folder of classes has the label
-    ``rice``.
-    """
-    folder, is_inside, _ = document.id.partition("/")
-    return replace(document, label=folder if is_inside else None)

@@ -7,9 +7,8 @@ import difflib
 import io
 import itertools
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
@@ -21,6 +20,7 @@ from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large
 from ..parsing.rows import Columns, row_id
 from ..section import clean_text
+from .clashing_ids import ClashingIds
 from .corpora import read_corpus, read_json_lines
 from .folders import FoundFile, find_files, is_pattern
 from .identities import SeenIds
@@ -30,7 +30,8 @@ STANDARD_INPUT = "standard input"
 # Ids held to suggest the nearest ones when the wanted one is not there.
 _SUGGESTED_AMONG = 100_000
 
-OnError = Literal["stop", "skip"]
+OnError = Literal["skip_in_folders", "skip", "stop"]
+LabelFrom = Literal["column", "folder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class ReadingReport:
 
     Args:
         documents: number of documents read.
-        skipped: documents, rows and files that could not be read (``on_error="skip"``).
+        skipped: documents, rows and files that could not be read and were to be skipped (``on_error``).
         ignored: files and folders inside folders that were passed over: unknown types, broken links, loops.
         duplicate_ids: ids that occurred again; the later documents are among the skipped ones.
         without_id: number of rows read that had no id and got a hash of their content.
@@ -79,6 +80,7 @@ def read_documents(
     columns: Columns | None = None,
     encoding: str = "utf-8",
     text_headings: bool = True,
+    label_from: LabelFrom = "column",
     on_error: OnError = "stop",
     report: ReadingReport | None = None,
     unique_ids: bool = True,
@@ -90,15 +92,19 @@ def read_documents(
     pandas table, a Document, a row (mapping), or any iterable of these.
 
     A file's document gets the file's name without suffix as its id; in a folder the path relative to it. If several
-    would get the same id in that way they keep their suffix, and files that are listed one by one the path as given.
-    Rows without an id get a hash of their content.
+    would get the same id in that way they keep their suffix; of several sources, files that are listed one by one get
+    the path as given, and those of a folder its name in front. Rows without an id get a hash of their content.
 
     Args:
         sources: one source or an iterable of sources.
         columns: what the columns of rows are called.
         encoding: how text files are encoded.
         text_headings: whether plain text files are searched for headings.
-        on_error: whether what cannot be read stops the reading or is skipped and listed in the report.
+        label_from: whether labels are values of a column, or names of the folders directly below one that is read;
+            what lies in none has no label then.
+        on_error: whether what cannot be read stops the reading (``stop``) or is skipped and listed in the report
+            (``skip``); ``skip_in_folders`` skips what folders and patterns hold, and stops at what is named itself and
+            at ids that occur twice.
         report: is filled while documents are read.
         unique_ids: whether a document with the id of an earlier one is an error; where not, it is read like any other.
 
@@ -113,13 +119,16 @@ def read_documents(
     ['a', 'b']
     """
     if on_error not in get_args(OnError):
-        raise DocumentError(f"on_error is {described(on_error)}; choose 'stop' or 'skip'")
+        raise DocumentError(f"on_error is {described(on_error)}; choose 'skip_in_folders', 'skip' or 'stop'")
     for name, value, kind in (("columns", columns, Columns), ("report", report, ReadingReport)):
         if not isinstance(value, kind | None):
             raise DocumentError(f"{name} is {described(value)}; give a {kind.__name__}, or leave it out")
     check_encoding(encoding)
+    if label_from not in get_args(LabelFrom):
+        raise DocumentError(f"label_from is {described(label_from)}; choose 'column' or 'folder'")
     report = ReadingReport() if report is None else report
-    return _Reading(columns or Columns(), encoding, text_headings, on_error, report, unique_ids).read(sources)
+    reading = _Reading(columns or Columns(), encoding, text_headings, label_from, on_error, report, unique_ids)
+    return reading.read(sources)
 
 
 class _Reading:
@@ -128,6 +137,7 @@ class _Reading:
         columns: Columns,
         encoding: str,
         text_headings: bool,
+        label_from: LabelFrom,
         on_error: OnError,
         report: ReadingReport,
         unique_ids: bool,
@@ -138,6 +148,9 @@ class _Reading:
         self._columns = columns
         self._encoding = encoding
         self._on_error = on_error
+        self._label_from = label_from
+        # The file that is being read, where a folder or pattern holds it, and it was not named itself.
+        self._found: FoundFile | None = None
         self._seen = SeenIds()
         self._added = 0
         self._starts: list[int] = []
@@ -154,10 +167,14 @@ class _Reading:
 
     def _accept(self, record: Record) -> Document | None:
         """Make the document of a record and check it; None if there is none and reading goes on."""
+        is_read = False
         try:
             document = self._document(record)
+            if self._label_from == "folder":
+                document = replace(document, label=None if self._found is None else self._found.folder)
             if document.is_empty:
                 raise DocumentError(f"document {document.id!r} has no text; leave it out")
+            is_read = True
             first = self._seen.add(document.id) if self._unique_ids else None
             if first is not None:
                 self.report.duplicate_ids.append(document.id)
@@ -166,7 +183,8 @@ class _Reading:
         except (DocumentError, MemoryError) as error:
             if isinstance(error, MemoryError):
                 error = too_large()
-            if self._on_error == "stop":
+            in_folder = self._on_error == "skip_in_folders" and self._found is not None and not is_read
+            if self._on_error != "skip" and not in_folder:
                 raise DocumentError(f"{record.place}: {error}") from error.__cause__
             self.report.skipped.append(Skipped(record.place, str(error)))
             return None
@@ -196,16 +214,16 @@ class _Reading:
             return False
         return row_id(content, self._columns) is None
 
-    def _sources(self, source: Any, ambiguous: frozenset[str] = frozenset()) -> Iterator[tuple[str, Iterable[Record]]]:
+    def _sources(self, source: Any, clashing: ClashingIds | None = None) -> Iterator[tuple[str, Iterable[Record]]]:
         """Break a source down into places, each with its records."""
         if isinstance(source, str | PathLike):
-            yield from self._path_source(str(source), ambiguous)
+            yield from self._path_source(str(source), clashing or ClashingIds())
         elif isinstance(source, Document | Mapping):
             yield from self._row_sources([source])
         elif hasattr(source, "iterrows"):
             yield from self._row_sources(row.to_dict() for _, row in source.iterrows())
         elif isinstance(source, Iterable) and not isinstance(source, bytes | bytearray):
-            listed = _ambiguous_stems(source) if isinstance(source, Sequence) else frozenset()
+            listed = ClashingIds.of(source) if isinstance(source, Sequence) else None
             # Rows in a row are one source, so that their places are numbered through.
             for is_row, group in itertools.groupby(source, lambda entry: isinstance(entry, Document | Mapping)):
                 if is_row:
@@ -220,7 +238,7 @@ class _Reading:
     def _row_sources(self, rows: Iterable[Document | Mapping[str, Any]]) -> Iterator[tuple[str, Iterable[Record]]]:
         yield "the given rows", (Record(f"row {number}", _checked(row)) for number, row in enumerate(rows, start=1))
 
-    def _path_source(self, source: str, ambiguous: frozenset[str]) -> Iterator[tuple[str, Iterable[Record]]]:
+    def _path_source(self, source: str, clashing: ClashingIds) -> Iterator[tuple[str, Iterable[Record]]]:
         if source == "-":
             yield STANDARD_INPUT, self._standard_input()
             return
@@ -237,18 +255,19 @@ class _Reading:
         except (OSError, ValueError):
             exists, is_folder = False, False
         if is_folder or (not exists and is_pattern(source)):
-            yield from self._folder_source(source)
+            yield from self._folder_source(source, clashing)
         elif exists:
-            stem = split_suffix(path)[0]
-            yield source, self._file(path, path.as_posix() if stem in ambiguous else stem)
+            yield source, self._file(path, clashing.of_file(path))
         else:
             yield source, self._one_of_corpus(source)
 
-    def _folder_source(self, source: str) -> Iterator[tuple[str, Iterable[Record]]]:
+    def _folder_source(self, source: str, clashing: ClashingIds) -> Iterator[tuple[str, Iterable[Record]]]:
         try:
             for found in find_files(source):
                 if isinstance(found, FoundFile):
-                    yield str(found.path), self._file(found.path, found.id)
+                    self._found = found
+                    yield str(found.path), self._file(found.path, clashing.of_found(source, found))
+                    self._found = None
                 else:
                     self.report.ignored.append(Skipped(str(found.path), found.reason))
         except DocumentError as error:
@@ -344,14 +363,3 @@ def _checked(row: Document | Mapping[str, Any]) -> Document | Mapping[str, Any] 
         splits = ", ".join(map(str, cast("Mapping[str, Any]", row)))
         return DocumentError(f"it is a dictionary of data sets; choose one of its splits ({splits})")
     return row
-
-
-def _ambiguous_stems(sources: Sequence[Any]) -> frozenset[str]:
-    """Ids that several of the files that are listed one by one would get."""
-    stems: Counter[str] = Counter()
-    for source in sources:
-        if isinstance(source, str | PathLike):
-            stem, kind = split_suffix(Path(str(source)))
-            if kind and not is_corpus(kind):
-                stems[stem] += 1
-    return frozenset(stem for stem, count in stems.items() if count > 1)

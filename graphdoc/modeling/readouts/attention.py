@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
-from torch_geometric.utils import softmax
 
 from ...errors import SettingsError
 from ...graphs.batch import GraphBatch
+from ..grouped_softmax import softmax_by_group
 from .mean import WeightedReadout
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class AttentionReadout(WeightedReadout):
     def weights(self, passages: Tensor, batch: GraphBatch) -> Tensor:
         """The softmax of the scores, ``(passages,)``."""
         scores: Tensor = self.score(passages).squeeze(-1)
-        return softmax(scores, batch.rows.document_of, num_nodes=len(batch))  # type: ignore[no-any-return]
+        return softmax_by_group(scores, batch.rows.document_of, len(batch))
 
     def start_at_mean(self) -> None:
         """Refuse: scores that are all zero would learn nothing that separates passages from the start."""

@@ -1,0 +1,47 @@
+"""What commands import: large libraries only where they are used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from sklearn.feature_extraction import text
+
+from graphdoc.subtopics.english_stop_words import ENGLISH_STOP_WORDS
+
+CODE = """
+import sys
+from graphdoc.cli import main
+status = main(sys.argv[1:])
+print("modules:", *sorted({name.partition(".")[0] for name in sys.modules}))
+sys.exit(status)
+"""
+RUNS_MODELS = {"torch", "transformers"}
+UNUSED = {"torch_geometric", "sklearn", "pandas", "matplotlib", "datasets", "lancedb", "peft", "ray"}
+
+
+def imported(*arguments: str) -> set[str]:
+    run = subprocess.run([sys.executable, "-c", CODE, *arguments], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.rpartition("modules:")[2].split())
+
+
+@pytest.mark.parametrize("command", [("encode", "a.txt"), ("compare", "a.txt", "b.md"), ("attention", "b.md")])
+def test_commands_that_run_a_model_import_little_beside_it(
+    command: tuple[str, ...], model: str, tmp_path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").write_text("Rice is steamed. It is served warm.")
+    (tmp_path / "b.md").write_text("# Rice\n\nRice is steamed.\n\n# Tea\n\nTea is brewed.\n")
+    modules = imported(*command, "--model", model)
+    assert modules >= RUNS_MODELS
+    assert not modules & UNUSED
+
+
+def test_settings_are_shown_without_torch() -> None:
+    assert not imported("pretrain", "--config", "configs/pretrain/quickstart.yaml", "--print") & (RUNS_MODELS | UNUSED)
+
+
+def test_stop_words_are_those_that_models_were_made_with() -> None:
+    assert ENGLISH_STOP_WORDS == text.ENGLISH_STOP_WORDS
