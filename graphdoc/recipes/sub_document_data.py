@@ -40,11 +40,13 @@ class SubDocumentCollator:
         sub_documents: how documents are split.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
+        untrained: whether the means of these go along too.
     """
 
     sub_documents: SubDocuments
     graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
+    untrained: bool = False
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
@@ -54,12 +56,14 @@ class SubDocumentCollator:
             places[0][1],
             graph=self.graph,
             passage_vectors=vectors_at(self.passage_vectors, [row for _, _, row in places]),
+            untrained=self.untrained,
         )
 
 
 def _collator(start: Start[PretrainingSettings], vectors: PassageVectors | None) -> SubDocumentCollator:
     sub_documents = SubDocuments(start.settings.split, start.settings.training.seed)
-    return SubDocumentCollator(sub_documents, start.encoder.model.config.vector_graph, vectors)
+    graph = start.encoder.model.config.vector_graph
+    return SubDocumentCollator(sub_documents, graph, vectors, start.settings.reads_untrained)
 
 
 class StoredData(CorpusData):

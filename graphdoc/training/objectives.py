@@ -56,6 +56,7 @@ class ViewContrast(Objective):
     Args:
         contrast: the loss between anchors and candidates, called with both and with the group of each pair,
             ``(pairs, hidden)``, ``(pairs, hidden)`` and ``(pairs,)``; pairs of one group are copies of one document.
+            Where there is a target ``untrained``, with the vectors of both before training too.
     """
 
     contrast: Loss
@@ -68,7 +69,9 @@ class ViewContrast(Objective):
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``anchor`` and those of role ``candidate``."""
         anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
-        output = self.contrast(anchors, candidates, batch.targets["group"], gather=gather)
+        untrained = batch.targets.get("untrained")
+        before = [untrained[batch.roles[role]] for role in ("anchor", "candidate")] if untrained is not None else []
+        output = self.contrast(anchors, candidates, batch.targets["group"], *before, gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
