@@ -74,7 +74,8 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
     """Find the subtopics of a pair of documents by spectral clustering (SST, eq. 2).
 
     The number of subtopics follows from the number of sentences. Where no sentence is like any other, nothing can be
-    told apart, and all are one subtopic.
+    told apart, and all are one subtopic. Of two sentences in all, as of a document of one sentence and itself, those
+    that are alike at all are one subtopic.
 
     Args:
         similarity: ``(sentences, sentences)``, symmetric and not negative, those of the first document first.
@@ -95,9 +96,11 @@ def find_subtopics(similarity: npt.ArrayLike, first: int, *, cluster_size: int =
     sentences = len(weights)
     number = number_of_subtopics(sentences, cluster_size)
     np.fill_diagonal(weights, 0.0)
-    if number == sentences:
+    # Two subtopics at least would leave two documents of one sentence nothing in common, even where they are copies.
+    is_one = sentences == 2 <= cluster_size and bool(weights.any())
+    if number == sentences and not is_one:
         return Subtopics.of(np.arange(sentences), first)
-    if number < 2 or not weights.any():
+    if is_one or number < 2 or not weights.any():
         return Subtopics.of(np.zeros(sentences, np.int64), first)
     weights += CONNECTION
     np.fill_diagonal(weights, 0.0)

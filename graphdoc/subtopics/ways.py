@@ -10,12 +10,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import SettingsError
+from ..errors import DocumentError, SettingsError
 from ..registry import SUBTOPICS, load
 from ..settings.mistakes import either
 from .clustering import Subtopics, find_subtopics
 from .similarities import Floats, vector_similarity, word_similarity
 from .terms import TermMaker
+
+# Sentences of a pair, at most: their similarities fill 800 MB, and clustering takes more than cubic time, a quarter of
+# an hour for so many.
+MOST_SENTENCES = 10_000
 
 
 class SubtopicFinder(ABC):
@@ -70,7 +74,15 @@ class SubtopicFinder(ABC):
             second: features of the other.
             cluster_size: sentences of a subtopic, about.
             seed: see :func:`~graphdoc.subtopics.clustering.find_subtopics`.
+
+        Raises:
+            DocumentError: there are too many sentences.
         """
+        if (sentences := len(first) + len(second)) > MOST_SENTENCES:
+            raise DocumentError(
+                f"{sentences:,} sentences of a pair are more than {MOST_SENTENCES:,}, among which subtopics can be "
+                "found; take the first ones of each document with receptive_field (--receptive-field)"
+            )
         return find_subtopics(self.similarity(first, second), len(first), cluster_size=cluster_size, seed=seed)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from graphdoc.errors import SettingsError
+from graphdoc.errors import DocumentError, SettingsError
 from graphdoc.subtopics import Subtopics, find_subtopics
 from graphdoc.subtopics.clustering import number_of_subtopics
 from graphdoc.subtopics.ways import subtopic_finder
@@ -66,9 +66,25 @@ def test_any_similarities_give_numbers_without_gaps(first: int, second: int, siz
     np.testing.assert_array_equal(turned.turned().clusters, found.clusters)
 
 
-@pytest.mark.parametrize(("sentences", "clusters"), [(1, [0]), (2, [0, 1])])
-def test_few_sentences_are_subtopics_of_their_own(sentences: int, clusters: list[int]) -> None:
-    assert find_subtopics(np.ones((sentences, sentences)), 1).clusters.tolist() == clusters
+def test_a_single_sentence_is_a_subtopic() -> None:
+    assert find_subtopics(np.ones((1, 1)), 1).clusters.tolist() == [0]
+
+
+@pytest.mark.parametrize(("alike", "size", "clusters"), [(0.2, 6, [0, 0]), (0.0, 6, [0, 1]), (0.2, 1, [0, 1])])
+def test_two_sentences_are_one_subtopic_where_they_are_alike(alike: float, size: int, clusters: list[int]) -> None:
+    similarity = alike * (1 - np.eye(2))
+    assert find_subtopics(similarity, 1, cluster_size=size).clusters.tolist() == clusters
+
+
+@pytest.mark.parametrize("way", ["words", "vectors"])
+@pytest.mark.parametrize("sentences", [1, 2, 7])
+def test_a_document_has_all_subtopics_in_common_with_itself(way: str, sentences: int) -> None:
+    draw = np.random.default_rng(sentences)
+    nouns = draw.choice(["rice", "steam", "koji", "tide", "wave", "marsh"], (sentences, 3))
+    finder = subtopic_finder(way, "en")
+    own = finder.features([f"{' '.join(words)}." for words in nouns], draw.normal(0.2, 1, (sentences, 8)))
+    found = finder.find(own, own)
+    assert (found.counts > 0).all()
 
 
 def test_without_anything_in_common_all_is_one_subtopic() -> None:
@@ -101,6 +117,15 @@ def test_texts_and_vectors_both_find_what_belongs_together() -> None:
     assert vectors.find(*sides, cluster_size=4).clusters.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
     with pytest.raises(ValueError, match="vectors"):
         vectors.features(about["rice"])
+
+
+@pytest.mark.parametrize("way", ["words", "vectors"])
+def test_more_sentences_than_can_be_clustered_are_refused_at_once(way: str) -> None:
+    finder = subtopic_finder(way, "en")
+    texts = ["Rice is steamed."] * 6000
+    many = finder.features(texts, np.ones((len(texts), 2)))
+    with pytest.raises(DocumentError, match=r"12,000 sentences .* 10,000.*--receptive-field"):
+        finder.find(many, many)
 
 
 def test_an_unknown_way_is_refused() -> None:
