@@ -39,7 +39,7 @@ Floats = npt.NDArray[np.float32]
 
 WIDTH, WORDS, PASSAGES_OF_DOCUMENT, PASSAGES_OF_SECTION = 384, 100, 20, 5
 QUERIES, CHECKED, UPDATES = 40, 40, 50
-# bm25s holds some 10 KB a passage in memory.
+# bm25s (extra benchmarks) holds some 10 KB a passage in memory.
 MOST_BARE = 300_000
 SOURCES = (
     "wikispeedia/articles.jsonl.gz", "aila2019_casedocs/corpus.jsonl.gz", "imdb/train.jsonl.gz",

@@ -262,6 +262,16 @@ class Study:
         """The file of the similarities that a run gave to test pairs."""
         return self.work / folder_name(row) / str(seed) / "similarities.npy"
 
+    def _kept_similarities(self, row: str, seed: int) -> npt.NDArray[np.float64]:
+        path = self.similarities_of(row, seed)
+        try:
+            return np.asarray(np.load(path, allow_pickle=False), np.float64)
+        except (OSError, ValueError) as error:
+            raise DocumentError(
+                f"{path} cannot be read, and differences against {self.settings.against!r} need it; remove "
+                "scores.json beside it and run again, so that the row is measured anew"
+            ) from error
+
     def differences(self) -> dict[str, tuple[float, float, float]]:
         """How much higher the AUC of every row is than that of the row ``against``, with its interval.
 
@@ -272,7 +282,7 @@ class Study:
         resamples = [np.ones(len(labels), np.int64), *resampled(len(labels), RESAMPLES, 0)]
         aucs = {}
         for row in self.settings.all_rows:
-            scores = [np.load(self.similarities_of(row, seed)) for seed in range(self.settings.seeds)]
+            scores = [self._kept_similarities(row, seed) for seed in range(self.settings.seeds)]
             aucs[row] = np.array(
                 [
                     np.mean([pair_auc(np.repeat(labels, drawn), np.repeat(one, drawn)) for one in scores])
@@ -459,6 +469,7 @@ def run_study(
         settings = load_settings(StudySettings, options.config, options.changes)
         study = Study(settings, options.work, options.data)
         table = study.table()
+        differences = differences_as_markdown(study)
     except GraphdocError as error:
         parser.exit(2, f"{parser.prog}: {one_line(str(error))}\n")
     results.mkdir(parents=True, exist_ok=True)
@@ -477,7 +488,7 @@ def run_study(
         f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.",
         "",
         *as_markdown(table),
-        *differences_as_markdown(study),
+        *differences,
         *lengths_as_markdown(table),
         "",
         f"![{settings.title}]({figure.name})",

@@ -162,6 +162,31 @@ def test_a_study_is_run_once_and_written(
     assert json.loads(kept.read_text())["measured"]["test"] != before["measured"]["test"]
 
 
+def test_similarities_that_are_missing_are_said_in_a_line(
+    benchmark: Callable[[str], ModuleType],
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    studies, module = benchmark("studies"), benchmark("section_shuffling")
+    monkeypatch.setattr(studies.Study, "table", lambda study: {})
+    command = [
+        "section_shuffling.py", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
+        "seeds=1", "rows={a: [], b: []}", "models={}", "readings={}", "against=a",
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", command)
+    for content in (None, b"no array"):
+        if content is not None:
+            (tmp_path / "work" / "a" / "0").mkdir(parents=True)
+            (tmp_path / "work" / "a" / "0" / "similarities.npy").write_bytes(content)
+        with pytest.raises(SystemExit, match="2"):
+            module.run_study("section_shuffling", module.__doc__, module.plot, module.shuffled_scores)
+        line = capsys.readouterr().err
+        assert len(line.splitlines()) == 1
+        assert "similarities.npy" in line and "'a'" in line and "scores.json" in line
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -2,7 +2,7 @@
 
 What belongs to a page is said for each generator, by the selectors of its template: where the content is, and what in
 it is furniture. The reader knows nothing of this table. Nothing is installed: packages are fetched and unpacked.
-Selectors need the library cssselect.
+Selectors need the library cssselect (extra `benchmarks`).
 
     python benchmarks/reading_set/html_pages.py
 """

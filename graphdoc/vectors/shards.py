@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -74,16 +74,23 @@ class Shard:
 
 
 class InputHash:
-    """Hash of the ids, headings and texts of documents; the same input gives the same."""
+    """Hash of the ids, headings and texts of documents; the same input gives the same.
 
-    def __init__(self) -> None:
+    Args:
+        titles: whether titles count too, as where they are written.
+    """
+
+    def __init__(self, titles: bool = False) -> None:
         self.documents = 0
+        self._titles = titles
         self._hash = hashlib.blake2b(digest_size=16)
 
     def add(self, document: Document) -> None:
         """Count a document in."""
         self.documents += 1
         self._add(document.id)
+        if self._titles:
+            self._add(document.title)
         for section in document.sections:
             self._add(section.heading)
             self._add(section.text)
@@ -107,8 +114,8 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.parquet"
 
 
-def shard_schema(level: Level, hidden_size: int) -> Any:
-    """Columns of a shard (an Arrow schema)."""
+def shard_schema(level: Level, hidden_size: int, texts: Sequence[str] = ()) -> Any:
+    """Columns of a shard (an Arrow schema), with those of :data:`TEXT_COLUMNS` that are wanted."""
     columns = [("id", pa.string())]
     if level != "document":
         columns.append(("section", pa.int32()))
@@ -116,6 +123,7 @@ def shard_schema(level: Level, hidden_size: int) -> Any:
         columns.append((level, pa.int32()))
     if level != "document":
         columns += [("heading", pa.string()), ("start", pa.int64()), ("end", pa.int64())]
+    columns += [(name, pa.string()) for name in texts]
     columns.append(("vector", pa.list_(pa.float32(), hidden_size)))
     return pa.schema([pa.field(name, kind, nullable=False) for name, kind in columns])
 
@@ -129,25 +137,27 @@ class ShardWriter:
         path: the file.
         level: what a row is.
         hidden_size: length of a vector.
+        texts: which of :data:`TEXT_COLUMNS` stand beside the vectors.
     """
 
-    def __init__(self, path: Path, level: Level, hidden_size: int) -> None:
+    def __init__(self, path: Path, level: Level, hidden_size: int, texts: Sequence[str] = ()) -> None:
         self.rows = 0
         self._path, self._partial = path, path.with_name(f".partial-{os.getpid()}-{path.name}")
         self._level = level
-        self._schema = shard_schema(level, hidden_size)
+        self._texts = texts
+        self._schema = shard_schema(level, hidden_size, texts)
         self._columns: dict[str, list[Any]] = {name: [] for name in self._schema.names}
         self._waiting = 0
-        texts = [name for name in ("id", "heading") if name in self._schema.names]
+        repeating = [name for name in ("id", "heading", "title") if name in self._schema.names]
         # Vectors hardly get smaller, so only time would be lost on them.
         compression = {name: "ZSTD" for name in self._schema.names} | {"vector.list.element": "NONE"}
         with self._writing():
             self._writer = pq.ParquetWriter(
                 self._partial,
                 self._schema,
-                use_dictionary=texts,
+                use_dictionary=repeating,
                 compression=compression,
-                write_statistics=texts,
+                write_statistics=[name for name in repeating if name != "title"],
             )
 
     def __enter__(self) -> ShardWriter:
@@ -173,6 +183,8 @@ class ShardWriter:
         """
         columns = self._columns
         columns["id"].extend([segmented.document.id] * len(vectors))
+        for name in self._texts:
+            columns[name].extend(TEXT_COLUMNS[name](segmented, self._level))
         columns["vector"].append(np.array(vectors.numpy(), dtype=np.float32))
         if self._level != "document":
             for row in _places(segmented, self._level):
@@ -218,6 +230,23 @@ class ShardWriter:
         with self._writing():
             self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema), row_group_size=ROWS_PER_GROUP)
         self._waiting = 0
+
+
+def _titles(segmented: SegmentedDocument, level: Level) -> list[str]:
+    """The title of a document, for each of its rows."""
+    return [segmented.document.title] * (1 if level == "document" else len(_places(segmented, level)))
+
+
+def _texts(segmented: SegmentedDocument, level: Level) -> list[str]:
+    """The text of each row: of the whole document, or from ``start`` to ``end`` of its section."""
+    document = segmented.document
+    if level == "document":
+        return [document.text]
+    return [document.sections[row["section"]].text[row["start"] : row["end"]] for row in _places(segmented, level)]
+
+
+# What can stand beside vectors to be read with them.
+TEXT_COLUMNS: dict[str, Callable[[SegmentedDocument, Level], list[str]]] = {"title": _titles, "text": _texts}
 
 
 def _places(segmented: SegmentedDocument, level: Level) -> list[dict[str, Any]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable, Sequence, Sized
 from contextlib import ExitStack
-from dataclasses import asdict
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -28,6 +27,7 @@ from .folder import VectorFolder, agree_on_precision, origin_of
 from .job import FolderJob
 from .making import OnError, Settings
 from .ray_job import ShardEncoder, encode_on_ray
+from .shards import TEXT_COLUMNS
 from .source import DocumentSource, nothing_to_encode
 from .store import Manifest
 
@@ -44,6 +44,7 @@ class FolderOptions(EncodingOptions, total=False):
     report: ReadingReport | None
     on_error: OnError
     ray: str | None
+    columns: Sequence[str]
 
 
 def encode_to_disk(
@@ -63,6 +64,7 @@ def encode_to_disk(
     report: ReadingReport | None = None,
     on_error: OnError = "stop",
     ray: str | None = None,
+    columns: Sequence[str] = (),
 ) -> Manifest:
     """Encode a corpus into Parquet shards and a manifest.
 
@@ -91,6 +93,7 @@ def encode_to_disk(
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.
         ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray_cluster.RayCluster`); None encodes here.
+        columns: what stands beside the vectors: ``title`` of the document, ``text`` of what the vector is of.
 
     Returns:
         The manifest.
@@ -103,6 +106,8 @@ def encode_to_disk(
         MissingExtraError: Ray is asked for and not installed.
     """
     require_one_of("level", level, LEVELS)
+    for column in columns:
+        require_one_of("columns", column, tuple(TEXT_COLUMNS))
     require_one_of("on_error", on_error, ("stop", "skip"))
     require_whole("shard_size", shard_size, may_be_none=False)
     require_whole("token_budget", token_budget)
@@ -111,7 +116,8 @@ def encode_to_disk(
         require_precision(dtype)
     ahead = Workers.on(encoder.device, workers)
     documents = documents_of(documents)
-    settings = Settings(level, normalize, dtype, shard_size, token_budget, padding)
+    chosen = tuple(name for name in TEXT_COLUMNS if name in columns)
+    settings = Settings(level, normalize, dtype, shard_size, token_budget, padding, chosen)
     with Processes(encoder.device) as processes, ExitStack() as stack:
         cluster = None
         if ray is not None:
@@ -120,7 +126,7 @@ def encode_to_disk(
             cluster = stack.enter_context(RayCluster(ray, ShardEncoder(encoder)))
         measured = None if cluster is None else partial(cluster.ask, "settle_precision", None)
         agree_on_precision(encoder, Path(folder), processes, overwrite, measured)
-        target = VectorFolder(folder, origin_of(encoder, asdict(settings)), encoder.precision, processes.rank)
+        target = VectorFolder(folder, origin_of(encoder, settings.as_values()), encoder.precision, processes.rank)
         failed = True
         try:
             processes.run_first(lambda: target.prepare(overwrite))

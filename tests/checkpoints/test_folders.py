@@ -5,9 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from checkpoint_loading import load, refusal
-from huggingface_hub.errors import LocalEntryNotFoundError
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
 
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError, ModelError
@@ -44,6 +51,33 @@ class TestNames:
         )
         assert told == [False]
         assert client.isEnabledFor(logging.WARNING)
+
+    @pytest.mark.parametrize(
+        ("error", "fix"),
+        [
+            (GatedRepoError, "accept its terms"),
+            (RepositoryNotFoundError, "check the name, or log in with: hf auth login"),
+            (RevisionNotFoundError, "check the revision"),
+        ],
+    )
+    def test_what_the_hub_refuses(
+        self, error: type[HfHubHTTPError], fix: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: Any, **__: Any) -> str:
+            address = "https://huggingface.co/api/models/someone/model"
+            response = httpx2.Response(401, request=httpx2.Request("GET", address))
+            raise error(f"401 Client Error. (Request ID: 7)\n\nNo access to {address}.\nLog in.", response=response)
+
+        monkeypatch.setattr("graphdoc.checkpoints.folders.snapshot_download", refuse)
+        with pytest.raises(ModelError) as backbone:
+            DocumentEncoder.from_backbone("someone/model")
+        for message in (refusal("someone/model", revision="main"), str(backbone.value)):
+            assert "'someone/model'" in message and fix in message
+            assert "Request ID" not in message and "\n" not in message
+
+    def test_a_plain_encoder_is_started_from(self, backbone_folder: BackboneFactory) -> None:
+        for name in (MINILM, str(backbone_folder("bert"))):
+            assert refusal(name).endswith(f"start from it with DocumentEncoder.from_backbone({name!r})")
 
     @pytest.mark.parametrize("name", ["/nonexistent/model", "./model", "~/no/model", "a/b/c"])
     def test_missing_folder(self, name: str) -> None:

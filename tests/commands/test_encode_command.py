@@ -288,3 +288,13 @@ def test_escapes_of_documents_do_not_reach_the_terminal(graphdoc: Command, tmp_p
     for arguments in (("encode", "c.jsonl", "--model", model), clustering, (*clustering, "--test-split", escape)):
         _, out, err = graphdoc(*arguments)
         assert not {"\x1b", "\x07", "\u202e"} & set(out + err), arguments
+
+
+def test_titles_and_texts_beside_vectors(graphdoc: Command, refused: Command, model: str, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# Tides\n\nThe tide came in.\n")
+    command = ("encode", "a.md", "--model", model, "--level", "passage", "--output", "v")
+    assert graphdoc(*command, "--columns", "text, title").status == 0
+    (row,) = pyarrow.parquet.read_table(tmp_path / "v" / "shard-00000.parquet").to_pylist()
+    assert (row["title"], row["text"]) == ("Tides", "The tide came in.")
+    assert "'body'" in refused("encode", "a.md", "--columns", "title,body", "--output", "w")
+    assert "--columns title" in refused("encode", "a.md", "--columns", "title")

@@ -25,7 +25,7 @@ from ..sentences import encode_sentences
 # Documents of a shard, which is what an interrupted run loses at most.
 _SHARD = 64
 # Settings of a folder that change nothing about what is ranked: vectors are brought to unit length in any case.
-_KEPT = ("shard_size", "normalize", "token_budget", "padding")
+_KEPT = ("shard_size", "normalize", "token_budget", "padding", "columns")
 
 
 class RankedCorpus:
