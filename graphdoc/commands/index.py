@@ -11,6 +11,7 @@ from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_ray_argument, add_reading_arguments, load_encoder, prepare_for_ray
 from .outputs import check_apart, require_name, write_json
+from .repeated import KEEP, LEAVE_OUT
 from .sources import no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import console
@@ -58,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --sentences: which of them belong together (default: as the model says, for most section)",
     )
     group.add_argument(
+        "--repeats",
+        choices=(LEAVE_OUT, KEEP),
+        help="leave out passages that occur in 3 documents and 1 in 100 at least, such as licences, or keep them "
+        f"(default: {LEAVE_OUT}, or as the index was made)",
+    )
+    group.add_argument(
         "--delete", metavar="ID", action="append", default=[], help="remove a document; may be repeated"
     )
     group.add_argument("--maintain", action="store_true", help="bring statistics and search structures up to date now")
@@ -87,6 +94,11 @@ def run(options: argparse.Namespace) -> None:
     index = open_index(options) if not options.sources or _exists(options.output) else None
     if index is not None and options.sentences:
         _require_sentences(index, options.paragraph)
+    if index is not None and options.repeats not in (None, index.record.get("repeats", KEEP)):
+        raise SettingsError(
+            f"--repeats {options.repeats}: {index.place} was made with {index.record.get('repeats', KEEP)}; leave it "
+            "out, or index the documents into another place"
+        )
     done: dict[str, Any] = {}
     report = update_index(options, index, options.sources, options.output, options.ray) if options.sources else None
     if report is not None:
@@ -207,7 +219,8 @@ def update_index(
         # Only now that there is something to put into it.
         options.model = options.model or "mini"
         sentences = getattr(options, "paragraph", None) or getattr(options, "sentences", False)
-        index = DocumentIndex.create(place, load_encoder(options), sentences=sentences)
+        keeps = getattr(options, "repeats", None) == KEEP
+        index = DocumentIndex.create(place, load_encoder(options), sentences=sentences, repeats=keeps)
     report = index.update(
         chain(first, documents), on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray
     )
@@ -219,7 +232,15 @@ def _as_dict(report: UpdateReport) -> dict[str, Any]:
     return {
         **{
             name: getattr(report, name)
-            for name in ("added", "replaced", "unchanged", "encoded_passages", "known_passages", "encoded_sentences")
+            for name in (
+                "added",
+                "replaced",
+                "unchanged",
+                "encoded_passages",
+                "known_passages",
+                "encoded_sentences",
+                "remade",
+            )
         },
         "coverage": report.coverage.to_dict(),
         "skipped": [{"source": one.source, "reason": one.reason} for one in report.skipped],
@@ -234,6 +255,8 @@ def update_lines(report: UpdateReport) -> list[str]:
         + (f", knew {report.known_passages:,} already" if report.known_passages else "")
         + (f"; encoded {counted(report.encoded_sentences, 'sentence')}" if report.encoded_sentences else "")
     ]
+    if report.remade:
+        lines.append(f"made {counted(report.remade, 'document')} anew, of which other passages repeat than before")
     coverage = report.coverage
     if coverage.documents_not_whole:
         reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())

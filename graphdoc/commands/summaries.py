@@ -47,6 +47,8 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
         hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
         share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
         line += f"; {share} of the text was encoded ({reasons}{hint})"
+    if coverage.furniture:
+        line += f"; besides, {counted(coverage.furniture, 'character')} of navigation and the like were not read"
     if coverage.kept_repeats:
         line += "; little but repeated passages, which count here"
     if coverage.split_sentences:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
+# Characters of page furniture (navigation, headers, popups) that a reader left out, white space not counted.
+FURNITURE_CHARACTERS = "furniture_characters"
+
 
 class Metadata(dict[str, Any]):
     """A dictionary that cannot be changed; lists inside it are tuples, sets frozen, dictionaries of this kind.

@@ -25,7 +25,7 @@ from ..runtime.memory import give_back_memory
 from ..runtime.progress import Parts
 from ..runtime.threads import survive_forks
 from ..segmentation.coverage import Coverage
-from ..segmentation.repeats import Repeats
+from ..segmentation.repeats import LeavesOut
 from ..segmentation.spans import SegmentedDocument
 from .cutting import cut_windows
 from .fastest import Choice, with_precision
@@ -124,11 +124,11 @@ class EncodingPipeline:
 
     def describe(self) -> dict[str, Any]:
         """The model and its settings as plain values, for records and reports, with what it leaves out as repeated."""
-        repeats = self.segmenter.repeats
-        left_out = {} if repeats is None else {"repeats": repeats.describe()}
+        repeats = None if self.segmenter.repeats is None else self.segmenter.repeats.describe()
+        left_out = {"repeats": repeats} if repeats else {}
         return {"name": self.name, **self.model.config.describe(), "dtype": self.precision.dtype, **left_out}
 
-    def leaving_out(self, repeats: Repeats | None) -> Self:
+    def leaving_out(self, repeats: LeavesOut | None) -> Self:
         """The same encoder, its weights shared, that leaves out of documents what repeats in their corpus.
 
         What is left out of a document does not depend on the documents that are encoded together with it.

@@ -12,6 +12,7 @@ from itertools import chain, islice
 import torch
 
 from ..documents.document import Document
+from ..documents.metadata import FURNITURE_CHARACTERS
 from ..runtime.arguments import require_whole
 from ..runtime.workers import work_ahead
 from ..segmentation.coverage import Coverage
@@ -88,7 +89,7 @@ def segment_in_order(
         for block in blocks:
             waiting.append(block)
             # Only what is cut has to travel to a process.
-            yield [Document(one.id, one.sections) for one in block if isinstance(one, Document)]
+            yield [_travelling(one) for one in block if isinstance(one, Document)]
 
     first = islice(blocks, workers.after // BLOCK_DOCUMENTS) if workers.count else blocks
     for parts in chain(
@@ -98,6 +99,12 @@ def segment_in_order(
         cut = iter(parts)
         for one in waiting.popleft():
             yield one if isinstance(one, SegmentedDocument) else SegmentedDocument(one, *next(cut))
+
+
+def _travelling(document: Document) -> Document:
+    """What has to be known of a document to cut it and to count what was left out."""
+    counted = {name: document.metadata[name] for name in (FURNITURE_CHARACTERS,) if name in document.metadata}
+    return Document(document.id, document.sections, metadata=counted)
 
 
 def _blocks(documents: Iterable[AnyDocument | SegmentedDocument]) -> Iterator[list[Document | SegmentedDocument]]:

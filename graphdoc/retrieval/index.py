@@ -25,17 +25,23 @@ from .grouping import Scores, as_run
 from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
 from .ray_update import PassageEncoder
-from .record import load_encoder, paragraph_of, record_of, require_same_model, require_version
+from .record import (
+    leaves_out_repeats,
+    load_encoder,
+    paragraph_of,
+    record_of,
+    require_same_model,
+    require_version,
+)
 from .results import SearchResults
-from .rows import document_of, schema_of
+from .rows import DOCUMENT_COLUMNS, document_of, schema_of
 from .search import Search, SearchOptions, SearchSettings
 from .sentence_settings import SentenceOptions
 from .sentences import PLACES, count_sentences
+from .settling import left_out_of, settle_repeats
 from .update import OnError, Update, UpdateReport, sizes_of
 from .ways import Searched, about, is_due, search_index
 from .word_settings import WordSettings
-
-_DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
 
 
 class DocumentIndex:
@@ -62,6 +68,7 @@ class DocumentIndex:
         *,
         words: WordSettings | None = None,
         sentences: bool | Paragraph = False,
+        repeats: bool = False,
     ) -> DocumentIndex:
         """Make an empty index.
 
@@ -73,6 +80,9 @@ class DocumentIndex:
             sentences: whether every document is kept with the vectors of its sentences as well, so that documents can
                 be ranked by them; ``section``, ``blank_line`` or ``passage`` says which sentences belong together,
                 where it is not to be as the encoder's settings say.
+            repeats: whether passages that repeat in the index, such as licences, count. If not, maintenance finds them
+                (:mod:`graphdoc.segmentation.repeats`) in all documents that are there, and makes those anew that have
+                them; until then documents that are new count whole.
 
         Raises:
             ModelError: the encoder reads two documents together, and has no vectors of single ones.
@@ -87,9 +97,9 @@ class DocumentIndex:
         encoder.require_vectors()
         paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
         own_words = words or WordSettings.of(encoder.model.config.language)
-        record = record_of(encoder, where.engine, own_words, paragraph)
+        record = record_of(encoder, where.engine, own_words, paragraph, repeats=not repeats)
         require_folder(where, store.SUFFIX, must_be_empty=True)
-        schema = schema_of(sizes_of(encoder), sentences=paragraph is not None)
+        schema = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=not repeats)
         return cls(store.create(where.address, schema, record), where, encoder)
 
     @classmethod
@@ -220,7 +230,7 @@ class DocumentIndex:
                     cluster = stack.enter_context(RayCluster(ray, PassageEncoder(self.encoder)))
                 work = Update(self._engine, self.encoder, on_error, show_progress, workers, cluster)
                 report = work.run(documents_of(documents))
-            self._maintain_if_due(maintain)
+            report.remade = self._maintain_if_due(maintain, show_progress)
         return report
 
     def delete(self, ids: Iterable[str] | str, *, maintain: bool | None = None) -> int:
@@ -246,11 +256,11 @@ class DocumentIndex:
     def maintain(self) -> None:
         """Bring statistics of words and search structures up to date, and remove what no reader needs.
 
-        Scores of word search lag behind changes until then.
+        Scores of word search lag behind changes until then, and passages that came to repeat count.
         """
         with self._writing():
             self._engine.refresh()
-            self._engine.maintain()
+            self._maintain_if_due(True)
 
     @property
     def is_maintenance_due(self) -> bool:
@@ -278,7 +288,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        rows = self._engine.select(list(_DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
+        rows = self._engine.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
         if not rows:
             raise RetrievalError(
                 f"{self.place} has no document {id!r}; index it, or look at the ids with rows(['id'])"
@@ -295,9 +305,10 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        segmented = self.encoder.segment_with_text(self.document(id))
-        (found,) = encode_with_known(self.encoder, [segmented], known_vectors(self._engine, [id]))
-        return with_kept_sentences(self._engine, self.encoder, found.document) if sentences else found.document
+        encoder = self.encoder.leaving_out(left_out_of(self._engine, [id]))
+        segmented = encoder.segment_with_text(self.document(id))
+        (found,) = encode_with_known(encoder, [segmented], known_vectors(self._engine, [id]))
+        return with_kept_sentences(self._engine, encoder, found.document) if sentences else found.document
 
     @overload
     def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults: ...
@@ -344,10 +355,15 @@ class DocumentIndex:
         asked = asked if vector is None else replace(asked, vector=lambda: vector)
         return {name: as_run(found) for name, found in Search(self._engine, asked, chosen).rankings().items()}
 
-    def _maintain_if_due(self, wanted: bool | None) -> None:
-        state = self._engine.state()
-        if wanted or (wanted is None and is_due(state)):
+    def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
+        """Maintain, and give the number of documents that were made anew."""
+        remade = 0
+        if wanted or (wanted is None and is_due(self._engine.state())):
+            can_load = self._encoder is not None or self.record["source"] is not None
+            if leaves_out_repeats(self.record) and can_load and self._engine.state().documents:
+                remade = settle_repeats(self._engine, self.encoder, show_progress)
             self._engine.maintain()
+        return remade
 
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; a store that several machines reach keeps writers apart itself."""

@@ -16,7 +16,12 @@ FORMAT, FORMAT_VERSION = "graphdoc index", 1
 
 
 def record_of(
-    encoder: DocumentEncoder, engine: str, words: WordSettings, paragraph: Paragraph | None = None
+    encoder: DocumentEncoder,
+    engine: str,
+    words: WordSettings,
+    paragraph: Paragraph | None = None,
+    *,
+    repeats: bool = False,
 ) -> dict[str, Any]:
     """What an index keeps of how it is made: the model with its settings and the hash of its weights, and the words.
 
@@ -25,6 +30,7 @@ def record_of(
         engine: the store.
         words: how texts become terms.
         paragraph: which sentences belong together, where sentences are kept; None where they are not.
+        repeats: whether passages that repeat in the index are left out.
     """
     origin = origin_of(encoder, {})
     return {
@@ -35,6 +41,7 @@ def record_of(
         "similarity": encoder.model.config.vector_similarity,
         "words": words.to_dict(),
         **({} if paragraph is None else {"sentences": {"paragraph": paragraph}}),
+        **({"repeats": "leave-out"} if repeats else {}),
         **{name: origin[name] for name in ("model", "weights", "versions")},
     }
 
@@ -43,6 +50,11 @@ def paragraph_of(record: Mapping[str, Any]) -> Paragraph | None:
     """Which sentences belong together in an index; None where it keeps no sentences."""
     own = record.get("sentences")
     return None if own is None else own["paragraph"]
+
+
+def leaves_out_repeats(record: Mapping[str, Any]) -> bool:
+    """Whether an index leaves out passages that repeat in it."""
+    return record.get("repeats") == "leave-out"
 
 
 def require_version(record: Mapping[str, Any], place: str) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.metadata import Metadata
 from ..documents.section import Section
+from ..segmentation.repeats import Place
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from .fields import Fields
 from .sentences import Sentences, sentence_columns
@@ -22,6 +23,9 @@ from .sentences import Sentences, sentence_columns
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 # Between the parts of a key and of a text; an id can hold no control character of this kind but by intent.
 _BETWEEN = "\x1f"
+REPEATED = "repeated"
+# What a document is made of again.
+DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
 _GAP = "\n\n"
 
 
@@ -40,7 +44,7 @@ class Sizes:
     encoder: int
 
 
-def schema_of(sizes: Sizes, *, sentences: bool = False) -> Any:
+def schema_of(sizes: Sizes, *, sentences: bool = False, repeats: bool = False) -> Any:
     """Columns of the table, without those of metadata (an Arrow schema).
 
     ``key`` is document, level and number. ``text`` holds what word search sees of a passage: headings that begin at
@@ -53,6 +57,8 @@ def schema_of(sizes: Sizes, *, sentences: bool = False) -> Any:
     Args:
         sizes: lengths of vectors.
         sentences: whether sentences are kept.
+        repeats: whether it is kept in the row of a document which of its passages repeat and are left out: section,
+            first character and one past the last of each, as JSON.
     """
 
     def vector(size: int) -> Any:
@@ -81,6 +87,7 @@ def schema_of(sizes: Sizes, *, sentences: bool = False) -> Any:
             ("coverage", pa.string()),
             ("structure", pa.string()),
             *(sentence_columns() if sentences else ()),
+            *((pa.field(REPEATED, pa.string()),) if repeats else ()),
         ]
     )
 
@@ -92,7 +99,7 @@ def key_of(id: str, level: str, number: int) -> str:
 
 def metadata_columns(schema: Any) -> list[str]:
     """Columns of metadata in the table of an index."""
-    own = set(schema_of(Sizes(1, 1, 1)).names)
+    own = set(schema_of(Sizes(1, 1, 1), repeats=True).names)
     # No field of metadata is kept as bytes.
     return [one.name for one in schema if one.name not in own and not pa.types.is_large_binary(one.type)]
 
@@ -115,6 +122,7 @@ def rows_of(
     *,
     unit_length: bool,
     sentences: Sentences | None = None,
+    repeated: Sequence[Place] = (),
 ) -> list[dict[str, Any]]:
     """The rows of one document.
 
@@ -124,6 +132,7 @@ def rows_of(
         fields: columns of metadata.
         unit_length: bring vectors to unit length, where the model compares by cosine; shares are scaled with them.
         sentences: its sentences, where the index keeps them.
+        repeated: passages that are left out of it as repeated.
 
     Returns:
         The values of every row by column.
@@ -155,6 +164,7 @@ def rows_of(
             content_hash=content_hash(document),
             coverage=json.dumps(segmented.coverage.to_dict()),
             structure=_structure(document, spans),
+            **({REPEATED: json.dumps(list(repeated))} if repeated else {}),
             **({} if sentences is None else sentences.columns()),
         )
     ]

@@ -25,6 +25,7 @@ from .sentence_corpus import KeptSentences, PlacedDocument, SentenceCorpus, Sent
 from .sentence_ranking import SentenceRanking
 from .sentence_settings import SentenceSettings
 from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
+from .settling import left_out_of
 
 # Documents whose ids are looked up together.
 _BLOCK = 500
@@ -135,7 +136,7 @@ class SentenceSearch:
             conditions = [f"id != {quoted(self.source.id)}", self.settings.where]
             return KeptSentences(self.engine, " AND ".join(f"({part})" for part in conditions if part))
         assert chosen is not None
-        encoder = self.encoder()
+        encoder = self.encoder().leaving_out(left_out_of(self.engine, chosen))
         return SentencesNow(self.engine, encoder, encoder.model.config.paragraph, chosen)
 
     def _sentences(self) -> Sentences:

@@ -26,7 +26,7 @@ from .encoding import Encoded, Known, encode_for_index, known_vectors
 from .engine import Engine
 from .fields import Fields
 from .ray_update import EncodingTask, batches_of
-from .record import paragraph_of
+from .record import leaves_out_repeats, paragraph_of
 from .rows import Sizes, content_hash, rows_of, schema_of, table_of
 
 OnError = Literal["stop", "skip"]
@@ -49,6 +49,7 @@ class UpdateReport:
         encoded_sentences: sentences that went through the transformer, where the index keeps them.
         coverage: what of the new and changed documents was encoded.
         skipped: what could not be indexed.
+        remade: documents that were made anew at maintenance, since other passages of them repeat than before.
     """
 
     added: int = 0
@@ -60,6 +61,7 @@ class UpdateReport:
     encoded_sentences: int = 0
     coverage: Coverage = field(default_factory=Coverage)
     skipped: list[Skipped] = field(default_factory=list)
+    remade: int = 0
 
     @property
     def changed(self) -> int:
@@ -96,7 +98,11 @@ class Update:
         self._known_ids: set[str] = set()
         self._new_columns: dict[str, Any] = {}
         self._paragraph = paragraph_of(engine.record)
-        own = schema_of(sizes_of(encoder), sentences=self._paragraph is not None)
+        own = schema_of(
+            sizes_of(encoder),
+            sentences=self._paragraph is not None,
+            repeats=leaves_out_repeats(engine.record),
+        )
         self._fields = Fields(engine.schema, own.names)
         self._unit_length = encoder.model.config.vector_similarity == "cosine"
 

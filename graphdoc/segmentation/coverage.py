@@ -33,6 +33,8 @@ class Coverage:
         shortened_contexts: passages whose title or heading was cut, since it took more than its share of their tokens.
         documents: number of documents.
         documents_not_whole: number of documents of which something was left out.
+        furniture: characters of navigation, headers, footers and popups of pages, which were left out when these were
+            read and are not among ``characters``; white space is not counted.
         kept_repeats: documents made of repeated passages for the most part, of which none was left out for that.
 
     >>> total = Coverage()
@@ -54,6 +56,7 @@ class Coverage:
     documents_not_whole: int = 0
     shortened_contexts: int = 0
     kept_repeats: int = 0
+    furniture: int = 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
@@ -110,6 +113,6 @@ _FIXES = {
     PASSAGE_LIMIT: "max_passages=None (--max-passages all) encodes all passages",
     REPEATED: "--repeats keep encodes those that repeat",
 }
-# Only models with a context, and corpora with repeated passages, have any.
-_RARE = ("shortened_contexts", "kept_repeats")
+# Only models with a context, corpora with repeated passages, and pages have any.
+_RARE = ("shortened_contexts", "kept_repeats", "furniture")
 _COUNTS = tuple(entry.name for entry in fields(Coverage) if entry.name != "left_out")

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..documents.document import Document
+from ..documents.metadata import FURNITURE_CHARACTERS
 from .context import NO_CONTEXT, Prefix
 from .coverage import PASSAGE_LIMIT, REPEATED, Coverage
+from .repeats import Place
 from .spans import SegmentedDocument, Span
 
 NO_TOKENS = "no tokens"
@@ -64,7 +66,7 @@ class Plan:
     empty_sections: int = 0
     drafts: list[Draft] = field(default_factory=list)
     finished: list[Draft] = field(default_factory=list)
-    repeated: list[tuple[int, int, int]] = field(default_factory=list)
+    repeated: list[Place] = field(default_factory=list)
     keeps_repeats: bool = False
     cut_sentences: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -116,6 +118,7 @@ class Plan:
             if (draft.section, draft.start) in self.cut_sentences:
                 cut_sentences.add((draft.section, self.cut_sentences[draft.section, draft.start]))
             previous = draft
+        furniture = self.document.metadata.get(FURNITURE_CHARACTERS)
         coverage = Coverage(
             characters=encoded_characters + sum(left_out.values()),
             encoded_characters=encoded_characters,
@@ -130,5 +133,6 @@ class Plan:
             documents_not_whole=int(bool(left_out)),
             shortened_contexts=shortened,
             kept_repeats=int(self.keeps_repeats),
+            furniture=furniture if isinstance(furniture, int) else 0,
         )
         return SegmentedDocument(self.document, tuple(passages), tuple(token_ids), coverage)

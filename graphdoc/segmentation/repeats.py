@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
@@ -21,6 +21,8 @@ from ..errors import SettingsError
 from ..runtime.plain_text import described
 
 Hashes = npt.NDArray[np.uint32]
+# Section, first character in its text, and one past the last.
+Place = tuple[int, int, int]
 
 # A passage is repeated from this number of documents on, and from this share of all.
 LEAST_DOCUMENTS = 3
@@ -58,6 +60,21 @@ def shingles_of(text: str) -> Hashes:
     return ((mixed ^ (mixed >> _SHIFT)) >> _HALF).astype(np.uint32)
 
 
+class LeavesOut(Protocol):
+    """What says which passages of a document are left out."""
+
+    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+        """Which passages repeat, and whether these are so much of the document that all of them count.
+
+        Args:
+            document: the document.
+            places: its passages.
+        """
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, as plain values for records."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Repeats:
     """The shingles that so many documents of a corpus have that passages made of them do not count.
@@ -77,7 +94,9 @@ class Repeats:
         return len(self.hashes) > 0
 
     def describe(self) -> dict[str, Any]:
-        """What they are, as plain values, with a hash of them all."""
+        """What they are, as plain values, with a hash of them all; nothing where there are none."""
+        if not self:
+            return {}
         digest = hashlib.blake2b(self.hashes.astype("<u4").tobytes(), digest_size=8).hexdigest()
         return {"documents": self.documents, "least": self.least, "shingles": len(self.hashes), "hash": digest}
 
@@ -89,15 +108,12 @@ class Repeats:
         places = np.minimum(np.searchsorted(self.hashes, shingles), len(self.hashes) - 1)
         return float(np.mean(self.hashes[places] == shingles)) >= OF_A_PASSAGE
 
-    def among(self, texts: Sequence[str]) -> tuple[list[bool], bool]:
-        """Which passages of a document repeat, and whether these are so much of it that all of them count.
-
-        Args:
-            texts: the passages.
-        """
-        found = [self.is_repeated(text) for text in texts]
-        repeated = sum(len(text) for text, one in zip(texts, found, strict=True) if one)
-        return found, repeated > OF_A_DOCUMENT * sum(map(len, texts))
+    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+        """Which passages of a document repeat, and whether these are so much of it that all of them count."""
+        texts = (document.sections[section].text[start:end] for section, start, end in places)
+        found = [place for place, text in zip(places, texts, strict=True) if self.is_repeated(text)]
+        repeated, whole = (sum(end - start for _, start, end in some) for some in (found, places))
+        return found, repeated > OF_A_DOCUMENT * whole
 
 
 class RepeatCounter:

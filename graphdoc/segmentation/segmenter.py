@@ -25,7 +25,7 @@ from .cutting import (
     trim,
 )
 from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
-from .repeats import Repeats
+from .repeats import LeavesOut, Place
 from .sentences import split_sentences
 from .spans import SegmentedDocument
 
@@ -114,7 +114,7 @@ class Segmenter:
         self,
         tokenizer: PreTrainedTokenizerFast,
         config: SegmentationConfig | None = None,
-        repeats: Repeats | None = None,
+        repeats: LeavesOut | None = None,
     ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise SettingsError(f"tokenizer is {described(tokenizer)}; give a fast one of transformers")
@@ -228,7 +228,7 @@ class Segmenter:
             lambda text: _token_spans(self._encode([text]), 0),
         )
 
-    def repeated(self, document: Document) -> tuple[list[tuple[int, int, int]], bool]:
+    def repeated(self, document: Document) -> tuple[list[Place], bool]:
         """The passages of a document that repeat, before any is cut for its tokens, and whether they count.
 
         Returns:
@@ -239,12 +239,10 @@ class Segmenter:
         self._mark_repeats(plan, [(section, group[0][0], group[-1][1]) for section, group in self._groups(plan)])
         return plan.repeated, plan.keeps_repeats
 
-    def _mark_repeats(self, plan: Plan, spans: Sequence[tuple[int, int, int]]) -> None:
+    def _mark_repeats(self, plan: Plan, places: Sequence[Place]) -> None:
         """Note which of the pieces that a document consists of repeat."""
         if self.repeats:
-            texts = [plan.document.sections[section].text[start:end] for section, start, end in spans]
-            found, plan.keeps_repeats = self.repeats.among(texts)
-            plan.repeated = [span for span, is_repeated in zip(spans, found, strict=True) if is_repeated]
+            plan.repeated, plan.keeps_repeats = self.repeats.among(plan.document, places)
 
     def _add_sentences(self, plan: Plan) -> None:
         passages = []

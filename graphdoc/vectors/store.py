@@ -220,6 +220,8 @@ class Manifest:
                 f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items()
             )
             lines.append(f"not encoded whole: {counted(coverage.documents_not_whole, 'document')} ({reasons})")
+        if coverage.furniture:
+            lines.append(f"left out of pages as navigation, headers and the like: {coverage.furniture:,} characters")
         if coverage.kept_repeats:
             lines.append(f"of little but repeated passages, and encoded with them: {coverage.kept_repeats:,}")
         if self.skipped:

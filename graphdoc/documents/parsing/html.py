@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from lxml import etree
 
 from ...errors import DocumentError
+from ..metadata import FURNITURE_CHARACTERS
 from .elements import ElementReader, Vocabulary, local_name, names
 from .outline import Outline, ParsedDocument, one_line
-from .page_content import MARKS, content_of, mark
+from .page_content import MARKS, content_of, left_out_characters, mark
 from .page_furniture import mark_furniture
 from .page_measures import Page
 from .xml_tree import parse_tree
@@ -22,8 +23,9 @@ from .xml_tree import parse_tree
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
+_NO_TEXT = names("head script style noscript template svg")
 HTML = Vocabulary(
-    dropped=names("head script style noscript template svg") | MARKS,
+    dropped=_NO_TEXT | MARKS,
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "
@@ -51,9 +53,9 @@ def parse_html(text: str) -> ParsedDocument:
 
     Where the page has a ``<main>``, or one ``<article>`` with most of its text, only that is read. Scripts, styles,
     templates, navigation, popups, hidden elements, SVG and the signs of permanent links are left out. All that is left
-    out is counted in the metadata under ``dropped_elements``. Entities are resolved; images leave their alternative
-    text; list items and table rows are lines, cells stand apart by a tab. The only ``h1`` is the title if it opens the
-    document; otherwise the title is that of the page.
+    out is counted in the metadata under ``dropped_elements``, its text under ``furniture_characters``. Entities are
+    resolved; images leave their alternative text; list items and table rows are lines, cells stand apart by a tab. The
+    only ``h1`` is the title if it opens the document; otherwise the title is that of the page.
 
     Args:
         text: the HTML source.
@@ -93,10 +95,12 @@ def _without_unclosed_comments(text: str) -> tuple[str, int | None]:
 def parse_html_tree(root: _Element | None, warnings: Sequence[str] = ()) -> ParsedDocument:
     """Make sections of an HTML or XHTML tree; warnings go to the metadata."""
     outline = Outline()
-    dropped = _read(outline, root, whole=False)
+    dropped, furniture = _read(outline, root, whole=False)
     page_title = _page_title(root)
     parsed = outline.finish(page_title=page_title)
     metadata: dict[str, Any] = dropped_metadata(dropped)
+    if furniture:
+        metadata[FURNITURE_CHARACTERS] = furniture
     if warnings:
         metadata["warnings"] = list(warnings)
     if parsed.title and page_title and page_title != parsed.title:
@@ -117,7 +121,7 @@ def write_html_fragment(outline: Outline, text: str, *, headings: bool, picture:
         How many elements were dropped, by name.
     """
     with outline.pictures() if picture else nullcontext():
-        return _read(outline, _parse_lenient(text), headings=headings)
+        return _read(outline, _parse_lenient(text), headings=headings)[0]
 
 
 def dropped_metadata(dropped: Counter[str]) -> dict[str, Any]:
@@ -148,19 +152,25 @@ def _parse_lenient(text: str) -> _Element | None:
         return None
 
 
-def _read(outline: Outline, root: _Element | None, *, headings: bool = True, whole: bool = True) -> Counter[str]:
+def _read(
+    outline: Outline, root: _Element | None, *, headings: bool = True, whole: bool = True
+) -> tuple[Counter[str], int]:
+    """Read a page; gives the elements that are left out by name, and the characters of furniture among them."""
     reader = ElementReader(outline, HTML, headings=headings)
     # What follows </html>, and a second <html>, become siblings of the root.
     roots = [] if root is None else [root, *root.itersiblings("*")]
+    furniture = 0
     for part in roots:
         mark(part)
     if not whole:
         mark_furniture(Page(roots, HTML.dropped), _page_title(root))
-        roots, outside = content_of(roots, HTML.dropped)
+        content, outside = content_of(roots, HTML.dropped)
+        furniture = left_out_characters(roots, content, HTML.dropped, _NO_TEXT)
         reader.dropped += outside
+        roots = content
     for part in roots:
         reader.read(part)
-    return reader.dropped
+    return reader.dropped, furniture
 
 
 def _page_title(root: _Element | None) -> str:

@@ -123,6 +123,21 @@ def content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list
     return found, outside
 
 
+def left_out_characters(
+    roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str], no_text: frozenset[str]
+) -> int:
+    """Characters of text that are left out of a page, white space not counted.
+
+    Args:
+        roots: the page.
+        content: what is read of it, as :func:`content_of` gives it.
+        dropped: names of elements that are left out.
+        no_text: those among them that hold no text of the page, such as scripts.
+    """
+    whole = sum(_length(root, no_text) for root in roots)
+    return whole - sum(_length(element, dropped) for element in content)
+
+
 def _outermost(roots: Sequence[_Element], name: str, dropped: frozenset[str]) -> list[_Element]:
     """Elements of a name or role that have text, in reading order, none inside another."""
     found = []

@@ -47,7 +47,8 @@ def test_what_is_no_text_is_dropped_and_counted() -> None:
     assert [section.text for section in parsed.sections] == ["ab\n\nc"]
     assert parsed.title == ""
     assert parsed.metadata == {
-        "dropped_elements": {"nav": 1, "noscript": 1, "script": 2, "style": 1, "svg": 1, "template": 1}
+        "dropped_elements": {"nav": 1, "noscript": 1, "script": 2, "style": 1, "svg": 1, "template": 1},
+        "furniture_characters": len("Menu"),
     }
 
 
