@@ -13,6 +13,7 @@ from ..registry import SUBTOPICS
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .compare_many import compare_many, holds_many
+from .languages import noting_languages
 from .outputs import Outputs, write_json
 from .repeated import add_repeats_argument
 from .sources import read_one
@@ -128,7 +129,8 @@ def run(options: argparse.Namespace) -> None:
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
     documents = [read_one(source, options) for source in sources]
-    target = _compare_two(load_encoder(options), documents, options)
+    encoder = load_encoder(options)
+    target = _compare_two(encoder, list(noting_languages(documents, encoder)), options)
     if target is not None:
         OUTPUTS.report(options, target)
 

@@ -16,6 +16,7 @@ from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.wording import counted
 from .arguments import load_encoder
+from .languages import noting_languages
 from .outputs import Outputs, write_json, written
 from .repeated import without_repeats
 from .sources import encodable, no_documents, read_many, skips_unencodable
@@ -91,7 +92,7 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
     encoder, _ = without_repeats(encoder, documents, options)
     with progress_bar(None, len(documents)) as bar:
         encoded = []
-        for document in documents:
+        for document in noting_languages(documents, encoder):
             encoded.append(encoder.encode_levels(document))
             bar.update(1)
     comparison = encoder.compare_all(encoded)

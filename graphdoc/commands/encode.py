@@ -16,6 +16,7 @@ from .arguments import (
     positive,
     prepare_for_ray,
 )
+from .languages import noting_languages
 from .outputs import Outputs, require_name, write_json
 from .repeated import add_repeats_argument, without_repeats
 from .sources import encodable, no_documents, read_many, skips_unencodable
@@ -110,7 +111,8 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
     report = ReadingReport()
     documents = read_many(options.sources, options, report)
     prepare_for_ray(options)
-    encoder, corpus = without_repeats(load_encoder(options), documents, options)
+    encoder = load_encoder(options)
+    encoder, corpus = without_repeats(encoder, noting_languages(documents, encoder), options)
     manifest = encoder.encode_to_disk(
         corpus,
         options.output,
@@ -143,7 +145,7 @@ def _encode_here(options: argparse.Namespace) -> None:
     if encoder is None or not documents:
         raise no_documents(options.sources, report)
     encoder, _ = without_repeats(encoder, documents, options)
-    encoded = list(encoder.stream(documents))
+    encoded = list(encoder.stream(list(noting_languages(documents, encoder))))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     if options.normalize:
         from sklearn.preprocessing import normalize

@@ -10,6 +10,7 @@ from ..errors import SettingsError
 from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_ray_argument, add_reading_arguments, load_encoder, prepare_for_ray
+from .languages import noting_languages
 from .outputs import check_apart, require_name, write_json
 from .repeated import KEEP, LEAVE_OUT
 from .sources import no_documents, read_many, skips_unencodable
@@ -221,9 +222,8 @@ def update_index(
         sentences = getattr(options, "paragraph", None) or getattr(options, "sentences", False)
         keeps = getattr(options, "repeats", None) == KEEP
         index = DocumentIndex.create(place, load_encoder(options), sentences=sentences, repeats=keeps)
-    report = index.update(
-        chain(first, documents), on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray
-    )
+    read = noting_languages(chain(first, documents), index.encoder)
+    report = index.update(read, on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray)
     reading.skipped.extend(report.skipped)
     return index, report, reading
 

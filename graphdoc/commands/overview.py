@@ -14,6 +14,7 @@ from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
+from .languages import noting_languages
 from .outputs import Outputs, check_apart, require_name, write_json, written
 from .repeated import add_repeats_argument, repeats_in, without_repeats
 from .sources import read_many, skips_unencodable
@@ -166,7 +167,8 @@ def _overview(
         if unread:
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
         return overview, None, notes
-    encoder, kept = without_repeats(load_encoder(options), documents, options)
+    encoder = load_encoder(options)
+    encoder, kept = without_repeats(encoder, noting_languages(documents, encoder), options)
     overview = Overview.of(
         encoder,
         kept,

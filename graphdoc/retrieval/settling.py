@@ -87,6 +87,8 @@ def _documents(engine: Engine) -> Iterator[tuple[Document, list[Place]]]:
     """All documents, with what is left out of each."""
     for batch in engine.batches([*DOCUMENT_COLUMNS, REPEATED], _IS_DOCUMENT):
         for row in batch.to_pylist():
+            if row["structure"] is None:
+                continue
             yield document_of(row), [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
 
 
