@@ -16,19 +16,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from ..documents.readers.folders import FoundFile, find_files, is_pattern
 from ..errors import DocumentError, OutputError
 from ..runtime.checksums import file_checksum, file_stamp
 from ..runtime.files import write_text
+from ..runtime.progress import progress_bar
 
 _BLOCKS, _BLOCK_BYTES = 16, 2**14
 _RESTED_NS = 2 * 10**9
@@ -46,19 +44,20 @@ def file_identities(paths: Iterable[Path], records: Path) -> list[list[Any]]:
     record = records / f"{names}.json"
     known, now = _read(record), {}
     identities = []
-    hidden = not sys.stderr.isatty()
-    for path in tqdm(found, desc="Checking", unit=" files", disable=hidden, delay=1):
-        name = str(path)
-        try:
-            # Opening a named pipe would wait for a writer.
-            if not path.is_file():
-                raise FileNotFoundError
-            entry = now[name] = _entry(path, known.get(name))
-        except (OSError, OutputError):
-            # Reading says what is wrong.
-            identities.append([name, None, None])
-        else:
-            identities.append([name, entry["stamp"][0], entry["checksum"]])
+    with progress_bar(None, len(found), "Checking", "files") as bar:
+        for path in found:
+            name = str(path)
+            try:
+                # Opening a named pipe would wait for a writer.
+                if not path.is_file():
+                    raise FileNotFoundError
+                entry = now[name] = _entry(path, known.get(name))
+            except (OSError, OutputError):
+                # Reading says what is wrong.
+                identities.append([name, None, None])
+            else:
+                identities.append([name, entry["stamp"][0], entry["checksum"]])
+            bar.update(1)
     if now != known:
         # Without a record the files are hashed again.
         with suppress(OutputError):

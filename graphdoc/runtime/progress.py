@@ -1,12 +1,53 @@
-"""The bar that long work shows."""
+"""What long work shows: a bar on a terminal, and a line a minute where there is none."""
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from typing import Any
+from typing import Any, cast
 
 from tqdm.auto import tqdm
+from tqdm.std import tqdm as plain_tqdm
+
+# Between two lines where there is no terminal.
+SECONDS = 60.0
+
+
+class MinuteLines(plain_tqdm):  # type: ignore[type-arg]
+    """A bar that is a line on the error stream every minute, and one at the end of what took longer than that."""
+
+    def __init__(self, **settings: Any) -> None:
+        self._due = time.monotonic() + SECONDS
+        self._is_told = False
+        super().__init__(**settings, delay=SECONDS, mininterval=min(1.0, SECONDS), miniters=1)
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        """Write a line, where one is due."""
+        if time.monotonic() >= self._due:
+            self._write_line()
+            self._due = time.monotonic() + SECONDS
+
+    def clear(self, nolock: bool = False) -> None:
+        """Do nothing: lines stay."""
+
+    def close(self) -> None:
+        """Write a last line, if there were others."""
+        if not self.disable and self._is_told:
+            self._write_line()
+        # Nothing is left on the screen to clear.
+        self.delay = math.inf
+        super().close()
+
+    def _write_line(self) -> None:
+        values = self.format_dict
+        done = f"{self.n:,}" if self.total is None else f"{self.n:,} of {self.total:,}"
+        line = f"{self.desc}: {done}{self.unit} in {self.format_interval(values['elapsed'])}"
+        rate = (self.n - self.initial) / max(values["elapsed"], 1e-9)
+        if self.total is not None and self.n < self.total and rate:
+            line += f", about {self.format_interval((self.total - self.n) / rate)} left"
+        print(f"{line}, {self.postfix}" if self.postfix else line, file=self.fp, flush=True)
+        self._is_told = True
 
 
 def progress_bar(
@@ -20,15 +61,17 @@ def progress_bar(
     """Make a bar.
 
     Args:
-        show: whether it is shown; None shows it on a terminal when the work is long.
+        show: whether it is shown; None shows it on a terminal when the work is long, and elsewhere a line a minute.
         total: how much there is to do; None where that is not known.
         doing: what is done.
         unit: what is counted.
         done: how much an earlier run did; where that is everything, no bar is shown.
     """
-    hidden = not (sys.stderr.isatty() if show is None else show) or (done > 0 and done == total)
-    delay = 0.5 if show is None else 0
-    return tqdm(total=total, initial=done, desc=doing, unit=f" {unit}", disable=hidden, delay=delay)
+    hidden = show is False or (done > 0 and done == total)
+    settings: dict[str, Any] = {"total": total, "initial": done, "desc": doing, "unit": f" {unit}", "disable": hidden}
+    if show is None and not sys.stderr.isatty():
+        return cast("tqdm[Any]", MinuteLines(**settings))
+    return tqdm(**settings, delay=0.5 if show is None else 0)
 
 
 class Parts:
@@ -60,7 +103,7 @@ class Parts:
         if (
             whole == self._shown
             and not bar.disable
-            and now >= max(bar.start_t + (bar.delay or 0), bar.last_print_t + 0.1)
+            and now >= max(bar.start_t + (bar.delay or 0), bar.last_print_t + bar.mininterval)
         ):
             bar.refresh()
             bar.last_print_t = now

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
-from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, OutputError
 from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
 from .run_folder import LOG_FILE
 from .state import MEASURED, TrainState
 
@@ -41,7 +41,7 @@ class RunLog:
         folder: the run's folder.
         state: where the run begins or goes on.
         trackers: where numbers are also written, such as ``tensorboard``, whose files go into the run's folder.
-        show: whether to show the bar; None on a terminal.
+        show: whether to show the bar; None on a terminal, and elsewhere a line a minute.
 
     Raises:
         MissingExtraError: a tracker is not installed.
@@ -53,13 +53,8 @@ class RunLog:
     ) -> None:
         self.path, self._state = folder / LOG_FILE, state
         self._trackers = [_tracker(name, folder) for name in trackers]
-        self._bar = tqdm(
-            total=state.max_steps,
-            initial=state.global_step,
-            desc="Training",
-            unit=" steps",
-            disable=not (sys.stderr.isatty() if show is None else show),
-        )
+        self._tells_results = sys.stderr.isatty() if show is None else show
+        self._bar = progress_bar(show, state.max_steps, "Training", "steps", done=state.global_step)
         with self._writing():
             kept = [line for line, step in _entries(self.path) if step <= state.global_step]
             temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
@@ -94,7 +89,7 @@ class RunLog:
         if shown:
             self._bar.set_postfix_str(shown)
         results = {name.removeprefix(MEASURED): value for name, value in entry.items() if name.startswith(MEASURED)}
-        if results and not self._bar.disable:
+        if results and self._tells_results:
             numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
             self._bar.write(f"step {step}: {numbers}", file=sys.stderr)
 
