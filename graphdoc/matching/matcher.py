@@ -235,6 +235,7 @@ class PairMatcher:
         packing: Packing | None,
     ) -> Iterator[tuple[Pair, Floats]]:
         pipeline = self._pipeline
+        views, places = _once(views, at_once)
         batch = self.reader.graphs(views, at_once).to(pipeline.device)
         with inference(pipeline.model):
             with pipeline.computing_in(dtype):
@@ -242,7 +243,7 @@ class PairMatcher:
             output = pipeline.model.encode_graphs(vectors, batch)
             scores = self.reader.scores(output)
         require_finite(scores)
-        parts = torch.split(scores.double().cpu(), [count for _, count in waiting])
+        parts = torch.split(scores.double().cpu()[places], [count for _, count in waiting])
         for (pair, _), part in zip(waiting, parts, strict=True):
             yield pair, part.numpy()
 
@@ -250,6 +251,26 @@ class PairMatcher:
         """The score of a pair from those of its views (SST, eq. 11 and 12)."""
         how = self.settings.aggregation or self.reader.aggregation
         return float(scores.max() if how == "max" else scores.mean())
+
+
+def _once(views: Sequence[ViewTokens], at_once: int) -> tuple[list[ViewTokens], list[int]]:
+    """Every view once, and which of these each is: those of a short document, or of first sentences, are all alike.
+
+    Args:
+        views: the views, pair after pair.
+        at_once: views that are read together, which are one here.
+    """
+    numbers: dict[tuple[bytes, ...], int] = {}
+    kept: list[ViewTokens] = []
+    places = []
+    for start in range(0, len(views), at_once):
+        group = views[start : start + at_once]
+        key = tuple(side.tobytes() for view in group for side in view)
+        number = numbers.setdefault(key, len(numbers))
+        if number * at_once == len(kept):
+            kept += group
+        places.append(number)
+    return kept, places
 
 
 def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: SpecialTokens, name: str) -> ViewReader:

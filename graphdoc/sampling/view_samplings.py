@@ -155,12 +155,10 @@ class Sampling:
     Args:
         choose: gives sentence after sentence, as they are put into a view.
         reads_centrality: whether it needs the centrality of sentences.
-        is_fixed: whether all views of a pair are the same.
     """
 
     choose: Callable[[Choice], Iterator[int]]
     reads_centrality: bool = False
-    is_fixed: bool = False
 
 
 # Named in graphdoc.registry.VIEW_SAMPLINGS.
@@ -169,5 +167,5 @@ HARD = Sampling(_hard)
 SOFT = Sampling(_soft)
 RANDOM = Sampling(_random)
 NEGATIVE = Sampling(_negative)
-TRUNCATED = Sampling(_truncated, is_fixed=True)
-PAGERANK = Sampling(_pagerank, reads_centrality=True, is_fixed=True)
+TRUNCATED = Sampling(_truncated)
+PAGERANK = Sampling(_pagerank, reads_centrality=True)

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError
+from graphdoc.graphs.batch import GraphBatch
+from graphdoc.matching import match_pairs
+from graphdoc.matching.matcher import PairMatcher
+from graphdoc.matching.reader import ViewReader, ViewTokens
+
+WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
 
 
 def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
@@ -13,3 +19,37 @@ def test_a_cross_encoder_without_a_head_is_refused(tiny_encoder: Callable[..., D
     with pytest.raises(ModelError) as caught:
         encoder.match("Rice is steamed. Koji grows.", "Tides rise. The sea is deep.")
     assert encoder.name in str(caught.value) and "head" in str(caught.value)
+
+
+@pytest.mark.parametrize("reader", ["cross", "dual"])
+@pytest.mark.parametrize("together", [False, True])
+def test_views_that_are_alike_are_read_once(
+    reader: str, together: bool, tiny_encoder: Callable[..., DocumentEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
+    pairs = [("Rice is steamed.", "Koji grows."), (long, other), ("Koji grows.", "Rice is steamed.")]
+    views = {"encoder": reader, "view_tokens": 24, "views": 3, "together": together}
+    encoder = tiny_encoder(views=views, graph_layers=0, readout="mean")
+    if reader == "cross":
+        encoder.model.add_head(["different", "similar"])
+    kind = type(PairMatcher(encoder).reader)
+    read, made = [], kind.graphs
+
+    def graphs(self: ViewReader, views: Sequence[ViewTokens], together: int = 1) -> GraphBatch:
+        read.append(len(views))
+        return made(self, views, together)
+
+    monkeypatch.setattr(kind, "graphs", graphs)
+    found = list(match_pairs(encoder, [*pairs, pairs[0]]))
+    distinct = len(found[1].views) if together else len({(view.a, view.b) for view in found[1].views})
+    assert read == [2 * (3 if together else 1) + distinct]
+    for pair, match in zip([*pairs, pairs[0]], found, strict=True):
+        (alone,) = match_pairs(encoder, [pair])
+        assert match.score == pytest.approx(alone.score, abs=1e-5)
+        if not together:
+            assert [view.score for view in match.views] == pytest.approx(
+                [view.score for view in alone.views], abs=1e-5
+            )
+    if not together:
+        assert len({view.score for view in found[0].views}) == 1 and distinct > 1
+        assert len({view.score for view in found[1].views}) == distinct
