@@ -10,7 +10,7 @@ from .base import Count, Settings
 
 Optimizer = Literal["adam", "adamw", "adafactor"]
 Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup", "inverse_sqrt", "warmup_stable_decay"]
-Tracker = Literal["tensorboard"]
+Tracker = Literal["tensorboard", "wandb", "mlflow"]
 # Without float16, which would need its losses scaled.
 TrainingPrecision = Literal["float32", "bfloat16"]
 LearningRate = Annotated[float, Field(gt=0, le=1e30)]

@@ -9,17 +9,17 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from ..errors import MissingExtraError, OutputError
+from ..errors import GraphdocError, OutputError
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
-from .run_folder import LOG_FILE
+from .run_folder import LOG_FILE, settings_in_words
 from .state import MEASURED, TrainState
+from .trackers import start_tracker
 
 # What the bar shows of an entry of the log, in this order.
 _SHOWN = {
@@ -40,19 +40,19 @@ class RunLog:
     Args:
         folder: the run's folder.
         state: where the run begins or goes on.
-        trackers: where numbers are also written, such as ``tensorboard``, whose files go into the run's folder.
+        trackers: where numbers are also written (see :data:`~graphdoc.training.trackers.TRACKERS`).
         show: whether to show the bar; None on a terminal, and elsewhere a line a minute.
 
     Raises:
         MissingExtraError: a tracker is not installed.
-        OutputError: the log cannot be written.
+        OutputError: the log cannot be written, or a tracker does not start.
     """
 
     def __init__(
         self, folder: Path, state: TrainState, trackers: Sequence[str] = (), show: bool | None = None
     ) -> None:
         self.path, self._state = folder / LOG_FILE, state
-        self._trackers = [_tracker(name, folder) for name in trackers]
+        self._trackers: list[Any] = []
         self._tells_results = sys.stderr.isatty() if show is None else show
         self._bar = progress_bar(show, state.max_steps, "Training", "steps", done=state.global_step)
         with self._writing():
@@ -60,6 +60,13 @@ class RunLog:
             temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
             temporary.write_text("".join(f"{line}\n" for line in kept if state.global_step), encoding="utf-8")
             temporary.replace(self.path)
+
+        try:
+            for name in trackers:
+                self._trackers.append(start_tracker(name, folder, settings_in_words(folder)))
+        except GraphdocError:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> RunLog:
         return self
@@ -113,16 +120,6 @@ def _entries(path: Path) -> list[tuple[str, int]]:
         except (ValueError, TypeError, KeyError):
             continue
     return entries
-
-
-def _tracker(name: str, folder: Path) -> Any:
-    from accelerate.tracking import LOGGER_TYPE_TO_CLASS
-
-    if find_spec(name) is None:
-        raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
-    tracker = LOGGER_TYPE_TO_CLASS[name]("runs", folder)
-    tracker.start()
-    return tracker
 
 
 def _tracked_name(name: str) -> str:

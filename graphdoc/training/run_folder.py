@@ -181,6 +181,12 @@ def check_same_settings(path: Path, settings: RunSettings) -> None:
             )
 
 
+def settings_in_words(folder: Path) -> dict[str, Any]:
+    """The settings of a run by their names, such as ``training.seed``; none where it has not written them."""
+    path = folder / CONFIG_FILE
+    return {".".join(key): value for key, value in _leaves(_settings_in(path))} if path.is_file() else {}
+
+
 def _settings_in(path: Path) -> dict[str, Any]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -155,7 +155,7 @@ WRONG = [
     ("loss: {similarity: euclid}", "loss.similarity='euclid'", "cosine or dot"),
     ("model: {tune: frozn}", "model.tune='frozn'", "full, lora or frozen"),
     ("training: {optimizer: sgd}", "training.optimizer='sgd'", "adam, adamw or adafactor"),
-    ("training: {trackers: [wandb]}", "training.trackers=['wandb']", "tensorboard"),
+    ("training: {trackers: [aim]}", "training.trackers=['aim']", "tensorboard, wandb or mlflow"),
     ("training: {precision: float16}", "training.precision='float16'", "float32 or bfloat16"),
     # Out of range.
     ("loss: {temperature: 0}", "loss.temperature=0", "at least 0.0001"),

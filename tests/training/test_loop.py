@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import TrainerState
 
 from graphdoc import DocumentEncoder
-from graphdoc.errors import ModelError, OutputError
+from graphdoc.errors import MissingExtraError, ModelError, OutputError
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.sub_document_batch import sub_document_batch
@@ -638,3 +638,43 @@ def test_trackers_get_the_numbers(make_loop: Any, tmp_path: Path) -> None:
         (step, loss) for step, loss in losses(tmp_path).items()
     ]
     assert [event.step for event in events.Scalars("eval/score")] == [5]
+
+
+@pytest.mark.parametrize("name", ["mlflow", "wandb"])
+def test_trackers_get_the_numbers_and_the_settings_without_a_network(
+    name: str, make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip(name)
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path.parent)
+    before = set(tmp_path.parent.iterdir())
+    (tmp_path / "config.yaml").write_text("training: {seed: 3}\n")
+    make_loop(tmp_path, trackers=[name], evaluation=lambda: {"score": 1.0}, epochs=1).run()
+    assert set(tmp_path.parent.iterdir()) == before
+    if name == "mlflow":
+        (metric,) = tmp_path.glob("mlruns/*/*/metrics/train/loss")
+        found = {int(line.split()[2]): float(line.split()[1]) for line in metric.read_text().splitlines()}
+        (setting,) = tmp_path.glob("mlruns/*/*/params/training.seed")
+        assert setting.read_text() == "3"
+    else:
+        (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+        content = file.read_bytes()
+        assert b"training.seed" in content and b"eval/score" in content
+        values = losses(tmp_path)
+        found = {step: value for step, value in values.items() if json.dumps(value).encode() in content}
+    assert found == pytest.approx(losses(tmp_path))
+
+
+def test_a_tracker_that_does_not_start_is_said_in_a_line(
+    make_loop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphdoc.training.trackers.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"\[track\]"):
+        make_loop(tmp_path / "none", trackers=["wandb"], epochs=1).run()
+    monkeypatch.undo()
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "nowhere://server")
+    with pytest.raises(OutputError, match=r"trackers=\[mlflow\] does not start: .*nowhere.* MLFLOW_TRACKING_URI"):
+        make_loop(tmp_path / "lost", trackers=["mlflow"], epochs=1).run()
