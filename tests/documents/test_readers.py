@@ -735,6 +735,17 @@ def test_a_file_too_large_for_memory_costs_one_document(tmp_path: Path, monkeypa
         Document.from_file(tmp_path / "large.txt")
 
 
+def test_a_line_too_large_for_memory_costs_one_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = '{"id": "a", "text": "Words."}\n' + json.dumps({"id": "b", "text": "Words. " * 1000})
+    (tmp_path / "packed.jsonl.gz").write_bytes(gzip.compress(rows.encode()))
+    monkeypatch.setattr(formats, "free_memory", lambda: 3000)
+    report = ReadingReport()
+    (document,) = read_documents(tmp_path, on_error="skip", report=report)
+    assert document.id == "a"
+    (skipped,) = report.skipped
+    assert "line 2" in skipped.reason and "memory" in skipped.reason
+
+
 @pytest.mark.parametrize("name", ["large.html", "large.jsonl", "large.csv", "large.json"])
 def test_memory_that_runs_out_costs_one_file(tmp_path: Path, name: str) -> None:
     """In a process that may take no more than it has: what its limit says is not what the system says is free."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import itertools
 import os
 import re
 import stat
@@ -133,6 +134,23 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
                 yield stream
     except (OSError, EOFError, zlib.error) as error:
         raise reading_error(error) from error
+
+
+def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file, of which none may take more memory than is free, such as one that a few bytes unpack to.
+
+    Raises:
+        DocumentError: a line would.
+    """
+    free = free_memory()
+    most = sys.maxsize - 1 if free is None else free // _COPIES
+    for number in itertools.count(1):
+        line = stream.readline(most + 1)
+        if not line:
+            return
+        if len(line) > most:
+            raise too_large(f"its line {number:,} has more than {most:,} bytes and does not fit into memory")
+        yield line
 
 
 def read_whole(path: Path) -> bytes:

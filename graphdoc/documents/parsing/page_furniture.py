@@ -124,13 +124,15 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
     if measure.first and not (name == "header" and _is_site_name(page, element, title)):
         return ""
     is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
+    is_short = not measure.headings and measure.characters <= _LONGEST_STEPS
+    if is_short and measure.links > 1 and _leads_to_languages(element):
+        return "nav"
     if is_menu and measure.links > 1 and measure.linked + measure.titled >= 0.6 * measure.characters:
         return "nav"
     if is_menu and not in_content and measure.links and measure.density >= 0.95 and not measure.headings:
         return "nav"
     if is_menu and measure.characters <= _LONGEST_STEPS and _has_steps(element):
         return "nav"
-    is_short = not measure.headings and measure.characters <= _LONGEST_STEPS
     if is_short and 2 <= measure.links <= 8 and _has_steps(element, least=2):
         return "nav"
     if not in_content:
@@ -201,8 +203,18 @@ def _link_kind(element: _Element, measure: Measures) -> str:
     if href.startswith("#") and _SKIP.fullmatch(text):
         return "skip"
     words = _words_of(element)
-    is_source = not words.isdisjoint({"src", "srclink", "viewcode", "edit", "editlink", "source"})
-    return "source-link" if is_source and _INTERFACE.fullmatch(text) and text else ""
+    is_source = not words.isdisjoint({"src", "seesrc", "srclink", "viewcode", "edit", "editlink", "source"})
+    if not text or not _INTERFACE.fullmatch(text):
+        return ""
+    # A script does what a link without a target says.
+    return "source-link" if is_source else "interface" if href == "#" or href.startswith("javascript:") else ""
+
+
+def _leads_to_languages(element: _Element) -> bool:
+    """Whether most links lead to the same page in other languages."""
+    links = list(element.iter("{*}a"))
+    others = [link for link in links if "hreflang" in link.attrib and "alternate" in link.get("rel", "").lower()]
+    return len(links) > 1 and len(others) >= len(links) - 1
 
 
 def _words_of(element: _Element) -> frozenset[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import DocumentError
-from ..parsing.formats import decoding_error, open_bytes, split_suffix, too_large
+from ..parsing.formats import decoding_error, lines_of, open_bytes, split_suffix, too_large
 from .record import Record
 
 # The csv module's own limit of 128 KB is below the length of a book. This one stops an unclosed quotation mark from
@@ -52,7 +52,7 @@ def _read_text_corpus(path: Path, kind: str, stem: str, encoding: str) -> Iterat
     with open_bytes(path) as stream:
         match kind:
             case "jsonl":
-                yield from read_json_lines(stream, str(path), encoding)
+                yield from read_json_lines(lines_of(stream), str(path), encoding)
             case "json":
                 yield from _read_json(stream, str(path), stem, encoding)
             case _:

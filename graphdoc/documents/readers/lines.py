@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...errors import DocumentError
-from ..parsing.formats import open_bytes
+from ..parsing.formats import lines_of, open_bytes
 
 
 def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
@@ -23,7 +23,7 @@ def numbered_lines(path: str | Path) -> Iterator[tuple[int, str]]:
     """
     try:
         with open_bytes(Path(path)) as stream:
-            for number, line in enumerate(stream, start=1):
+            for number, line in enumerate(lines_of(stream), start=1):
                 try:
                     text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 except UnicodeDecodeError as error:

@@ -281,3 +281,19 @@ def test_nested_and_framed_pages() -> None:
     with pytest.raises(DocumentError, match="nested"):
         parse_html("<div>" * 10_000 + "x")
     assert text_of("<frameset><frame src=//x/y><noframes>No frames here.</noframes></frameset>") == "No frames here."
+
+
+def test_links_of_scripts_and_to_other_languages_are_left_out() -> None:
+    parsed = parse_html(
+        "<h1>Tides</h1><p>Tides rise and fall twice a day, as the moon pulls the sea towards it and away.</p>"
+        "<p><span>Available Languages: </span><a href='../en/t.html'>en</a> | "
+        "<a href='../fr/t.html' hreflang='fr' rel='alternate'>fr</a> | "
+        "<a href='../ja/t.html' hreflang='ja' rel='alternate'>ja</a></p>"
+        "<h2>Spring tides <small><a href='#' class='summary_toggle'>collapse</a></small></h2>"
+        "<p>They come at <a href='#'>new moon</a>. <a href='x.nim#L1' class='link-seesrc'>Source</a></p>"
+        "<p>A book of <a href='fr.html' hreflang='fr'>French tides</a> and <a href='b.html'>others</a> stays.</p>"
+    )
+    assert [section.heading for section in parsed.sections] == ["", "Spring tides"]
+    assert parsed.sections[0].text.endswith("towards it and away.")
+    assert parsed.sections[1].text == "They come at new moon.\n\nA book of French tides and others stays."
+    assert parsed.metadata["dropped_elements"] == {"interface": 1, "nav": 1, "source-link": 1}
