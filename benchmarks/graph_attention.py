@@ -1,4 +1,4 @@
-"""When is masked dense graph attention faster than the sparse form (PyG's ``GATConv``)?
+"""When is masked dense graph attention faster than the sparse form, that of PyG's ``GATConv``?
 
 Two layers of graph attention, 512 wide with 2 heads, on batches of documents of one size; dense and sparse take turns
 and medians are compared (on a CPU those of the processor time of one thread, which other programs disturb least). The
