@@ -24,7 +24,7 @@ _MENU_NAMES = names(
     "nav navbar navbars navi navigation navheader navfooter navlinks navpath docnav sitenav topnav subnav bottomnav "
     "breadcrumb breadcrumbs crumb crumbs toc tableofcontents minitoc pager pagination paginate prevnext menu submenu "
     "mainmenu megamenu sidebar sidenav toolbar related languages langs share sharing social subscribe newsletter "
-    "catlinks editsection skip skiplink skiplinks links tags categories outline"
+    "catlinks contentsub editsection skip skiplink skiplinks links tags categories outline"
 )
 _HEAD_NAMES = names(
     "header banner masthead topbar logo promo advert advertisement ads announcement cookie cookies consent titlearea "
@@ -34,8 +34,8 @@ _FOOT_NAMES = names(
     "footer copyright colophon printfooter siteinfo imprint promo advert advertisement ads announcement cookie "
     "cookies consent"
 )
-# What a page shows only when it is pointed at, or over the rest of it.
-_OVERLAY_NAMES = names("tooltip tooltiptext popup popover modal lightbox overlay snackbar toast offcanvas")
+# What a page shows only when it is pointed at (Doxygen's "ttc"), over the rest, or in print (MediaWiki's "siteSub").
+_OVERLAY_NAMES = names("tooltip tooltiptext ttc popup popover modal lightbox overlay snackbar toast offcanvas sitesub")
 _CONTENTS = re.compile(
     r"(table of )?contents?( of this (page|article|section))?|on this page|in this (article|page|section)|toc|overview"
     r"|sommaire|table des mati[eè]res|inhalt(sverzeichnis)?|[ií]ndice|contenido|inhoud|spis tre[sś]ci",
