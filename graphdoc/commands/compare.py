@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..similarity import Comparison, EncodedDocument
     from ..subtopics.table import SubtopicTable
 
-MOST_WORDS = 5
+MOST_WORDS, SHOWN_SUBTOPICS = 5, 30
 NAME = "compare"
 HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
@@ -238,7 +238,7 @@ def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
     if subtopics.within:
         columns = [names("leading words", 70), "sentences", "similarity"]
     rows = Table(columns)
-    for row in subtopics.rows:
+    for row in subtopics.rows[:SHOWN_SUBTOPICS]:
         similarity = "" if row.similarity is None else row.similarity
         words = ", ".join(row.words) or "(no words)"
         if subtopics.within:
@@ -246,6 +246,9 @@ def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
         else:
             rows.add(words, holders[row.holder], len(row.a), len(row.b), similarity)
     rows.print(target)
+    if len(subtopics.rows) > SHOWN_SUBTOPICS:
+        more = counted(len(subtopics.rows) - SHOWN_SUBTOPICS, "more subtopic")
+        print_lines(target, [f"... and {more}; --json FILE and --html FILE have all"])
     for side, beyond in zip("AB", subtopics.beyond, strict=True):
         if beyond:
             line = f"{side}: {counted(beyond, 'sentence')} beyond --receptive-field are in no subtopic"

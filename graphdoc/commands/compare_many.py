@@ -156,16 +156,17 @@ def _reports_folder(options: argparse.Namespace) -> Path:
 
 def _print(target: Console, comparison: DrawnMutualComparison) -> None:
     encoded = comparison.documents
-    shown = encoded[:SHOWN_DOCUMENTS]
-    print_lines(target, [f"D{number}  {_name(one)}" for number, one in enumerate(shown, start=1)])
-    if len(encoded) > len(shown):
-        print_lines(target, [f"... and {counted(len(encoded) - len(shown), 'more document')}"])
-    target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
     # Of few documents all pairs are shown in the order of the documents, of many the closest.
     all_pairs = list(combinations(range(len(encoded)), 2))
     scores = comparison.document_scores
     are_all = len(all_pairs) <= SHOWN_PAIRS
     pairs = all_pairs if are_all else [(a, b) for a, b, _ in comparison.pairs(SHOWN_PAIRS)]
+    # Beside the first ones, those whose numbers the table has.
+    shown = sorted({*range(min(SHOWN_DOCUMENTS, len(encoded))), *(place for pair in pairs for place in pair)})
+    print_lines(target, [f"D{place + 1}  {_name(encoded[place])}" for place in shown])
+    if len(encoded) > len(shown):
+        print_lines(target, [f"... and {counted(len(encoded) - len(shown), 'more document')}"])
+    target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
     rows = Table([names("documents"), "score", names("closest sections", 36), names("", 36), "score"])
     for i, j in pairs:
         block = comparison.sections_of(i, j)
@@ -179,8 +180,8 @@ def _print(target: Console, comparison: DrawnMutualComparison) -> None:
     if not are_all:
         print_lines(target, [f"the closest of {len(all_pairs):,} pairs; --json and --csv have all"])
     target.print()
-    for number, one in enumerate(shown, start=1):
-        target.print(coverage_line(f"D{number}", one.segmented.coverage))
+    for place in shown:
+        target.print(coverage_line(f"D{place + 1}", encoded[place].segmented.coverage))
 
 
 def _described(sources: list[str]) -> str:

@@ -110,7 +110,9 @@ def read_parts(
             target.append(document)
     place, column = " ".join(options.data), options.split_column
     if not found.keys() - {""}:
-        instead = "give --train and --test" if needs_train else f"measure all documents with --test {place}"
+        instead = (
+            "give --train and --test" if needs_train else f"measure all documents: --test {place} in place of --data"
+        )
         raise EvaluationError(
             f"no document of {place} has a column {column!r}; name it with --split-column, or {instead}"
         )

@@ -12,6 +12,7 @@ from urllib.parse import quote
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.imports import quick_imports
+from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .languages import noting_languages
@@ -277,7 +278,7 @@ def _print(target: Console, overview: Overview) -> None:
     pairs.print(target)
     target.print()
     copies = sum(map(len, overview.duplicates))
-    far = ", ".join(title[row][:60] for row in overview.outliers(SHOWN_OUTLIERS))
+    far = ", ".join(one_line(title[row], 60) for row in overview.outliers(SHOWN_OUTLIERS))
     model = overview.model.get("name")
     print_lines(
         target,

@@ -290,9 +290,7 @@ class DocumentIndex:
         """
         rows = self._engine.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
         if not rows:
-            raise RetrievalError(
-                f"{self.place} has no document {id!r}; index it, or look at the ids with rows(['id'])"
-            )
+            raise RetrievalError(f"{self.place} has no document {id!r}; check the id, or index the document")
         return document_of(rows[0])
 
     def encoded(self, id: str, *, sentences: bool = False) -> EncodedDocument:

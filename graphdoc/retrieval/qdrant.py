@@ -23,7 +23,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..errors import RetrievalError, SettingsError
 from ..registry import load
 from .engine import Candidates, State
-from .qdrant_filters import Condition, Filter, Filters, every
+from .qdrant_conditions import Condition, Filter, every
 from .qdrant_points import FOLDER, FolderPoints, Point, Points, WordQuery
 from .qdrant_rows import BORN, DIED, LEVELS, NEVER, TERMS, as_schema, as_text, kind_of, points_of, requests_of, row_of
 from .rows import DOCUMENT, PASSAGE, table_of
@@ -273,7 +273,12 @@ class QdrantEngine:
         return {"must": [*lives, condition] if isinstance(condition, dict) else lives}
 
     def _filter(self, where: str | None) -> Condition:
-        return True if where is None else Filters(self._schema, LEVELS, self._values_of).of(where)
+        if where is None:
+            return True
+        # Which store a folder has is asked without the libraries that read filters.
+        from .qdrant_filters import Filters
+
+        return Filters(self._schema, LEVELS, self._values_of).of(where)
 
     def _values_of(self, column: str) -> list[str]:
         # Few filters compare titles and headings: what makes that quick is made for the first.

@@ -12,17 +12,13 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, SettingsError
 from ..runtime.plain_text import one_line
+from .qdrant_conditions import Condition, Filter, every, present, some
 
 try:
     import sqlglot
     from sqlglot import expressions as sql
 except ImportError as error:
     raise MissingExtraError("sqlglot", "qdrant", "keep an index in Qdrant") from error
-
-Filter = dict[str, Any]
-"""A filter as Qdrant's REST interface writes it."""
-# A condition that holds for every row, or for none, is a truth value.
-Condition = Filter | bool
 
 _OPERATORS: dict[type[sql.Expr], str] = {
     sql.EQ: "=", sql.NEQ: "!=", sql.GT: ">", sql.GTE: ">=", sql.LT: "<", sql.LTE: "<="
@@ -218,27 +214,6 @@ class Filters:
 
     def _unknown(self, node: sql.Expr) -> SettingsError:
         return SettingsError(f"the filter holds {_shown(node)}, which cannot be asked of Qdrant; {_KNOWN}")
-
-
-def present(column: str) -> Filter:
-    """Rows that have something in a column."""
-    return {"must_not": [{"is_empty": {"key": column}}]}
-
-
-def every(parts: Iterable[Condition]) -> Condition:
-    """What holds where all of several conditions hold."""
-    kept = [part for part in parts if part is not True]
-    if any(part is False for part in kept):
-        return False
-    return {"must": kept} if kept else True
-
-
-def some(parts: Iterable[Condition]) -> Condition:
-    """What holds where at least one of several conditions holds."""
-    kept = [part for part in parts if part is not False]
-    if any(part is True for part in kept):
-        return True
-    return {"should": kept} if kept else False
 
 
 def _shown(node: sql.Expr) -> str:

@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..runtime.plain_text import one_line
-from .qdrant_filters import Filter
+from .qdrant_conditions import Filter
 
 Found = TypeVar("Found")
 Vectors = Mapping[str, list[float]]

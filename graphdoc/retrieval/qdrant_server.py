@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..errors import MissingExtraError, RetrievalError
-from .qdrant_filters import Filter
+from .qdrant_conditions import Filter
 from .qdrant_points import Point, WordQuery, said
 
 TIMEOUT_SECONDS = 60

@@ -90,6 +90,10 @@ class TrainingRun:
             self.processes.run_first(begin)
             try:
                 return self._train(folder, record, resume)
+            except KeyboardInterrupt:
+                if self.processes.is_first:
+                    logger.warning("the run was interrupted; go on from its last checkpoint with --resume")
+                raise
             except Exception:
                 if self.processes.is_first:
                     abandon_run(folder)

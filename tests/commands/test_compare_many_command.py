@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -99,3 +100,18 @@ def test_refusals(refused: Command, folder: Path, model: str, tmp_path: Path) ->
     assert "--sentences is for two documents" in line(folder, "--sentences")
     assert "--reports 2 needs --html" in line(folder, "--reports", "2")
     assert "--reports 2 is for more documents" in line("one/a.md", "one/a.md", "--reports", "2")
+
+
+def test_every_document_of_the_table_is_named(graphdoc: Command, model: str, tmp_path: Path) -> None:
+    folder = tmp_path / "papers"
+    folder.mkdir()
+    for number in range(24):
+        text = "Tides rise." if number >= 22 else f"Number {number} is about {chr(97 + number) * 9} alone."
+        (folder / f"{number:02}.txt").write_text(text)
+    status, out, err = graphdoc("compare", folder, "--model", model)
+    assert status == 0, err
+    head, _, table = out.partition(", model")
+    pairs = re.findall(r"^D(\d+) D(\d+) ", table, re.MULTILINE)
+    named = {int(number) for number in re.findall(r"^D(\d+)  ", head, re.MULTILINE)}
+    assert pairs[0] == ("23", "24")
+    assert named == {*range(1, 21), *(int(number) for pair in pairs for number in pair)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from sklearn.feature_extraction import text
@@ -45,3 +46,28 @@ def test_settings_are_shown_without_torch() -> None:
 
 def test_stop_words_are_those_that_models_were_made_with() -> None:
     assert ENGLISH_STOP_WORDS == text.ENGLISH_STOP_WORDS
+
+
+BLOCKED = """
+import sys
+for name in ("sqlglot", "qdrant_client", "qdrant_edge", "xberg", "fastapi", "ray"):
+    sys.modules[name] = None
+from graphdoc.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_folder_is_searched_without_the_libraries_of_other_stores(model: str, tmp_path: Path) -> None:
+    pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+    (tmp_path / "rice.txt").write_text("Rice is steamed. It is served warm.")
+    (tmp_path / "tides.txt").write_text("Tides rise twice a day. The moon pulls the sea.")
+
+    def searched(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", BLOCKED, "search", *arguments, "--model", model]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    found = searched(str(tmp_path), "moon")
+    assert found.returncode == 0, found.stderr
+    assert "tides" in found.stdout
+    missing = searched(str(tmp_path / "nowhere"), "moon")
+    assert missing.returncode == 2 and "nowhere" in missing.stderr and "sqlglot" not in missing.stderr

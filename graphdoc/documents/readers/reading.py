@@ -13,7 +13,7 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
-from ...errors import DocumentError
+from ...errors import DocumentError, MissingExtraError
 from ...runtime.plain_text import described
 from ..document import Document
 from ..parsing.files import unknown_type
@@ -283,6 +283,11 @@ class _Reading:
             content = Document._read(path, self._encoding, {"id": id}, text_headings=self._text_headings)
         except DocumentError as error:
             content = error
+        except MissingExtraError as error:
+            # Every file of a kind would be missing: that is left out where it was asked for alone.
+            if self._on_error != "skip":
+                raise
+            content = DocumentError(str(error))
         yield Record(str(path), content)
 
     def _standard_input(self) -> Iterator[Record]:

@@ -13,6 +13,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing import extraction
 from graphdoc.documents.parsing.latex import prepare_latex
+from graphdoc.documents.readers import ReadingReport, read_documents
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, MissingExtraError
 
@@ -161,6 +162,13 @@ def test_missing_library_names_the_extra(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_text(LATEX, encoding="utf-8")
     with pytest.raises(MissingExtraError, match=r"pip install -e '\.\[ingest\]'"):
         Document.from_file(path)
+    (tmp_path / "tides.txt").write_text("Tides rise.", encoding="utf-8")
+    # Every file of the kind would be missing from a folder, so that is left out where it was asked for alone.
+    with pytest.raises(MissingExtraError):
+        list(read_documents(tmp_path, on_error="skip_in_folders"))
+    report = ReadingReport()
+    assert [document.id for document in read_documents(tmp_path, on_error="skip", report=report)] == ["tides"]
+    assert [one.source for one in report.skipped] == [str(path)] and "ingest" in report.skipped[0].reason
 
 
 WHOLE = "\\documentclass{article}\n\\begin{document}\n%s\n\\end{document}\n"
