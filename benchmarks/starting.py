@@ -81,9 +81,9 @@ def main() -> None:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(ROOT)}
     with tempfile.TemporaryDirectory() as folder:
         index, labels = Path(folder) / "index", Path(folder) / "labels.jsonl"
-        labels.write_text(
-            "".join(f'{{"id": "{row}", "text": "Text {row}.", "label": "{row % 2}"}}\n' for row in range(4))
-        )
+        rows = [f'"id": "{row}", "text": "Text {row}.", "label": "{row % 2}"' for row in range(8)]
+        parts = [f'{{{row}, "split": "{("train", "test")[number // 4]}"}}\n' for number, row in enumerate(rows)]
+        labels.write_text("".join(parts))
         subprocess.run(
             [sys.executable, "-m", "graphdoc", "index", *DOCUMENTS, "--output", index, "--dtype", "float32"],
             env=environment, check=True, stdout=subprocess.DEVNULL,
