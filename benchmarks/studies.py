@@ -25,7 +25,7 @@ from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.documents.readers.left_out_sections import LeftOutSections
-from graphdoc.errors import DocumentError, GraphdocError
+from graphdoc.errors import DocumentError, GraphdocError, OutputError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
 from graphdoc.evaluation.bootstrap import interval, resampled
@@ -145,7 +145,9 @@ class Study:
         first = self.recipe(next(iter(settings.rows)), 0)
         self._left_out = LeftOutSections(tuple(first.corpus.leave_out_sections))
         documents: Iterable[Document] = read_documents(self.folder / settings.documents, on_error="skip")
-        self.comparison = self._compare(self._left_out.without(documents) if self._left_out.headings else documents)
+        # Of a document that has nothing but what is left out no view can be drawn: its pairs are left out.
+        written = (one for one in self._left_out.without(documents) if not one.is_empty)
+        self.comparison = self._compare(written)
 
     def filled(self, change: str) -> str:
         """A setting with the places of what it names."""
@@ -329,7 +331,11 @@ def model_of(command: str, recipe: Any) -> Path:
 def train(command: str, recipe: Any) -> Path:
     """Train a model, from where an interrupted run had come; gives its folder."""
     begun = (recipe.folder / CONFIG_FILE).is_file()
-    return Path(load(RECIPES[command].train)(recipe, resume=begun, show_progress=False))
+    folder = Path(load(RECIPES[command].train)(recipe, resume=begun, show_progress=False))
+    if not (recipe.folder / "results.json").is_file():
+        # What a stopped run has come to is no result.
+        raise OutputError(f"{recipe.folder}: the run was asked to stop; run the study again, which goes on with it")
+    return folder
 
 
 def _save(numbers: npt.NDArray[np.float64], path: Path) -> None:

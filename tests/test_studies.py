@@ -48,10 +48,13 @@ def data(tmp_path: Path) -> Path:
             for heading in ("Abstract", "Introduction", "Work", "Results")
         ]
         papers.append({"id": f"p{number}", "sections": sections})
+    # One of nothing but what the studies leave out.
+    papers.append({"id": "bare", "title": "Rice", "sections": [{"heading": "Abstract", "text": "Rice and koji."}]})
     (folder / "papers.jsonl").write_text("".join(json.dumps(paper) + "\n" for paper in papers))
     parts = {"train": range(12), "dev": range(12, 18), "test": range(18, 24)}
     for name, part in parts.items():
         rows = [f"p{a}\tp{b}\t{int(a % 2 == b % 2)}" for a in part for b in part if a < b]
+        rows += [f"p{part[0]}\tbare\t0"] * (name == "test")
         (folder / f"pairs_{name}.tsv").write_text("\n".join(rows) + "\n")
     return folder.parent
 
@@ -224,6 +227,21 @@ def test_mistakes_are_reported_in_a_line_before_the_long_work(
     assert not (tmp_path / "work").exists()
 
 
+def test_a_run_that_was_asked_to_stop_is_no_result(
+    benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studies = benchmark("studies")
+    path = ROOT / "configs" / "studies" / "sst_trained.yaml"
+    settings = studies.load_settings(studies.StudySettings, path, ["documents=papers.jsonl"])
+    study = studies.Study(settings, tmp_path / "work", data)
+    # 15 pairs among six papers; the one with a paper that has only an abstract is left out.
+    assert len(study.comparison.pairs) == 15 and study.comparison.left_out["unknown"] == 1
+    recipe = study.recipe("soft", 0)
+    monkeypatch.setattr(studies, "load", lambda _: lambda recipe, **_: recipe.folder / "checkpoint-1")
+    with pytest.raises(studies.OutputError, match="asked to stop"):
+        studies.model_of("finetune views", recipe)
+
+
 @pytest.mark.slow
 def test_a_study_of_views_reads_models_and_rows_of_others(
     benchmark: Callable[[str], ModuleType],
@@ -237,6 +255,7 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
     start, quick = f"model.start={backbone_folder('bert')}", ["training.epochs=1", "training.batch_size=8"]
     pairs = ["pairs.file={data}/pairs_train.tsv", "training.loading_processes=0", start, *quick]
+    abstract = ["corpus.leave_out_sections=[Abstract]"]
     model = {"command": "finetune subtopics", "base": "configs/finetune/subtopics.yaml", "settings": pairs}
     rows = {
         "soft": ["model.settings.pooling=pair"],
@@ -247,7 +266,7 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
         "sst_views", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
         "seeds=1", "precision=float32", f"rows={json.dumps(rows)}", f"models={json.dumps({'adaptive': model})}",
         "lengths=[200]",
-        f"settings={json.dumps([*pairs, 'views.view_tokens=24', 'model.settings.passage_tokens=40'])}",
+        f"settings={json.dumps([*pairs, 'views.view_tokens=24', 'model.settings.passage_tokens=40', *abstract])}",
     ]  # fmt: skip
     module.main(command)
     written = (tmp_path / "work" / "sst_views.md").read_text()
