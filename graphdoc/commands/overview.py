@@ -17,7 +17,7 @@ from ..runtime.wording import counted
 from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .languages import noting_languages
 from .outputs import Outputs, check_apart, require_name, write_json, written
-from .repeated import add_repeats_argument, repeats_in, without_repeats
+from .repeated import KEEP, add_repeats_argument, repeats_in, without_repeats
 from .sources import read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import Column, Table, names
@@ -146,6 +146,11 @@ def _overview(
         if level != "document":
             raise OutputError(
                 f"{options.vectors} holds vectors of {level} level; encode into another folder without --level"
+            )
+        if options.repeats == KEEP and manifest.model.get("repeats"):
+            raise SettingsError(
+                f"--repeats keep: the vectors of {options.vectors} leave out what repeats; encode anew with --repeats "
+                "keep"
             )
         ids, vectors = read_vectors(options.vectors)
         known = set(ids)

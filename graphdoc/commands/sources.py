@@ -53,7 +53,7 @@ def skips_unencodable(options: argparse.Namespace, sources: Iterable[str]) -> bo
     from ..documents.readers.folders import is_folder_or_pattern
 
     if options.on_error == "skip_in_folders":
-        return any(map(is_folder_or_pattern, sources))
+        return all(map(is_folder_or_pattern, sources))
     return bool(options.on_error == "skip")
 
 
@@ -90,6 +90,7 @@ def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: R
     for document in documents:
         # A letter or digit always makes a token, so that few documents are cut twice.
         if not any(map(str.isalnum, document.text)) and not encoder.segment(document).passages:
+            report.documents -= 1
             report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
         else:
             yield document

@@ -58,8 +58,9 @@ def read_teacher(folders: Sequence[str], corpus: TrainingCorpus, name: str) -> T
         name: what to call it in messages.
 
     Raises:
-        DocumentError: a document has no vectors, or those of other passages, or its id is there twice.
-        OutputError: a folder is not finished or damaged, or holds vectors of something else.
+        DocumentError: a document has no vectors, those of other passages, or none that are finite, or its id is there
+            twice.
+        OutputError: a folder is not finished or damaged, holds vectors of something else, or leaves out passages.
     """
     manifests = [Manifest.read(folder) for folder in folders]
     level = _level(manifests)
@@ -81,6 +82,11 @@ def read_teacher(folders: Sequence[str], corpus: TrainingCorpus, name: str) -> T
             count = int(counts[row])
             if level == "passage":
                 _require_passages(manifest, id, corpus[row].sections, sections)
+            if not np.isfinite(found[:count]).all():
+                raise DocumentError(
+                    f"{manifest.folder}: document {id!r} has a vector that is not finite; encode it again with "
+                    "--dtype float32"
+                )
             vectors[starts[row] : starts[row + 1]] = found[:count]
             folder_of[row] = number
     if (missing := np.flatnonzero(folder_of < 0)).size:
@@ -100,6 +106,11 @@ def _level(manifests: Sequence[Manifest]) -> str:
         if level not in LEVELS:
             raise OutputError(
                 f"teacher={manifest.folder} holds vectors of {level}s; encode with --level {' or '.join(LEVELS)}"
+            )
+        if level == "passage" and manifest.model.get("repeats"):
+            raise OutputError(
+                f"teacher={manifest.folder} leaves out passages that repeat, and training does not; encode with "
+                "--repeats keep"
             )
         if level != first.settings["level"] or manifest.hidden_size != first.hidden_size:
             raise OutputError(

@@ -7,6 +7,7 @@ from typing import Any
 
 from .engine import Engine, quoted
 from .fields import plain_value
+from .record import leaves_out_repeats
 from .rows import DOCUMENT, PASSAGE, key_of, metadata_columns
 
 Rows = dict[str, dict[str, Any]]
@@ -22,7 +23,13 @@ def rows_of_hits(
         ids: the documents.
         numbers: numbers of the passages that are wanted, by id.
     """
-    of_document = ["id", "title", "label", "content_hash", *metadata_columns(engine.schema)]
+    of_document = [
+        "id",
+        "title",
+        "label",
+        "content_hash",
+        *metadata_columns(engine.schema, repeats=leaves_out_repeats(engine.record)),
+    ]
     of_passage = ["id", "number", "section", "heading", "start", "end", "text", "text_start"]
     keys = [key_of(id, "document", 0) for id in ids]
     keys += [key_of(id, "passage", number) for id, own in numbers.items() for number in own]

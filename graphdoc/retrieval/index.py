@@ -10,11 +10,12 @@ from typing import Any, Unpack, get_args, overload
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
-from ..errors import RetrievalError
+from ..errors import RetrievalError, SettingsError
 from ..inference.inputs import AnyDocument, documents_of
 from ..registry import ENGINES, load
 from ..runtime.arguments import require_one_of, require_path
 from ..runtime.locks import FolderLock
+from ..runtime.plain_text import described
 from ..runtime.ray_cluster import RayCluster
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
@@ -94,7 +95,11 @@ class DocumentIndex:
         store = _store_of(where)
         if not isinstance(sentences, bool):
             require_one_of("sentences", sentences, get_args(Paragraph))
+        if not isinstance(repeats, bool):
+            raise SettingsError(f"repeats is {described(repeats)}; give True to keep what repeats, or False")
         encoder.require_vectors()
+        # What repeats is found in the index itself.
+        encoder = encoder.leaving_out(None)
         paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
         own_words = words or WordSettings.of(encoder.model.config.language)
         record = record_of(encoder, where.engine, own_words, paragraph, repeats=not repeats)
@@ -123,7 +128,7 @@ class DocumentIndex:
         index = cls(opened, where)
         if encoder is not None:
             require_same_model(opened.record, encoder, str(where))
-            index._encoder = encoder
+            index._encoder = encoder.leaving_out(None)
         return index
 
     @classmethod

@@ -97,9 +97,14 @@ def key_of(id: str, level: str, number: int) -> str:
     return _BETWEEN.join((id, level, f"{number:06d}"))
 
 
-def metadata_columns(schema: Any) -> list[str]:
-    """Columns of metadata in the table of an index."""
-    own = set(schema_of(Sizes(1, 1, 1), repeats=True).names)
+def metadata_columns(schema: Any, *, repeats: bool) -> list[str]:
+    """Columns of metadata in the table of an index.
+
+    Args:
+        schema: its columns.
+        repeats: whether it leaves out passages that repeat, and keeps their places.
+    """
+    own = set(schema_of(Sizes(1, 1, 1), repeats=repeats).names)
     # No field of metadata is kept as bytes.
     return [one.name for one in schema if one.name not in own and not pa.types.is_large_binary(one.type)]
 

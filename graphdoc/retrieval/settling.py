@@ -18,7 +18,7 @@ from ..segmentation.spans import SegmentedDocument
 from .encoding import encode_for_index, known_vectors
 from .engine import Engine
 from .fields import Fields
-from .record import paragraph_of
+from .record import leaves_out_repeats, paragraph_of
 from .rows import DOCUMENT_COLUMNS, REPEATED, document_of, rows_of, schema_of, table_of
 from .update import sizes_of
 
@@ -47,7 +47,7 @@ class LeftOut:
 
 def left_out_of(engine: Engine, ids: list[str]) -> LeftOut:
     """What an index leaves out of some of its documents."""
-    if REPEATED not in engine.schema.names:
+    if not leaves_out_repeats(engine.record):
         return LeftOut({})
     rows = engine.select(["id", REPEATED], _IS_DOCUMENT, ids=ids).to_pylist()
     return LeftOut({row["id"]: [tuple(place) for place in json.loads(row[REPEATED] or "[]")] for row in rows})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 import time
 from typing import Any, cast
@@ -36,7 +35,7 @@ class MinuteLines(plain_tqdm):  # type: ignore[type-arg]
         if not self.disable and self._is_told:
             self._write_line()
         # Nothing is left on the screen to clear.
-        self.delay = math.inf
+        self.delay = float("inf")
         super().close()
 
     def _write_line(self) -> None:

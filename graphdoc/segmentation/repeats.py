@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 from zlib import crc32
 
@@ -17,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document
-from ..errors import SettingsError
+from ..errors import DocumentError, SettingsError
 from ..runtime.plain_text import described
 
 Hashes = npt.NDArray[np.uint32]
@@ -38,27 +40,43 @@ OF_A_DOCUMENT = 0.75
 _MOST_HASHES = 100_000_000
 # Scripts without spaces are taken character by character.
 _APART = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-_WORD = re.compile(rf"[{_APART}]|[^\W\d_{_APART}]+|\d+")
+_WORD = re.compile(rf"[{_APART}]|[^\W_{_APART}]+")
+_NUMBER = crc32(b"0")
 # The finaliser of MurmurHash3 (A. Appleby, public domain).
 _MIX = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 _BASE, _SHIFT, _HALF = np.uint64(0x9E3779B97F4A7C15), np.uint64(33), np.uint64(32)
 
 
 def shingles_of(text: str) -> Hashes:
-    """Hashes of all shingles of a text in their order; a text of fewer words is one shingle. All numbers are alike."""
-    words = [b"0" if word[0].isdigit() else word.encode("utf-8", "replace") for word in _WORD.findall(text.lower())]
+    """Hashes of the shingles of a text in their order; a text of fewer words is one shingle.
+
+    All numbers are alike, and shingles of which half or more are numbers are left out:
+    every table would be like another.
+    """
+    lower = text.lower()
+    # Marks belong to the letters before them, and are no part of what Python takes for a word.
+    found = _WORD.findall(lower if lower.isascii() else lower.translate(_marks()))
+    words = [b"0" if word.isdecimal() else word.encode("utf-8", "replace") for word in found]
     if not words:
         return np.empty(0, np.uint32)
     values = np.fromiter(map(crc32, words), np.uint64, len(words))
     width = min(SHINGLE_WORDS, len(words))
     count = len(words) - width + 1
+    numbers = np.concatenate([[0], np.cumsum(values == _NUMBER)])
+    is_text = 2 * (numbers[width:] - numbers[:count]) < width
     # Of fewer words the number of them is part of the hash.
     mixed = np.full(count, width, np.uint64)
     for place in range(width):
         mixed = mixed * _BASE + values[place : place + count]
     for factor in _MIX:
         mixed = (mixed ^ (mixed >> _SHIFT)) * factor
-    return ((mixed ^ (mixed >> _SHIFT)) >> _HALF).astype(np.uint32)
+    return ((mixed ^ (mixed >> _SHIFT)) >> _HALF).astype(np.uint32)[is_text]
+
+
+@cache
+def _marks() -> dict[int, None]:
+    """Combining marks of all scripts, as a table that removes them."""
+    return {sign: None for sign in range(0x300, 0x1F000) if unicodedata.category(chr(sign)) in ("Mn", "Mc")}
 
 
 class LeavesOut(Protocol):
@@ -98,8 +116,9 @@ class Repeats:
         """What they are, as plain values, with a hash of them all; nothing where there are none."""
         if not self:
             return {}
+        # Not the number of documents: with more of them the same may repeat, and work goes on.
         digest = hashlib.blake2b(self.hashes.astype("<u4").tobytes(), digest_size=8).hexdigest()
-        return {"documents": self.documents, "least": self.least, "shingles": len(self.hashes), "hash": digest}
+        return {"shingles": len(self.hashes), "hash": digest}
 
     def is_repeated(self, text: str) -> bool:
         """Whether a passage is one that repeats."""
@@ -142,7 +161,13 @@ class RepeatCounter:
         self._hashes, self._one_in = 0, 1
 
     def add(self, document: Document) -> None:
-        """Count a document."""
+        """Count a document.
+
+        Raises:
+            DocumentError: it is none.
+        """
+        if not isinstance(document, Document):
+            raise DocumentError(f"{described(document)} is no Document; make documents with read_documents")
         parts = [shingles_of(section.text) for section in document.sections]
         own = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.uint32)
         chance = crc32(document.id.encode("utf-8", "replace"))

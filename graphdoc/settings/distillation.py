@@ -66,7 +66,7 @@ class DistillationSettings(RunSettings):
 
     purpose: ClassVar[str] = "train a model without labels, on the vectors of a teacher (recipe: distillation)"
     examples: ClassVar[str] = """examples:
-  graphdoc encode papers/ --level passage --model TEACHER --max-passages 12 --output teacher/
+  graphdoc encode papers/ --level passage --model TEACHER --max-passages 12 --repeats keep --output teacher/
   graphdoc pretrain --config configs/pretrain/distillation.yaml corpus.source=papers/ teacher=teacher/
 """
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --model MODEL"

@@ -16,13 +16,14 @@ from safetensors.torch import load_file
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.cli import main
 from graphdoc.errors import GraphdocError
-from graphdoc.recipes import distillation
+from graphdoc.recipes import distillation, teacher_vectors
 from graphdoc.recipes.base import Start
 from graphdoc.recipes.distillation_data import DistillationData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.distillation import DistillationSettings
 from graphdoc.settings.loading import load_settings
 from graphdoc.training.starting_model import load_start
+from graphdoc.vectors.shards import read_rows
 
 CONFIG = Path(__file__).parents[2] / "configs" / "pretrain" / "distillation.yaml"
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -213,3 +214,24 @@ def test_what_leaves_nothing_to_learn_is_refused(
     doubled = write_rows(tmp_path / "doubled.jsonl", [{**row, "id": "x"} for row in rows("a", 3)])
     with pytest.raises(GraphdocError, match=r"'x'.*its own"):
         DistillationData(start_of([*common, f"corpus.source={doubled}"]))
+
+
+def test_vectors_that_leave_out_repeats_or_are_not_finite_are_refused(
+    encode: Callable[..., str], overrides: list[str], tmp_path: Path
+) -> None:
+    def unfinished(path: Path) -> tuple[list[str], Any]:
+        ids, vectors = read_rows(path)
+        return ids, vectors * np.nan
+
+    licence = "You may copy and change this text for any purpose, and give it to others as it is."
+    found = [row | {"sections": [licence, *row["sections"]]} for row in rows("a", 12)]
+    source = write_rows(tmp_path / "licensed.jsonl", found)
+    own = [*overrides, f"corpus.source={source}"]
+    with pytest.raises(GraphdocError, match="--repeats keep"):
+        DistillationData(start_of([*own, f"teacher={encode(source)}"]))
+    folder = encode(source, "passage", "--repeats", "keep")
+    DistillationData(start_of([*own, f"teacher={folder}"]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teacher_vectors, "read_rows", unfinished)
+        with pytest.raises(GraphdocError, match="not finite"):
+            DistillationData(start_of([*own, f"teacher={folder}"]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import SettingsError
 from graphdoc.segmentation import find_repeats
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
@@ -103,3 +105,24 @@ def test_an_index_can_keep_what_repeats(make: Callable[..., DocumentIndex]) -> N
     report = index.update([document_of(number) for number in range(4)])
     assert report.remade == 0 and "repeated" not in index.columns and "repeats" not in index.record
     assert {span.section for span in index.encoded("d1").segmented.passages} == {0, 1}
+
+
+def test_a_field_named_as_the_places_of_repeats_is_metadata(make: Callable[..., DocumentIndex]) -> None:
+    index = make("a", repeats=True)
+    index.update([replace(document_of(number), metadata={"repeated": "every spring"}) for number in range(4)])
+    assert {span.section for span in index.encoded("d1").segmented.passages} == {0, 1}
+    hits = index.search("permission granted").hits
+    assert hits and all(hit.metadata["repeated"] == "every spring" for hit in hits)
+
+
+def test_the_encoder_of_an_index_leaves_nothing_out_by_itself(
+    encoder: DocumentEncoder, tmp_path: Path, engine: str
+) -> None:
+    documents = [document_of(number) for number in range(4)]
+    own = encoder.leaving_out(find_repeats(documents))
+    place = f"{'qdrant:' if engine == 'qdrant' else ''}{tmp_path / 'a'}"
+    index = DocumentIndex.create(place, own, repeats=True)
+    index.update(documents)
+    assert len(index.encoded("d1").passages) == index.state().passages // 4
+    with pytest.raises(SettingsError, match="keep"):
+        DocumentIndex.create(f"{place}-b", encoder, repeats="keep")  # type: ignore[arg-type]
