@@ -70,7 +70,8 @@ def shingles_of(text: str) -> Hashes:
         mixed = mixed * _BASE + values[place : place + count]
     for factor in _MIX:
         mixed = (mixed ^ (mixed >> _SHIFT)) * factor
-    return ((mixed ^ (mixed >> _SHIFT)) >> _HALF).astype(np.uint32)[is_text]
+    hashes: Hashes = ((mixed ^ (mixed >> _SHIFT)) >> _HALF).astype(np.uint32)[is_text]
+    return hashes
 
 
 @cache
