@@ -277,18 +277,23 @@ class Study:
     def differences(self) -> dict[str, tuple[float, float, float]]:
         """How much higher the AUC of every row is than that of the row ``against``, with its interval.
 
-        AUCs are means over seeds, on the same resamples of pairs.
+        AUCs are means over seeds; every resample draws pairs and seeds, the same ones for all rows, so that an
+        interval says what other pairs and other runs would give.
         """
         labels = np.array(self.comparison.labels)
         # How often every pair is drawn; once each to begin with.
         resamples = [np.ones(len(labels), np.int64), *resampled(len(labels), RESAMPLES, 0)]
+        seeds = self.settings.seeds
+        drawn_seeds = [np.ones(seeds, np.int64), *resampled(seeds, RESAMPLES, 1)]
         aucs = {}
         for row in self.settings.all_rows:
-            scores = [self._kept_similarities(row, seed) for seed in range(self.settings.seeds)]
+            scores = [self._kept_similarities(row, seed) for seed in range(seeds)]
             aucs[row] = np.array(
                 [
-                    np.mean([pair_auc(np.repeat(labels, drawn), np.repeat(one, drawn)) for one in scores])
-                    for drawn in resamples
+                    np.average(
+                        [pair_auc(np.repeat(labels, drawn), np.repeat(one, drawn)) for one in scores], weights=weights
+                    )
+                    for drawn, weights in zip(resamples, drawn_seeds, strict=True)
                 ]
             )
         found = {}
@@ -409,7 +414,7 @@ def differences_as_markdown(study: Study) -> list[str]:
     against = study.settings.against
     if against is None:
         return []
-    lines = ["", f"AUC against `{against}` (middle 95 % of {RESAMPLES:,} resamples of pairs):", ""]
+    lines = ["", f"AUC against `{against}` (middle 95 % of {RESAMPLES:,} resamples of pairs and of seeds):", ""]
     lines += ["| | difference |", "|---|---|"]
     for row, (gained, low, high) in study.differences().items():
         lines.append(f"| {row} | {gained:+.3f} [{low:+.3f}, {high:+.3f}] |")
