@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,6 +17,8 @@ _STEMMED = {
 }  # fmt: skip
 # Scripts without spaces between words are cut by a dictionary.
 _WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
+# Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
+warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -130,6 +132,19 @@ def test_a_full_disk_loses_nothing(index: DocumentIndex, encoder: DocumentEncode
         and len(index) == 7
         and index.search("quartz", by="words")[0].id.startswith("more")
     )
+
+
+def test_a_process_is_forked_for_other_work_without_a_warning() -> None:
+    script = """if True:
+        import os
+        from graphdoc.retrieval.word_settings import WordSettings
+        assert WordSettings().term_maker()("spring tides") == ["spring", "tide"]
+        worker = os.fork()
+        os._exit(3) if not worker else print(os.waitpid(worker, 0)[1] >> 8)
+    """
+    found = subprocess.run([sys.executable, "-W", "default", "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout == "3\n"
+    assert "lancedb" not in found.stderr
 
 
 @pytest.mark.filterwarnings("ignore:lancedb fork support is experimental")
