@@ -130,7 +130,10 @@ class Repeats:
         Raises:
             OutputError: it cannot be written.
         """
-        tensors = {"hashes": self.hashes, "counts": np.array([self.documents, self.least], np.int64)}
+        tensors: dict[str, npt.NDArray[Any]] = {
+            "hashes": self.hashes,
+            "counts": np.array([self.documents, self.least], np.int64),
+        }
         content = safetensors.numpy.save(tensors)
         return write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
