@@ -47,7 +47,7 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
     assert ATTACK not in path.read_text(encoding="utf-8")
     shown = Report(browser, path)
     # Hits off the screen have no text until they are drawn.
-    shown.page.add_style_tag(content=".hit { content-visibility: visible !important }")
+    shown.page.evaluate("document.querySelectorAll('.hit').forEach(hit => hit.style.contentVisibility = 'visible')")
     shown.page.click("#open-all")
     for hit in found:
         assert hit.alignment is not None
