@@ -144,7 +144,7 @@ def _overview(
         from ..overview import Overview
     from ..vectors.store import MANIFEST_FILE, Manifest, read_vectors
 
-    documents: Iterable[Document] = read_many(options.sources, options, report) if options.sources else ()
+    documents = read_many(options.sources, options, report) if options.sources else iter(())
     chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
     if options.vectors is not None and not options.overwrite and (Path(options.vectors) / MANIFEST_FILE).exists():
         manifest = Manifest.read(options.vectors)

@@ -130,10 +130,7 @@ class Repeats:
         Raises:
             OutputError: it cannot be written.
         """
-        tensors: dict[str, npt.NDArray[Any]] = {
-            "hashes": self.hashes,
-            "counts": np.array([self.documents, self.least], np.int64),
-        }
+        tensors = {"hashes": self.hashes, "counts": np.array([self.documents, self.least], np.int64)}
         content = safetensors.numpy.save(tensors)
         return write_atomically(path, lambda temporary: temporary.write_bytes(content))
 
