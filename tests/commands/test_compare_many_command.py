@@ -69,7 +69,7 @@ def test_what_cannot_be_read(
     # In a folder it is skipped and counted; what is named itself stops, and the message says how to go on.
     status, out, _ = graphdoc("compare", folder, "--model", model)
     assert status == 0 and "broken.docx" in out and "8 documents read, 2 skipped" in out
-    assert "broken.docx" in refused("compare", folder, "--model", model, "--on-error", "stop")
+    assert "empty.md" in refused("compare", folder, "--model", model, "--on-error", "stop")
     line = refused("compare", *named, "--model", model)
     assert "broken.docx" in line and "--on-error skip" in line
     status, out, _ = graphdoc("compare", *named, "--model", model, "--on-error", "skip")
