@@ -249,8 +249,7 @@ def test_repeated_passages_have_a_tab(browser: Any, tmp_path: Path, size: str) -
     # The last tab, which a phone has no room for beside all others.
     assert shown.page.locator("#tab-found").evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth")
     shown.page.click("#tab-repeats")
-    most = str(overview.repeats.passages[0].documents)
-    assert shown.text("#panel-repeats tbody tr:first-child td:nth-child(2)") == most
+    assert shown.text("#panel-repeats tbody tr:first-child td:nth-child(2)") == str(overview.repeats.passages[0].documents)
     assert "Permission is granted" in shown.text("#panel-repeats") and shown.page.evaluate(FITS)
     shown.page.locator("#panel-repeats .doc").first.click()
     assert title_of(shown) == documents[0].title
