@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -26,16 +27,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..analysis.overview_page.content import Report
+    from ..documents.document import Document
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..overview import Overview
+    from ..segmentation.repeat_list import RepeatList
+    from ..segmentation.repeats import Repeats
+    from ..vectors.store import Manifest
 
 NAME = "overview"
 HELP = "see a whole collection: a map, groups with names, closest pairs, copies and outliers"
 DESCRIPTION = """Look at a collection of 2 to 20,000 documents as a whole, without labels.
 
 The page has a map on which close documents are alike, groups named by their telling words, the closest pairs,
-near-duplicates, outliers, the neighbours of every document, a table and a search; one file that needs no network.
+near-duplicates, outliers, the neighbours of every document, what was left out as repeated, a table and a search; one
+file that needs no network.
 
 Vectors go to a folder beside the output, from which a run that was interrupted goes on; --vectors names another one. A
 folder that graphdoc encode has finished is taken as it is, and no model is loaded."""
@@ -104,7 +110,7 @@ def run(options: argparse.Namespace) -> None:
 
     report = ReadingReport(places={})
     overview, encoder, notes = _overview(options, folder, report)
-    pairs = _write_reports(options, overview, encoder) if options.reports else []
+    pairs = _write_reports(options, overview, encoder()) if options.reports else []
 
     def write_page(path: str) -> None:
         from ..analysis.overview_page.content import Command
@@ -132,13 +138,13 @@ def run(options: argparse.Namespace) -> None:
 
 def _overview(
     options: argparse.Namespace, folder: Path | None, report: ReadingReport
-) -> tuple[Overview, DocumentEncoder | None, list[str]]:
-    """The overview, the encoder if it was needed, and what has to be said of the overview."""
+) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
+    """The overview, what gives the encoder of its vectors, and what has to be said of the overview."""
     with quick_imports():
         from ..overview import Overview
     from ..vectors.store import MANIFEST_FILE, Manifest, read_vectors
 
-    documents = read_many(options.sources, options, report) if options.sources else iter(())
+    documents: Iterable[Document] = read_many(options.sources, options, report) if options.sources else ()
     chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
     if options.vectors is not None and not options.overwrite and (Path(options.vectors) / MANIFEST_FILE).exists():
         manifest = Manifest.read(options.vectors)
@@ -153,6 +159,7 @@ def _overview(
                 "keep"
             )
         ids, vectors = read_vectors(options.vectors)
+        left_out, documents = _left_out(manifest, documents, options)
         known = set(ids)
         without = 0
 
@@ -164,7 +171,13 @@ def _overview(
 
         language = str(manifest.model.get("language") or "en")
         overview = Overview.of_vectors(
-            ids, vectors, counted_documents(), model=manifest.model, language=language, **chosen
+            ids,
+            vectors,
+            counted_documents(),
+            model=manifest.model,
+            language=language,
+            repeats=left_out,
+            **chosen,
         )
         notes = []
         if without:
@@ -172,7 +185,7 @@ def _overview(
         unread = sum(not digest.fingerprint for digest in overview.documents)
         if unread:
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
-        return overview, None, notes
+        return overview, lambda: load_encoder(options).leaving_out(left_out), notes
     encoder = load_encoder(options)
     encoder, kept = without_repeats(encoder, noting_languages(documents, encoder), options)
     overview = Overview.of(
@@ -184,7 +197,23 @@ def _overview(
         overwrite=options.overwrite,
         **chosen,
     )
-    return overview, encoder, []
+    return overview, lambda: encoder, []
+
+
+def _left_out(
+    manifest: Manifest, documents: Iterable[Document], options: argparse.Namespace
+) -> tuple[Repeats | None, Iterable[Document]]:
+    """What stored vectors leave out as repeated, and the documents, which may be such as are read only once."""
+    from ..vectors.store import read_repeats
+
+    left_out = read_repeats(manifest.folder)
+    if left_out is None and manifest.model.get("repeats") and options.sources:
+        # Vectors of before it was kept with them.
+        from ..documents.readers.kept import KeptDocuments
+
+        documents = KeptDocuments(documents)
+        left_out = repeats_in(documents, options)
+    return left_out, documents
 
 
 def _folder(options: argparse.Namespace) -> Path | None:
@@ -208,14 +237,11 @@ def _folder(options: argparse.Namespace) -> Path | None:
     return folder
 
 
-def _write_reports(options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder | None) -> list[Report]:
+def _write_reports(options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder) -> list[Report]:
     """Compare the closest pairs; their documents are read a second time, since texts are not held."""
     from ..analysis.overview_page.content import Report
     from ..runtime.progress import progress_bar
 
-    if encoder is None:
-        left_out = repeats_in(read_many(options.sources, options), options) if "repeats" in overview.model else None
-        encoder = load_encoder(options).leaving_out(left_out)
     pairs = overview.pairs(options.reports)
     wanted = {overview.documents[row].id for a, b, _ in pairs for row in (a, b)}
     found = {one.id: one for one in read_many(options.sources, options) if one.id in wanted}
@@ -293,9 +319,19 @@ def _print(target: Console, overview: Overview) -> None:
             + (f", model {model}" if model else ""),
             f"near-duplicates: {counted(copies, 'document')} in {counted(len(overview.duplicates), 'set')}"
             f" (cosine of {overview.settings['duplicates']} or the same text)",
+            *_repeated(overview.repeats),
             f"farthest from all others: {far}",
         ],
     )
+
+
+def _repeated(found: RepeatList) -> list[str]:
+    """What is said of what was left out as repeated; nothing where nothing was."""
+    if not found.passages:
+        return []
+    passages, characters = counted(len(found.passages), "passage"), counted(found.characters, "character")
+    kept = f"; {counted(found.kept, 'document')} of little else, kept whole" if found.kept else ""
+    return [f"left out as repeated: {passages}, {characters} of {counted(found.shortened, 'document')}{kept}"]
 
 
 def _cosine(value: str) -> float:

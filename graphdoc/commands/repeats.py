@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
     if not len(documents):
         raise no_documents(options.sources, report)
     repeats = find_repeats(documents)
-    found = list_repeats(documents, load_encoder(options).segmenter, repeats)
+    found = list_repeats(documents, repeats, load_encoder(options).segmenter.config)
     values: dict[str, Any] = {"least_documents": repeats.least, **asdict(found)}
     target = OUTPUTS.write(
         options,
@@ -78,13 +78,13 @@ def run(options: argparse.Namespace) -> None:
             more = counted(len(found.passages) - options.top, "more passage")
             print_lines(target, [f"... and {more}; --csv and --json have all"])
         target.print()
-    characters = sum(one.characters for one in found.passages)
     kept = f"; {counted(found.kept, 'document')} of little else, kept whole" if found.kept else ""
+    passages, characters = counted(len(found.passages), "passage"), counted(found.characters, "character")
     print_lines(
         target,
         [
             f"{counted(found.documents, 'document')}, {found.with_repeats:,} with a passage that {repeats.least:,} or "
-            f"more have: {counted(len(found.passages), 'passage')}, {counted(characters, 'character')} in all{kept}"
+            f"more have: {passages}, {characters} in all{kept}"
         ],
     )
     list_left_out(target, report)

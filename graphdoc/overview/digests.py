@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 
 from ..documents.document import Document
 from ..runtime.plain_text import one_line
+from ..segmentation.repeat_list import RepeatList, RepeatLister
 from ..subtopics.terms import TermMaker
 
 # What is kept of a document; a book shall take no more memory than a letter.
@@ -60,10 +61,12 @@ class Digests:
 
     Args:
         language: language of the documents, a two-letter code, by which words are reduced to stems.
+        repeats: lists what was left out of them as repeated; None where nothing was.
     """
 
-    def __init__(self, language: str = "en") -> None:
+    def __init__(self, language: str = "en", repeats: RepeatLister | None = None) -> None:
         self._maker = TermMaker(language)
+        self._repeats = repeats
         self._vocabulary: dict[str, int] = {}
         self._written: list[Counter[str]] = []
         self._ends = array("i", [0])
@@ -82,6 +85,8 @@ class Digests:
         if document.id in self.by_id:
             return
         self.by_id[document.id] = len(self.digests)
+        if self._repeats is not None:
+            self._repeats.add(document)
         text = document.text
         self._count_words(f"{document.title}\n{text[:_WORD_CHARACTERS]}")
         values = {name: shown for name, value in document.metadata.items() if (shown := _shown(value))}
@@ -115,6 +120,10 @@ class Digests:
         counts = csr_array(tuple(parts), shape=(len(self.digests), len(self._vocabulary)))
         written = [own.most_common(1)[0][0] for own in self._written]
         return [self.digests[row] for row in rows], WordCounts(counts[rows], written)
+
+    def repeats(self) -> RepeatList:
+        """What was left out of the documents as repeated."""
+        return RepeatList() if self._repeats is None else self._repeats.found()
 
     def _count_words(self, text: str) -> None:
         counts: Counter[str] = Counter()

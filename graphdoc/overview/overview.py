@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -18,21 +18,24 @@ from ..runtime.arguments import require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
 from ..runtime.plain_text import described
+from ..segmentation.repeat_list import RepeatList, RepeatLister
+from ..segmentation.segmenter import SegmentationConfig
 from ..vectors.store import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .groups import find_groups
 from .layout import are_alike, lay_out
 from .neighbours import Neighbours, Rows
+from .payload import payload_of
 from .tables import Table, table_of
-from .words import words_of_documents, words_of_groups
+from .words import words_of_groups
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from ..encoder import DocumentEncoder
+    from ..segmentation.repeats import LeavesOut
     from ..vectors.writer import FolderOptions
 
-FORMAT = "graphdoc.overview/1"
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.
 DUPLICATES = 0.98
@@ -40,7 +43,6 @@ PAIRS = 200
 OUTLIERS = 50
 WORDS_OF_A_GROUP = 8
 WORDS_OF_A_NAME = 3
-WORDS_OF_A_DOCUMENT = 16
 TYPICAL = 3
 
 
@@ -79,6 +81,7 @@ class Overview:
         duplicates: sets of near-duplicates, rows of documents.
         model: what the vectors were made with, for the record.
         settings: how the overview was made.
+        repeats: what was left out of the documents as repeated.
     """
 
     documents: Sequence[Digest]
@@ -89,6 +92,7 @@ class Overview:
     duplicates: Sequence[Rows]
     model: Mapping[str, Any]
     settings: Mapping[str, Any]
+    repeats: RepeatList = field(default_factory=RepeatList)
 
     @classmethod
     def of(
@@ -130,7 +134,7 @@ class Overview:
         ('Rice is steamed.', 'Steam the rice.')
         """
         _check(neighbours, duplicates, group_size, seed)
-        digests = Digests(encoder.model.config.language)
+        digests = Digests(encoder.model.config.language, _lister(encoder.segmenter.repeats, encoder.segmenter.config))
         passing = digests.passing(as_document(one) for one in documents_of(documents))
         if options.get("level", "document") != "document":
             raise SettingsError(f"level={options['level']!r} gives no vectors of whole documents; leave it out")
@@ -138,8 +142,7 @@ class Overview:
             folder = vectors or stack.enter_context(TemporaryDirectory(prefix="graphdoc-"))
             encoder.encode_to_disk(passing, folder, **options)
             ids, found = read_vectors(folder)
-        kept, words = digests.chosen(ids)
-        return cls._made(kept, words, found, encoder.describe(), neighbours, duplicates, group_size, seed)
+        return cls._made(digests, ids, found, encoder.describe(), neighbours, duplicates, group_size, seed)
 
     @classmethod
     def of_vectors(
@@ -150,6 +153,7 @@ class Overview:
         *,
         model: Mapping[str, Any] | None = None,
         language: str = "en",
+        repeats: LeavesOut | None = None,
         neighbours: int = NEIGHBOURS,
         duplicates: float = DUPLICATES,
         group_size: int | None = None,
@@ -163,6 +167,8 @@ class Overview:
             documents: the documents, in any order, for titles and words; of those that are missing only ids are shown.
             model: what the vectors were made with, for the record.
             language: language of the documents, a two-letter code.
+            repeats: what was left out of the documents as repeated, such as
+                :func:`graphdoc.vectors.store.read_repeats` gives; it is listed.
             neighbours: as for :meth:`of`.
             duplicates: as for :meth:`of`.
             group_size: as for :meth:`of`.
@@ -182,21 +188,21 @@ class Overview:
         if len(wanted) < len(ids):
             twice = next(id for row, id in enumerate(ids) if id in ids[:row])
             raise DocumentError(f"the id {twice!r} has two vectors; give document vectors, one for each id")
-        digests = Digests(language)
+        sizes = {"passage_words": model["passage_words"]} if model and "passage_words" in model else {}
+        digests = Digests(language, _lister(repeats, SegmentationConfig(**sizes, language=language)))
         for document in map(as_document, documents_of(documents)):
             if document.id in wanted:
                 digests.add(document)
         for id in ids:
             if id not in digests.by_id:
                 digests.add_unread(id)
-        kept, words = digests.chosen(ids)
-        return cls._made(kept, words, rows, model or {}, neighbours, duplicates, group_size, seed)
+        return cls._made(digests, ids, rows, model or {}, neighbours, duplicates, group_size, seed)
 
     @classmethod
     def _made(
         cls,
-        documents: Sequence[Digest],
-        words: WordCounts,
+        digests: Digests,
+        ids: Sequence[str],
         vectors: npt.NDArray[np.float32],
         model: Mapping[str, Any],
         neighbours: int,
@@ -204,6 +210,7 @@ class Overview:
         group_size: int | None,
         seed: int,
     ) -> Overview:
+        documents, words = digests.chosen(ids)
         if len(documents) < 2:
             raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -218,7 +225,7 @@ class Overview:
         ]
         settings = {"neighbours": neighbours, "duplicates": duplicates, "group_size": group_size, "seed": seed}
         copies = near.duplicates(duplicates, [digest.fingerprint for digest in documents])
-        return cls(documents, words, points, groups, near, copies, model, settings)
+        return cls(documents, words, points, groups, near, copies, model, settings, digests.repeats())
 
     @property
     def group_of(self) -> Rows:
@@ -250,7 +257,7 @@ class Overview:
         """Return a table as a pandas frame.
 
         Args:
-            table: ``documents``, ``groups``, ``pairs``, ``neighbours`` or ``duplicates``.
+            table: ``documents``, ``groups``, ``pairs``, ``neighbours``, ``duplicates`` or ``repeats``.
 
         Raises:
             SettingsError: there is no such table.
@@ -276,49 +283,7 @@ class Overview:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""
-        words, telling = words_of_documents(self.words, WORDS_OF_A_DOCUMENT)
-        group_of, closeness = self.group_of, self.neighbours.closeness
-        documents = [
-            {
-                "id": digest.id,
-                "title": digest.title,
-                "words": digest.words,
-                "label": digest.label or None,
-                "date": digest.date or None,
-                "folder": digest.folder or None,
-                "metadata": dict(digest.values),
-                "opening": digest.opening,
-                "telling_words": [words[place] for place in telling[row]],
-                "x": round(float(self.points[row, 0]), 5),
-                "y": round(float(self.points[row, 1]), 5),
-                "group": int(group_of[row]) + 1 or None,
-                "closeness": round(float(closeness[row]), 6),
-                "neighbours": [
-                    {"document": int(other), "score": round(float(score), 6)}
-                    for other, score in zip(self.neighbours.rows[row], self.neighbours.scores[row], strict=True)
-                ],
-            }
-            for row, digest in enumerate(self.documents)
-        ]
-        return {
-            "format": FORMAT,
-            "model": dict(self.model),
-            "settings": dict(self.settings),
-            "documents": documents,
-            "groups": [
-                {
-                    "number": group.number,
-                    "name": group.name,
-                    "words": list(group.words),
-                    "size": len(group.rows),
-                    "typical": list(group.typical),
-                }
-                for group in self.groups
-            ],
-            "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
-            "duplicates": [rows.tolist() for rows in self.duplicates],
-            "outliers": self.outliers(),
-        }
+        return payload_of(self)
 
     @overload
     def to_html(self, path: None = None, **about: Any) -> str: ...
@@ -341,6 +306,10 @@ class Overview:
 
         page = render_overview(self.to_dict(), **about)
         return page if path is None else write_text(path, page)
+
+
+def _lister(repeats: LeavesOut | None, config: SegmentationConfig) -> RepeatLister | None:
+    return RepeatLister(repeats, config, only_left_out=True) if repeats else None
 
 
 def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:

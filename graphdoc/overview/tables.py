@@ -1,4 +1,4 @@
-"""The tables of an overview: documents, groups, pairs, neighbours and near-duplicates."""
+"""The tables of an overview: documents, groups, pairs, neighbours, near-duplicates and repeated passages."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ..runtime.arguments import require_one_of
 if TYPE_CHECKING:
     from .overview import Overview
 
-Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates"]
-TABLES: tuple[Table, ...] = ("documents", "groups", "pairs", "neighbours", "duplicates")
+Table = Literal["documents", "groups", "pairs", "neighbours", "duplicates", "repeats"]
+TABLES: tuple[Table, ...] = ("documents", "groups", "pairs", "neighbours", "duplicates", "repeats")
 
 
 def table_of(overview: Overview, table: str) -> tuple[list[str], Iterable[Sequence[Any]]]:
@@ -40,6 +40,11 @@ def table_of(overview: Overview, table: str) -> tuple[list[str], Iterable[Sequen
     if table == "duplicates":
         return ["set", "id"], [
             (number, ids[int(row)]) for number, rows in enumerate(overview.duplicates, start=1) for row in rows
+        ]
+    if table == "repeats":
+        return ["documents", "occurrences", "characters", "examples", "text"], [
+            (one.documents, one.occurrences, one.characters, "; ".join(one.examples), one.text)
+            for one in overview.repeats.passages
         ]
     return _documents(overview)
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..documents.document import Document
-from .repeats import Repeats, shingles_of
-from .segmenter import Segmenter
+from .drafts import Plan
+from .repeats import LeavesOut, shingles_of
+from .segmenter import SegmentationConfig
+from .sentence_groups import repeated_in
 
 _EXAMPLES = 3
 # Passages of which so much is the same are listed as one.
@@ -45,40 +47,51 @@ class RepeatList:
         kept: documents made of repeated passages for the most part, in which these count.
     """
 
-    passages: list[RepeatedPassage]
+    passages: list[RepeatedPassage] = field(default_factory=list)
     documents: int = 0
     with_repeats: int = 0
     kept: int = 0
 
+    @property
+    def characters(self) -> int:
+        """Of all occurrences of all passages."""
+        return sum(passage.characters for passage in self.passages)
 
-def list_repeats(documents: Iterable[Document], segmenter: Segmenter, repeats: Repeats) -> RepeatList:
-    """List the passages that repeat; of each text one version is held.
+    @property
+    def shortened(self) -> int:
+        """Documents of which a passage is left out."""
+        return self.with_repeats - self.kept
+
+
+class RepeatLister:
+    """Lists the passages that repeat in documents that pass by; of each text one version is held.
 
     Args:
-        documents: the corpus, in which ``repeats`` were found.
-        segmenter: cuts documents into passages.
-        repeats: what repeats.
+        repeats: what repeats in their corpus.
+        config: how documents are cut into passages.
+        only_left_out: list none of documents in which they count, since these are made of them for the most part.
     """
-    cut = Segmenter(segmenter.tokenizer, segmenter.config, repeats)
-    result = RepeatList([])
-    group_of: dict[int, int] = {}
-    for document in documents:
-        result.documents += 1
-        spans, keeps = cut.repeated(document)
-        result.with_repeats += bool(spans)
-        result.kept += keeps
+
+    def __init__(self, repeats: LeavesOut, config: SegmentationConfig, *, only_left_out: bool = False) -> None:
+        self._repeats, self._config, self._only_left_out = repeats, config, only_left_out
+        self._found = RepeatList()
+        self._group_of: dict[int, int] = {}
+
+    def add(self, document: Document) -> None:
+        """Take in a document."""
+        found, config = self._found, self._config
+        found.documents += 1
+        if not self._repeats:
+            return
+        spans, keeps = repeated_in(Plan(document), self._repeats, config.passage_words, config.language)
+        found.with_repeats += bool(spans)
+        found.kept += keeps
+        if keeps and self._only_left_out:
+            return
         seen: set[int] = set()
         for section, start, end in spans:
-            text = document.sections[section].text[start:end]
-            shingles = shingles_of(text).tolist()
-            votes = Counter(group_of[one] for one in shingles if one in group_of)
-            group, count = votes.most_common(1)[0] if votes else (-1, 0)
-            if count < _ALIKE * len(shingles):
-                group = len(result.passages)
-                result.passages.append(RepeatedPassage(text))
-            for one in shingles:
-                group_of.setdefault(one, group)
-            passage = result.passages[group]
+            group = self._group(document.sections[section].text[start:end])
+            passage = found.passages[group]
             passage.occurrences += 1
             passage.characters += end - start
             if group not in seen:
@@ -86,5 +99,34 @@ def list_repeats(documents: Iterable[Document], segmenter: Segmenter, repeats: R
                 passage.documents += 1
                 if len(passage.examples) < _EXAMPLES:
                     passage.examples.append(document.id)
-    result.passages.sort(key=lambda passage: (-passage.documents, -passage.characters, passage.text))
-    return result
+
+    def found(self) -> RepeatList:
+        """What repeats in the documents so far."""
+        passages = sorted(self._found.passages, key=lambda one: (-one.documents, -one.characters, one.text))
+        return replace(self._found, passages=passages)
+
+    def _group(self, text: str) -> int:
+        """The place of the passage that a text is listed as, perhaps a new one."""
+        shingles = shingles_of(text).tolist()
+        votes = Counter(self._group_of[one] for one in shingles if one in self._group_of)
+        group, count = votes.most_common(1)[0] if votes else (-1, 0)
+        if count < _ALIKE * len(shingles):
+            group = len(self._found.passages)
+            self._found.passages.append(RepeatedPassage(text))
+        for one in shingles:
+            self._group_of.setdefault(one, group)
+        return group
+
+
+def list_repeats(documents: Iterable[Document], repeats: LeavesOut, config: SegmentationConfig) -> RepeatList:
+    """List the passages that repeat in a corpus.
+
+    Args:
+        documents: the corpus, in which ``repeats`` were found.
+        repeats: what repeats.
+        config: how documents are cut into passages.
+    """
+    lister = RepeatLister(repeats, config)
+    for document in documents:
+        lister.add(document)
+    return lister.found()

@@ -12,14 +12,17 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
+import safetensors.numpy
 
 from ..documents.document import Document
-from ..errors import DocumentError, SettingsError
+from ..errors import DocumentError, OutputError, SettingsError
+from ..runtime.files import write_atomically
 from ..runtime.plain_text import described
 
 Hashes = npt.NDArray[np.uint32]
@@ -120,6 +123,35 @@ class Repeats:
         # Not the number of documents: with more of them the same may repeat, and work goes on.
         digest = hashlib.blake2b(self.hashes.astype("<u4").tobytes(), digest_size=8).hexdigest()
         return {"shingles": len(self.hashes), "hash": digest}
+
+    def save(self, path: Path) -> Path:
+        """Write them to a file of safetensors, atomically.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        tensors: dict[str, npt.NDArray[Any]] = {
+            "hashes": self.hashes,
+            "counts": np.array([self.documents, self.least], np.int64),
+        }
+        content = safetensors.numpy.save(tensors)
+        return write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+    @classmethod
+    def load(cls, path: Path) -> Repeats:
+        """Read what :meth:`save` has written.
+
+        Raises:
+            OutputError: the file cannot be read, or holds something else.
+        """
+        try:
+            tensors = safetensors.numpy.load(path.read_bytes())
+            hashes, (documents, least) = tensors["hashes"], tensors["counts"].tolist()
+            if hashes.dtype != np.uint32 or hashes.ndim != 1 or (hashes[:-1] >= hashes[1:]).any():
+                raise ValueError("not the hashes of shingles in their order")
+        except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+            raise OutputError(f"{path} holds no repeated passages that can be read; remove it") from error
+        return cls(hashes, int(documents), int(least))
 
     def is_repeated(self, text: str) -> bool:
         """Whether a passage is one that repeats."""

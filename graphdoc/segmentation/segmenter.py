@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, cast, get_args
 
@@ -20,13 +19,12 @@ from .cutting import (
     best_place,
     character_boundary,
     cut_at_tokens,
-    cut_at_white_space,
     skip_white_space,
     trim,
 )
 from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
 from .repeats import LeavesOut, Place
-from .sentences import split_sentences
+from .sentence_groups import repeated_in, sentence_groups
 from .spans import SegmentedDocument
 
 if TYPE_CHECKING:
@@ -35,16 +33,8 @@ if TYPE_CHECKING:
 UNITS: tuple[str, ...] = get_args(Unit)
 CONTEXTS: tuple[str, ...] = get_args(Context)
 
-MAX_SENTENCE_CHARACTERS = 2_000
 _TEXTS_PER_CALL = 2_048
 _DRAFTS_PER_ROUND = 1_024
-
-# Scripts written without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
-_WITHOUT_SPACES = re.compile(
-    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-_CHARACTERS_PER_WORD_WITHOUT_SPACES = 2
-_MAX_CHARACTERS_PER_WORD = 20
 
 
 @dataclass(frozen=True)
@@ -202,20 +192,6 @@ class Segmenter:
                 f"set max_tokens to {self._special_tokens + 1} or more"
             )
 
-    def _sentences(self, plan: Plan, section: int) -> list[tuple[int, int]]:
-        text = plan.document.sections[section].text
-        sentences = split_sentences(text, self.config.language)
-        if not sentences:
-            plan.empty_sections += 1
-        if all(end - start <= MAX_SENTENCE_CHARACTERS for start, end in sentences):
-            return sentences
-        pieces = []
-        for start, end in sentences:
-            parts = cut_at_white_space(text, start, end, MAX_SENTENCE_CHARACTERS)
-            plan.cut_sentences.update({(section, part_start): start for part_start, _ in parts[1:]})
-            pieces.extend(parts)
-        return pieces
-
     def _context(self, plan: Plan, section: int, max_tokens: int) -> Prefix:
         """What is encoded in front of the passages of a section."""
         if self.config.context == "none":
@@ -235,9 +211,9 @@ class Segmenter:
             Section, first character in its text, and one past the last, of each; and whether they are so much of the
             document that none is left out.
         """
-        plan = _plan(document)
-        self._mark_repeats(plan, [(section, group[0][0], group[-1][1]) for section, group in self._groups(plan)])
-        return plan.repeated, plan.keeps_repeats
+        if not self.repeats:
+            return [], False
+        return repeated_in(_plan(document), self.repeats, self.config.passage_words, self.config.language)
 
     def _mark_repeats(self, plan: Plan, places: Sequence[Place]) -> None:
         """Note which of the pieces that a document consists of repeat."""
@@ -246,31 +222,17 @@ class Segmenter:
 
     def _add_sentences(self, plan: Plan) -> None:
         passages = []
-        for section, group in self._groups(plan):
+        for section, group in sentence_groups(plan, self.config.passage_words, self.config.language):
             plan.drafts.extend(Draft(plan, section, *span, (span,)) for span in group)
             passages.append((section, group[0][0], group[-1][1]))
         self._mark_repeats(plan, passages)
 
     def _add_passages(self, plan: Plan) -> None:
         context, of = NO_CONTEXT, -1
-        for section, group in self._groups(plan):
+        for section, group in sentence_groups(plan, self.config.passage_words, self.config.language):
             if section != of:
                 context, of = self._context(plan, section, self.config.max_tokens), section
             plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group, context))
-
-    def _groups(self, plan: Plan) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-        """The sentences of every passage, with its section."""
-        for section, text in enumerate(one.text for one in plan.document.sections):
-            sentences = self._sentences(plan, section)
-            if not sentences:
-                continue
-            without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
-            words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
-            passages = max(1, int(words[-1] / self.config.passage_words + 0.5))
-            first = 0
-            for last in [*balanced_cuts(words, passages), len(sentences)]:
-                yield section, sentences[first:last]
-                first = last
 
     def _add_chunks(self, plan: Plan, max_tokens: int, *, with_context: bool = False) -> None:
         for section, text in enumerate(one.text for one in plan.document.sections):
@@ -385,11 +347,3 @@ def _token_spans(encoded: BatchEncoding, position: int, after: int = 0) -> list[
     pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
     spans = [span for span, special in pairs if not special]
     return [(max(start - after, 0), end - after) for start, end in spans if end > after] if after else spans
-
-
-def _count_words(text: str, without_spaces: bool) -> int:
-    words = len(text.split())
-    if without_spaces:
-        words += len(_WITHOUT_SPACES.findall(text)) // _CHARACTERS_PER_WORD_WITHOUT_SPACES
-    # Words no one would write (encoded files, runs of dashes) count by their length, or a passage could be endless.
-    return max(words, len(text) // _MAX_CHARACTERS_PER_WORD)

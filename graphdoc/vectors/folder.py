@@ -25,14 +25,14 @@ from ..runtime.locks import LOCK_FILE, FolderLock
 from ..runtime.processes import Processes
 from ..version import __version__
 from .shards import read_record, shard_name
-from .store import MANIFEST_FILE, Manifest
+from .store import MANIFEST_FILE, REPEATS_FILE, Manifest
 
 logger = logging.getLogger("graphdoc")
 
 ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
-_PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json)")
+_PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
 # Lines of file and checksum, one for every shard that a process has finished; they go when the manifest is written.
 _PROGRESS_FILE = re.compile(r"\.progress-\d+\.jsonl")
 # What an encoder's configuration says about where it came from, not about what it computes.
@@ -114,7 +114,7 @@ class VectorFolder:
             OutputError: it cannot be removed.
         """
         shards = [path for _, path in self._shards()]
-        self._remove([self.folder / MANIFEST_FILE, *_progress_in(self.folder), *shards])
+        self._remove([self.folder / MANIFEST_FILE, self.folder / REPEATS_FILE, *_progress_in(self.folder), *shards])
 
     def expect(self, number: int) -> None:
         """Check that the input may have a shard of this number.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +19,15 @@ from ..runtime.files import write_text
 from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
 from ..segmentation.coverage import Coverage
+from ..segmentation.repeats import LeavesOut, Repeats
 from .shards import FORMAT, FORMAT_VERSION, Shard, read_rows, shard_name
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 MANIFEST_FILE = "manifest.json"
+# What of the documents was left out as repeated; only where something was.
+REPEATS_FILE = "repeats.safetensors"
 _MOST_PASSED_OVER = 3
 
 
@@ -261,6 +265,42 @@ def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]
         vectors[len(ids) : len(ids) + len(some_ids)] = some_vectors
         ids.extend(some_ids)
     return ids, vectors
+
+
+def keep_repeats(folder: Path, left_out: LeavesOut | None) -> None:
+    """Keep beside vectors what was left out of their documents as repeated, unless it lies there already.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    if not isinstance(left_out, Repeats) or not left_out:
+        return
+    path = folder / REPEATS_FILE
+    with suppress(OutputError):
+        if Repeats.load(path).describe() == left_out.describe():
+            return
+    left_out.save(path)
+
+
+def read_repeats(folder: str | Path) -> Repeats | None:
+    """Read what was left out of the documents of a finished folder as repeated.
+
+    Args:
+        folder: the folder.
+
+    Returns:
+        What repeats; None where nothing does, or the folder was written before it was kept.
+
+    Raises:
+        OutputError: the encoding is not finished, or the file was changed.
+    """
+    recorded, path = Manifest.read(folder).model.get("repeats"), Path(folder) / REPEATS_FILE
+    if not recorded or not path.exists():
+        return None
+    repeats = Repeats.load(path)
+    if repeats.describe() != recorded:
+        raise OutputError(f"{path} was changed since it was written; remove it, or run the encoding again")
+    return repeats
 
 
 def checked_shards(manifest: Manifest) -> list[Path]:

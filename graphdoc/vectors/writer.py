@@ -29,7 +29,7 @@ from .making import OnError, Settings
 from .ray_job import ShardEncoder, encode_on_ray
 from .shards import TEXT_COLUMNS
 from .source import DocumentSource, nothing_to_encode
-from .store import Manifest
+from .store import Manifest, keep_repeats
 
 logger = logging.getLogger(__name__)
 
@@ -158,6 +158,7 @@ def encode_to_disk(
             )
             if not manifest.rows:
                 raise nothing_to_encode(manifest.skipped)
+            processes.run_first(lambda: keep_repeats(target.folder, encoder.segmenter.repeats))
             processes.run_first(lambda: target.finish(manifest))
             failed = False
         finally:

@@ -83,7 +83,9 @@ def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray
     assert "7 documents" in out
     folder = tmp_path / "vectors"
     names = sorted(path.name for path in folder.iterdir())
-    assert names == ["manifest.json", "shard-00000.parquet", "shard-00001.parquet", "shard-00002.parquet"]
+    shards = [f"shard-0000{number}.parquet" for number in range(3)]
+    # The texts are alike but for their numbers, so that something repeats, but all of every one counts.
+    assert names == ["manifest.json", "repeats.safetensors", *shards]
     table = pyarrow.parquet.read_table(sorted(folder.glob("*.parquet")))
     assert table.column_names[:2] == ["id", "vector"]
     assert table["id"].to_pylist() == [f"d{number}" for number in range(7)]
@@ -97,6 +99,9 @@ def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray
     status, _, err = graphdoc(*command)
     assert (status, err) == (0, "")
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    # Where everything is kept, nothing is recorded as repeated.
+    assert graphdoc(*command, "--repeats", "keep", "--overwrite").status == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["manifest.json", *shards]
 
 
 @pytest.mark.parametrize("speed", [1.0, 3.0])

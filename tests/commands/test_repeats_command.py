@@ -96,6 +96,32 @@ def test_an_overview_and_its_reports(graphdoc: Command, pages: Path, model: str,
     assert (tmp_path / "o-reports" / "0001.html").read_text(encoding="utf-8") == report
 
 
+def test_stored_vectors_leave_out_what_their_folder_records(
+    graphdoc: Command, pages: Path, model: str, tmp_path: Path
+) -> None:
+    assert graphdoc("encode", pages, "--model", model, "--output", "v").status == 0
+    # Of two documents nothing would be found.
+    for name in ("vectors", "strings", "owners", "borrows"):
+        (pages / f"{name}.md").unlink()
+    arguments = ("overview", pages, "--model", model, "--vectors", "v", "--html", "o.html", "--json", "o.json")
+    status, out, _ = graphdoc(*arguments, "--reports", "15")
+    assert status == 0
+    # Of the fifteen pairs both documents of one were read.
+    (made,) = (tmp_path / "o-reports").iterdir()
+    assert "repeated" in made.read_text()
+    found = json.loads((tmp_path / "o.json").read_text())["repeats"]
+    characters = 2 * sum(len(passage["text"]) for passage in found["passages"])
+    assert (found["documents"], found["kept"], found["characters"]) == (2, 0, characters)
+    assert characters > 1.9 * len(POPUP.strip())
+    assert f"left out as repeated: {len(found['passages'])} passages, {characters:,} characters of 2 documents" in out
+    # A folder of before it was kept: what repeats is found in what is read.
+    (tmp_path / "v" / "repeats.safetensors").unlink()
+    assert graphdoc(*arguments).status == 0
+    assert json.loads((tmp_path / "o.json").read_text())["repeats"]["passages"] == []
+    status, _, err = graphdoc(*arguments, "--repeats", "keep")
+    assert status == 2 and "encode anew" in err
+
+
 def test_nothing_to_list(graphdoc: Command, pages: Path, model: str, refused: Callable[..., str]) -> None:
     status, out, _ = graphdoc("repeats", pages / "maps.md", "--model", model)
     assert status == 0 and "0 passages" in out

@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_of_topics import TOPICS, make_collection, make_overview
+from collections_of_topics import LICENCE, TOPICS, make_collection, make_overview, overview_of, with_licences
 
 from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.overview import Overview
-from graphdoc.vectors.store import Manifest
+from graphdoc.segmentation import find_repeats
+from graphdoc.vectors.store import Manifest, read_repeats, read_vectors
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,47 @@ def test_tables_agree_with_each_other(overview: Overview, tmp_path: Path) -> Non
     assert [float(row["x"]) for row in rows] == pytest.approx(documents["x"].tolist())
     with pytest.raises(SettingsError, match="table 'maps'"):
         overview.to_frame("maps")  # type: ignore[arg-type]
+
+
+def test_what_is_left_out_as_repeated_is_listed(tmp_path: Path) -> None:
+    documents, vectors = make_collection(6)
+    documents = with_licences(documents)
+    versions = [Document(f"v{number}", (Section(LICENCE, heading="Licence"),)) for number in range(3)]
+    all_of_them = [*documents, *versions]
+    rows = np.vstack([vectors, np.eye(32)[:3] * 9])
+    overview = overview_of(all_of_them, rows, repeats=find_repeats(all_of_them))
+    (passage,) = overview.repeats.passages
+    # Licences that are all of a document count in it, and are left out of none.
+    assert (passage.documents, passage.text, passage.characters) == (12, LICENCE.strip(), 12 * len(LICENCE.strip()))
+    content = json.loads(json.dumps(overview.to_dict(), allow_nan=False))["repeats"]
+    assert (content["documents"], content["kept"], content["characters"]) == (12, 3, 12 * len(LICENCE.strip()))
+    assert [all_of_them[row].id for row in content["passages"][0]["examples"]] == [one.id for one in documents[:6:2]]
+    frame = overview.to_frame("repeats")
+    assert frame["documents"].tolist() == [12] and frame["examples"][0] == "; ".join(passage.examples)
+    assert overview.to_csv(tmp_path / "repeats.csv", "repeats").read_text().count(LICENCE.strip()) == 1
+
+
+def test_without_repeats_nothing_is_listed() -> None:
+    documents, vectors = make_collection(6)
+    for overview in (make_overview(6), overview_of(documents, vectors, repeats=find_repeats(documents))):
+        assert overview.to_dict()["repeats"] == {"documents": 0, "kept": 0, "characters": 0, "passages": []}
+        assert overview.to_frame("repeats").empty
+
+
+def test_passages_are_cut_as_the_model_of_the_vectors_cuts_them() -> None:
+    documents, vectors = make_collection(6)
+    repeats = find_repeats(with_licences(documents))
+    listed = {
+        words: Overview.of_vectors(
+            [one.id for one in documents],
+            vectors,
+            with_licences(documents),
+            model={"name": "made up", "passage_words": words},
+            repeats=repeats,
+        ).repeats
+        for words in (20, 100)
+    }
+    assert len(listed[20].passages) == 2 and len(listed[100].passages) == 1
 
 
 def test_json_has_everything(overview: Overview) -> None:
@@ -105,6 +148,23 @@ def test_vectors_are_those_of_the_encoder_and_a_folder_is_gone_on_with(
     assert again.to_dict() == overview.to_dict() == Overview.of(encoder, structured).to_dict()
     with pytest.raises(OutputError, match="made of other documents"):
         Overview.of(encoder, structured[::-1], vectors=tmp_path / "vectors")
+
+
+def test_the_list_of_repeats_is_what_the_encoder_leaves_out(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
+) -> None:
+    documents = with_licences(make_collection(2)[0])
+    encoder = tiny_encoder("bert", readout="mean", trained=True).leaving_out(find_repeats(documents))
+    overview = Overview.of(encoder, documents, vectors=tmp_path / "v", show_progress=False)
+    assert overview.repeats.shortened == 4
+    # White space between passages counts in the coverage.
+    spaces = 4 * (len(overview.repeats.passages) - 1)
+    assert Manifest.read(tmp_path / "v").coverage.left_out == {"repeated": overview.repeats.characters + spaces}
+    ids, vectors = read_vectors(tmp_path / "v")
+    stored = Overview.of_vectors(
+        ids, vectors, documents, model=encoder.describe(), repeats=read_repeats(tmp_path / "v")
+    )
+    assert stored.to_dict() == overview.to_dict()
 
 
 def test_copies_and_equal_documents() -> None:

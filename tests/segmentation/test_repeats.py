@@ -178,7 +178,7 @@ def test_numbers_out_of_range_are_refused(name: str, value: object) -> None:
 
 def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter) -> None:
     documents = [*corpus(), Document("other", (Section(sentences(70, 20)),))]
-    found = list_repeats(documents, segmenter, find_repeats(documents))
+    found = list_repeats(documents, find_repeats(documents), segmenter.config)
     assert (found.documents, found.with_repeats, found.kept) == (7, 6, 0)
     assert {one.documents for one in found.passages} == {6} and found.passages[0].examples == ["d0", "d1", "d2"]
     assert " ".join(sorted((one.text for one in found.passages), key=LICENCE.find)).endswith(LICENCE.strip()[-60:])
@@ -228,6 +228,31 @@ class TestEncoder:
         assert manifest["coverage"]["left_out"]["repeated"] > 1000
         with pytest.raises(OutputError, match="repeats"):
             encoder.encode_to_disk(documents, tmp_path / "v")
+
+    def test_a_folder_of_vectors_keeps_it(self, tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
+        from graphdoc.errors import OutputError
+        from graphdoc.vectors.store import REPEATS_FILE, read_repeats
+
+        encoder, documents, folder = tiny_encoder("bert", trained=True), corpus(), tmp_path / "v"
+        found = find_repeats(documents)
+        own = encoder.leaving_out(found)
+        own.encode_to_disk(documents, folder)
+        kept = read_repeats(folder)
+        assert kept is not None and np.array_equal(kept.hashes, found.hashes)
+        assert (kept.documents, kept.least) == (found.documents, found.least) == (6, 3)
+        before = (folder / REPEATS_FILE).read_bytes()
+        # A run of before it was kept keeps it when it is started again; one that is interrupted ends with the same.
+        for lost in ([REPEATS_FILE], [REPEATS_FILE, "manifest.json"], ["manifest.json"]):
+            for name in lost:
+                (folder / name).unlink()
+            own.encode_to_disk(documents, folder)
+            assert (folder / REPEATS_FILE).read_bytes() == before
+        for content in (b"nothing", before[:-4] + b"\xff\xff\xff\xff", before[:40]):
+            (folder / REPEATS_FILE).write_bytes(content)
+            with pytest.raises(OutputError, match=REPEATS_FILE):
+                read_repeats(folder)
+        encoder.encode_to_disk(documents, folder, overwrite=True)
+        assert not (folder / REPEATS_FILE).exists() and read_repeats(folder) is None
 
 
 def test_tables_of_numbers_do_not_repeat() -> None:

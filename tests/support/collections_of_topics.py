@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,20 @@ def make_collection(size: int = 30, *, seed: int = 0, **titles: str) -> tuple[li
             documents.append(Document(id, (Section(text),), title, topic, metadata))
             vectors.append(direction + draw.normal(scale=0.08, size=32))
     return documents, np.array(vectors, np.float32)
+
+
+LICENCE = (
+    "Permission is granted to copy this text, to change it and to give it on to others for any purpose, as long as "
+    "this notice stays with it. It comes without any warranty, and nobody is liable for what is done with it. "
+)
+
+
+def with_licences(documents: Sequence[Document], text: str = LICENCE) -> list[Document]:
+    """The documents, each second one with a licence as a section of its own."""
+    licence = Section(text, heading="Licence")
+    return [
+        one if number % 2 else replace(one, sections=(*one.sections, licence)) for number, one in enumerate(documents)
+    ]
 
 
 def make_overview(size: int = 30, *, seed: int = 0, titles: dict[str, str] | None = None, **options: Any) -> Overview:

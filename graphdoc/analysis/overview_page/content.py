@@ -22,7 +22,8 @@ _OPENING_BYTES, _NAME_BYTES = 5_000_000, 2_500_000
 _LONGEST_PLACE = 1_000
 # Colours tell no more values apart, and a field that few documents have is none of the collection.
 _MOST_VALUES, _LEAST_SHARE, _MOST_FIELDS = 60, 0.2, 8
-LISTED_SETS, LISTED_COPIES = 100, 20
+LISTED_SETS, LISTED_COPIES, LISTED_REPEATS = 100, 20, 100
+_PASSAGE_CHARACTERS = 240
 _NONE = 65_535
 
 
@@ -94,7 +95,7 @@ def page_data(overview: Mapping[str, Any], reports: Sequence[Report], command: C
 
 
 def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str, Any]:
-    """The lists that stand in the page as text: groups, closest pairs, near-duplicates and outliers."""
+    """The lists that stand in the page as text: groups, closest pairs, near-duplicates, outliers and what repeats."""
     documents = overview["documents"]
     links = {(one.a, one.b): relative_link(one.link) for one in reports}
     shown = [one_line(document["title"], NAME_CHARACTERS) for document in documents]
@@ -103,6 +104,8 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
         return {"row": row, "title": shown[row]}
 
     sets = overview["duplicates"]
+    # A payload of before repeated passages were listed has none.
+    repeats = overview.get("repeats") or {"passages": []}
     return {
         "groups": [
             {**group, "typical": [named(row) for row in group["typical"]], "words": group["words"]}
@@ -123,6 +126,18 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
         ],
         "more_duplicates": max(0, len(sets) - LISTED_SETS),
         "in_duplicates": sum(map(len, sets)),
+        "repeats": {
+            **repeats,
+            "count": len(repeats["passages"]),
+            "passages": [
+                {
+                    **one,
+                    "text": one_line(one["text"], _PASSAGE_CHARACTERS),
+                    "examples": [named(row) for row in one["examples"]],
+                }
+                for one in repeats["passages"][:LISTED_REPEATS]
+            ],
+        },
         "outliers": [{**named(row), "closeness": documents[row]["closeness"]} for row in overview["outliers"]],
     }
 

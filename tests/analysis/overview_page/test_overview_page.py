@@ -92,6 +92,37 @@ def test_attacks_stay_text() -> None:
     assert "\u202e" not in page
 
 
+def listed_repeats(page: str) -> list[list[str]]:
+    rows = lxml.html.fromstring(page).xpath("//*[@id='panel-repeats']//tbody/tr")
+    return [[" ".join(cell.text_content().split()) for cell in row.xpath("td")] for row in rows]
+
+
+def test_repeated_passages_are_listed(payload: dict[str, Any]) -> None:
+    passages = [
+        {"text": f"{ATTACK} {number} " * 40, "documents": 3_000 - number, "occurrences": 1, "characters": 70_000}
+        | {"examples": [number % 3]}
+        for number in range(130)
+    ]
+    repeats = {"documents": 4_321, "kept": 1, "characters": 9_100_000, "passages": passages}
+    page = render_overview(payload | {"repeats": repeats})
+    rows = listed_repeats(page)
+    assert len(rows) == 100 and [row[1] for row in rows[:2]] == ["3,000", "2,999"] and rows[0][2] == "70,000"
+    assert all("<script>" in row[0] and len(row[0]) < 450 for row in rows)
+    assert rows[1][0].endswith(payload["documents"][1]["title"])
+    panel = lxml.html.fromstring(page).get_element_by_id("panel-repeats").text_content()
+    for part in ("4,321 documents", "130 passages, 9,100,000 characters", "1 document of little else is", "30 more"):
+        assert part in panel
+    assert page.count("<script") == 3
+
+
+def test_where_nothing_repeats_nothing_is_said(payload: dict[str, Any]) -> None:
+    before = {name: value for name, value in payload.items() if name != "repeats"}
+    assert payload["repeats"]["passages"] == []
+    for one in (payload, before):
+        page = render_overview(one)
+        assert not lxml.html.fromstring(page).xpath("//*[@id='panel-repeats' or @id='tab-repeats']")
+
+
 def test_another_format_is_refused(payload: dict[str, Any]) -> None:
     with pytest.raises(OutputError, match=r"graphdoc\.overview/2"):
         render_overview(payload | {"format": "graphdoc.overview/2"})

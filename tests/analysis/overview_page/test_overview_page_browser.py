@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from collections_of_topics import make_overview
+from collections_of_topics import LICENCE, make_collection, make_overview, overview_of, with_licences
 from comparison_payload import ATTACK
 from matplotlib.image import imread
 from open_report import Report
@@ -18,6 +18,7 @@ from open_report import Report
 from graphdoc.analysis.overview_page.content import Command
 from graphdoc.analysis.overview_page.content import Report as ReportLink
 from graphdoc.overview import Overview
+from graphdoc.segmentation import find_repeats
 
 pytestmark = pytest.mark.browser
 
@@ -233,6 +234,27 @@ def test_titles_full_of_attacks_run_nothing(browser: Any, tmp_path: Path, size: 
     shown.page.wait_for_timeout(100)
     assert shown.page.evaluate("window.attacked") is None
     assert dialogs == [] and shown.page.locator("img, iframe, main svg[onload]").count() == 0
+    shown.close()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_repeated_passages_have_a_tab(browser: Any, tmp_path: Path, size: str) -> None:
+    documents, vectors = make_collection(8)
+    documents = with_licences(documents, f"{LICENCE} {ATTACK} {'x' * 90}")
+    overview = overview_of(documents, vectors, repeats=find_repeats(documents))
+    path = overview.to_html(tmp_path / "o.html")
+    shown = Report(browser, path, viewport=SIZES[size])
+    shown.page.fill("#find", "vinegar")
+    shown.page.keyboard.press("Enter")
+    # The last tab, which a phone has no room for beside all others.
+    assert shown.page.locator("#tab-found").evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth")
+    shown.page.click("#tab-repeats")
+    most = str(overview.repeats.passages[0].documents)
+    assert shown.text("#panel-repeats tbody tr:first-child td:nth-child(2)") == most
+    assert "Permission is granted" in shown.text("#panel-repeats") and shown.page.evaluate(FITS)
+    shown.page.locator("#panel-repeats .doc").first.click()
+    assert title_of(shown) == documents[0].title
+    assert shown.page.evaluate("window.attacked") is None
     shown.close()
 
 
