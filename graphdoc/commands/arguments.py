@@ -122,8 +122,16 @@ def prepare_for_ray(options: argparse.Namespace) -> None:
     options.device = "cpu"
 
 
-def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = True) -> argparse._ArgumentGroup:
-    """Add how documents are read, to a group that can take more."""
+def add_reading_arguments(
+    parser: argparse.ArgumentParser, *, labels: bool = True, on_error: bool = True
+) -> argparse._ArgumentGroup:
+    """Add how documents are read, to a group that can take more.
+
+    Args:
+        parser: the parser.
+        labels: whether the command has a use for labels.
+        on_error: whether it reads many documents, of which it can leave some out.
+    """
     group = parser.add_argument_group("reading")
     group.add_argument("--encoding", default="utf-8", help="encoding of text files (default: utf-8)")
     group.add_argument("--no-text-headings", action="store_true", help="look for no headings in plain text files")
@@ -131,13 +139,14 @@ def add_reading_arguments(parser: argparse.ArgumentParser, *, on_error: bool = T
         group.add_argument(
             f"--{name}-column", default=name, metavar="NAME", help=f"column that holds the {name} (default: {name})"
         )
-    if on_error:
+    if labels:
         group.add_argument(
             "--label-from",
             choices=("column", "folder"),
             default="column",
             help="labels are in the label column (default), or are the names of folders directly below the source",
         )
+    if on_error:
         group.add_argument(
             "--on-error",
             choices=("skip_in_folders", "skip", "stop"),

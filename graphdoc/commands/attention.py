@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = OUTPUTS.add_to(parser)
     output.add_argument("--texts", action="store_true", help="with --csv: also headings and texts of both nodes")
     add_model_arguments(parser)
-    add_reading_arguments(parser, on_error=False)
+    add_reading_arguments(parser, labels=False, on_error=False)
 
 
 def run(options: argparse.Namespace) -> None:

@@ -17,7 +17,7 @@ from .languages import noting_languages
 from .outputs import Outputs, write_json
 from .repeated import add_repeats_argument
 from .sources import read_one
-from .summaries import coverage_line, headings_above, indented, print_lines, print_passage
+from .summaries import coverage_line, headings_above, indented, list_left_out, print_lines, print_passage
 from .tables import MOST_ROWS, Column, Table, more_rows, names, plain, signed
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="level of --csv (default: passage) and of --plot (default: section)",
     )
     add_model_arguments(parser)
-    add_repeats_argument(add_reading_arguments(parser, on_error=False))
+    add_repeats_argument(add_reading_arguments(parser, labels=False))
 
 
 def run(options: argparse.Namespace) -> None:
@@ -128,10 +128,14 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError("--figure shows 2 documents and more, not 1; name another, or use --plot")
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
-    documents = [read_one(source, options) for source in sources]
+    from ..documents.readers import ReadingReport
+
+    report = ReadingReport()
+    documents = [read_one(source, options, report) for source in sources]
     encoder = load_encoder(options)
     target = _compare_two(encoder, list(noting_languages(documents, encoder)), options)
     if target is not None:
+        list_left_out(target, report)
         OUTPUTS.report(options, target)
 
 

@@ -78,8 +78,6 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
     from ..runtime.progress import progress_bar
 
     report = ReadingReport()
-    # In a folder there may be files that are no documents; one that is named has to be one.
-    options.on_error = "skip" if any(map(_is_corpus, sources)) else "skip_in_folders"
     documents = list(read_many(sources, options, report))
     if not documents:
         raise no_documents(sources, report)

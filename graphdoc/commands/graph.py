@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     OUTPUTS.add_to(parser)
     add_model_arguments(parser)
-    add_reading_arguments(parser, on_error=False)
+    add_reading_arguments(parser, labels=False, on_error=False)
 
 
 def run(options: argparse.Namespace) -> None:

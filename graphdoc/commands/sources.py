@@ -102,17 +102,27 @@ def no_documents(sources: Iterable[str], report: ReadingReport) -> DocumentError
     return DocumentError(f"there are no documents in {' '.join(sources)}{reasons}")
 
 
-def read_one(source: str, options: argparse.Namespace) -> Document:
+def read_one(source: str, options: argparse.Namespace, report: ReadingReport | None = None) -> Document:
     """Read the one document that a source holds.
+
+    Args:
+        source: what is named.
+        options: the arguments.
+        report: lists what else is there and cannot be read.
 
     Raises:
         DocumentError: there is none, or more than one.
     """
+    from ..documents.readers import ReadingReport
     from ..documents.readers.folders import FoundFile, find_files
 
-    found = list(islice(read_many([source], options), 2))
+    report = ReadingReport() if report is None else report
+    before = len(report.skipped)
+    found = list(islice(read_many([source], options, report), 2))
     if len(found) == 1:
         return found[0]
+    if not found and (skipped := report.skipped[before:]):
+        raise DocumentError(f"{skipped[0].source}: {skipped[0].reason}")
     if Path(source).is_dir():
         first = next(file.path for file in find_files(source) if isinstance(file, FoundFile))
         raise DocumentError(f"{source} is a folder of several documents; name one file in it, such as {first}")

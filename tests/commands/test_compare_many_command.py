@@ -61,6 +61,35 @@ def test_a_folder_as_page_matrix_and_reports(graphdoc: Command, folder: Path, mo
     assert "the closest of 28 pairs" in out
 
 
+def test_what_cannot_be_read(
+    graphdoc: Command, refused: Callable[..., str], folder: Path, model: str, tmp_path: Path
+) -> None:
+    (folder / "broken.docx").write_bytes(b"PK\3\4 and no more")
+    named = (folder / "broken.docx", folder / "tides" / "000.md", folder / "tides" / "001.md")
+    # In a folder it is skipped and counted; what is named itself stops, and the message says how to go on.
+    status, out, _ = graphdoc("compare", folder, "--model", model)
+    assert status == 0 and "broken.docx" in out and "8 documents read, 2 skipped" in out
+    assert "broken.docx" in refused("compare", folder, "--model", model, "--on-error", "stop")
+    line = refused("compare", *named, "--model", model)
+    assert "broken.docx" in line and "--on-error skip" in line
+    status, out, _ = graphdoc("compare", *named, "--model", model, "--on-error", "skip")
+    assert status == 0 and "2 documents read, 1 skipped" in out
+    (tmp_path / "c.jsonl").write_text('{"id": "a", "text": "Rice."}\n{"id"\n{"id": "b", "text": "Tides."}\n')
+    assert "c.jsonl:2" in refused("compare", "c.jsonl", "--model", model)
+    assert graphdoc("compare", "c.jsonl", "--model", model, "--on-error", "skip").status == 0
+    # Two documents, the second alone among files that are none; and one that is none.
+    pair = (named[1], folder / "one")
+    (folder / "one").mkdir()
+    for path in (named[0], named[2]):
+        path.rename(folder / "one" / path.name)
+    status, out, _ = graphdoc("compare", *pair, "--model", model)
+    assert status == 0 and "document similarity" in out and "2 documents read, 1 skipped" in out
+    broken = folder / "one" / "broken.docx"
+    for choice in ((), ("--on-error", "skip")):
+        line = refused("compare", named[1], broken, "--model", model, *choice)
+        assert line.startswith(f"graphdoc compare: {broken}: ")
+
+
 def test_output_folder(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:
     before = set(tmp_path.iterdir())
     status, out, _ = graphdoc("compare", folder / "tides", folder / "vinegar", "--model", model)

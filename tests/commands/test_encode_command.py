@@ -194,8 +194,13 @@ def test_how_to_go_on_without_a_document_is_reported(
     line = refused("encode", *sources, "--model", model, "--on-error", "stop")
     assert "no text" in line
     assert line.endswith("leave it out (--on-error skip goes on without it)" if is_reported else "leave it out")
-    # Commands for one document have nothing to go on with.
-    assert "--on-error" not in refused("compare", "texts/b.txt", "rows.jsonl", "--model", model)
+    # Commands for one document have no such option, and a comparison has nothing to go on with without one of two.
+    assert "--on-error" not in refused("graph", "rows.jsonl", "--model", model)
+    assert "--on-error" not in refused("compare", "texts/b.txt", "texts/a.txt", "--model", model)
+    # What holds another document beside the one that cannot be read is gone on with as the message says.
+    command = ("compare", "texts/b.txt", "rows.jsonl", "--model", model)
+    assert refused(*command).endswith("leave it out (--on-error skip goes on without it)")
+    assert graphdoc(*command, "--on-error", "skip").status == 0
     (tmp_path / "nothing").mkdir()
     assert "--on-error" not in refused("encode", "nothing", "--model", model)
     # Names that the system does not take are told like any other that is not there.
