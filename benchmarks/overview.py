@@ -5,11 +5,19 @@ leaves out count as one group. BERTopic (UMAP to 5 dimensions, HDBSCAN with at l
 umap-learn and hdbscan, which may be installed in another environment:
 
     python benchmarks/overview.py --sets newsgroups20 wikispeedia --work vectors --max-passages 4 --other-python PYTHON
+
+What the page costs a browser, for so many documents of these sets with vectors that are drawn in clusters, so that
+nothing has to be encoded (playwright and a Chromium are needed):
+
+    python benchmarks/overview.py --page 20000 --work page
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from reporting import DATA, describe_machine, write_result
 from sklearn.cluster import HDBSCAN, AgglomerativeClustering, KMeans
 from sklearn.metrics import normalized_mutual_info_score
@@ -27,6 +36,7 @@ from sklearn.preprocessing import normalize
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.analysis.projection import principal_components
 from graphdoc.evaluation.clustering_scores import purity
+from graphdoc.overview import Overview
 from graphdoc.overview.groups import find_groups
 from graphdoc.overview.layout import lay_out
 from graphdoc.overview.neighbours import Neighbours
@@ -94,6 +104,68 @@ def ways(classes: int, python: str | None) -> dict[str, Callable[[Any, int], Any
     return found
 
 
+def make_page(count: int, work: Path) -> Path:
+    """The page of so many messages and articles, with drawn vectors; one that is there is kept."""
+    page = work / f"page-{count}.html"
+    if page.exists():
+        return page
+    files = ("newsgroups20/train.jsonl.gz", "newsgroups20/test.jsonl.gz", "wikispeedia/articles.jsonl.gz")
+    read = itertools.chain.from_iterable(read_documents(DATA / file, on_error="skip") for file in files)
+    documents = list({document.id: document for document in read}.values())[-count:]
+    draw = np.random.default_rng(0)
+    centres = draw.normal(size=(60, 128))
+    vectors = centres[draw.integers(0, 60, len(documents))] + draw.normal(scale=1.2, size=(len(documents), 128))
+    start = time.process_time()
+    overview = Overview.of_vectors([one.id for one in documents], vectors, documents)
+    overview.to_html(page, name=f"{len(documents):,} documents")
+    print(f"made in {time.process_time() - start:.0f} s of processor time", flush=True)
+    return page
+
+
+def frames(page: Path, runs: int, seconds: float = 3.0) -> list[str]:
+    """A row of a table for every time that the page is opened and its map is dragged for some seconds."""
+    from playwright.sync_api import sync_playwright
+
+    lines = ["| run | load | first paint, s | drawn, s | frames a second | moves a second | CPU ms a frame |"]
+    lines += ["|---:|---:|---:|---:|---:|---:|---:|"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        # Windows, tabs and the program that draws them.
+        own = [one for one in psutil.Process().children(recursive=True) if "chrom" in one.name()]
+        for run in range(1, runs + 1):
+            view = browser.new_page(viewport={"width": 1280, "height": 900})
+            view.goto(page.as_uri())
+            view.wait_for_selector("#map[data-zoom]")
+            drawn = view.evaluate("performance.now()") / 1000
+            paint = view.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime") / 1000
+            view.wait_for_timeout(1000)
+            view.mouse.move(450, 500)
+            view.mouse.down()
+            view.evaluate(
+                "() => { let n = 0; const count = () => { window.drawnFrames = n++; requestAnimationFrame(count); };"
+                " count(); }"
+            )
+            processes = {*own, *(one for one in psutil.Process().children(recursive=True) if "chrom" in one.name())}
+            before = sum(sum(one.cpu_times()[:2]) for one in processes if one.is_running())
+            start, moves = time.perf_counter(), 0
+            while (passed := time.perf_counter() - start) < seconds:
+                # Round and round, farther than the layer of points reaches.
+                moves += 1
+                view.mouse.move(450 + 320 * np.sin(2 * passed), 500 + 320 * np.cos(2 * passed) - 320)
+            shown = view.evaluate("window.drawnFrames")
+            passed = time.perf_counter() - start
+            spent = sum(sum(one.cpu_times()[:2]) for one in processes if one.is_running()) - before
+            view.mouse.up()
+            view.close()
+            rates = f"{shown / passed:.0f} | {moves / passed:.0f} | {1000 * spent / max(1, shown):.0f}"
+            lines.append(f"| {run} | {os.getloadavg()[0]:.1f} | {paint:.1f} | {drawn:.1f} | {rates} |")
+            print(lines[-1], flush=True)
+        browser.close()
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", default=list(SETS), choices=tuple(SETS))
@@ -101,8 +173,16 @@ def main() -> None:
     parser.add_argument("--model", default="mini")
     parser.add_argument("--max-passages", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--page", type=int, metavar="N", help="measure a page of N documents, and nothing else")
+    parser.add_argument("--runs", type=int, default=5, help="times that the page is opened")
     parser.add_argument("--other-python", help="a Python that has umap-learn and hdbscan")
     options = parser.parse_args()
+    if options.page is not None:
+        options.work.mkdir(parents=True, exist_ok=True)
+        page = make_page(options.page, options.work)
+        print(describe_machine(), f"The page has {page.stat().st_size / 1e6:.1f} MB.", sep="\n")
+        print("\n".join(frames(page.resolve(), options.runs)))
+        return
     shown = " ".join(sys.argv[1:]).replace(str(options.other_python), "PYTHON").replace(str(options.work), "WORK")
     lines = ["# Groups of an overview", "", f"`python benchmarks/overview.py {shown}`", "", describe_machine(), ""]
     lines += [f"Vectors of `{options.model}`, first {options.max_passages} passages. NMI and purity with those in no"]
