@@ -12,27 +12,27 @@ from .neighbours import Neighbours, Rows
 _SAMPLES = 10
 _SMALLEST = 4
 # A document joins a group where this share of its nearest documents, at least, is in it.
-SHARE = 0.4
+SHARE = 0.3
 
 
 def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | None = None) -> list[Rows]:
     """Find groups by HDBSCAN (McInnes and others, 2017) on the map, and let the documents around them join.
 
     In hundreds of dimensions HDBSCAN finds few groups and leaves most documents out. On the map it finds the cores of
-    many, the leaves of its tree. A document outside of all cores joins the group of four of its ten nearest documents,
+    many, the leaves of its tree. A document outside of all cores joins the group of three of its ten nearest documents,
     round after round until nothing changes. Those that are left lie near none or between several, and stay without a
     group.
 
     Args:
         points: places of the documents on the map, ``(documents, 2)``.
         near: their nearest documents.
-        size: documents that a core has at least; None takes half the square root of the number of documents.
+        size: documents that a core has at least; None takes a third of the square root of the number of documents.
 
     Returns:
         Rows of the documents of every group, the largest group first.
     """
     documents = len(points)
-    size = max(_SMALLEST, round(np.sqrt(documents) / 2)) if size is None else size
+    size = max(_SMALLEST, round(np.sqrt(documents) / 3)) if size is None else size
     if documents < 2 * size:
         return []
     # Copies lie at one place, where HDBSCAN divides by a distance of zero.
