@@ -96,6 +96,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="also measure every model together with the words of the same passages: the sum of its similarity and "
         "their TF-IDF cosine, each brought to mean 0 and deviation 1",
     )
+    measures.add_argument(
+        "--fuse-titles",
+        action="store_true",
+        help="also measure every model together with how much of either title stands in the text of the other, as "
+        "where papers cite papers; with --fuse-words all three",
+    )
     measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws the resamples (default: 0)")
     add_baseline_arguments(parser)
     OUTPUTS.add_to(parser)
@@ -155,7 +161,9 @@ def run(options: argparse.Namespace) -> None:
         candidates, skipped = load_candidates(options)
         if skips_unencodable(options, options.data):
             evaluator = evaluator_of(list(encodable(documents, candidates[0].encoder, report)))
-        rows = _measure(evaluator, candidates, processes, fuse_words=options.fuse_words)
+        rows = _measure(
+            evaluator, candidates, processes, fuse_words=options.fuse_words, fuse_titles=options.fuse_titles
+        )
         if not processes.is_first:
             return
     ahead = [differences(row.scores.test, rows[0].scores.test) for row in rows]
@@ -211,16 +219,20 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _measure(
-    evaluator: PairEvaluator, candidates: list[Candidate], processes: Processes, *, fuse_words: bool
+    evaluator: PairEvaluator, candidates: list[Candidate], processes: Processes, *, fuse_words: bool, fuse_titles: bool
 ) -> list[Row]:
     """Encode every candidate, and measure in the first process, with TF-IDF; those that give the same vectors once."""
     from ..evaluation.baselines import TFIDF
+    from ..evaluation.title_mentions import TITLES
     from ..segmentation.coverage import Coverage
 
     rows: list[Row] = []
     if processes.is_first:
         words = evaluator.tfidf()
         rows.append(Row(TFIDF, "words", words, evaluator.score(words)))
+        if fuse_titles:
+            titles = evaluator.titles()
+            rows.append(Row(TITLES, "titles", titles, evaluator.score(titles)))
     for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
         name, role, model = candidate.name, candidate.role, candidate.encoder.describe()
         coverage = Coverage()
@@ -230,9 +242,12 @@ def _measure(
             rows.append(replace(twin, name=name, role=role, model=model, same_as=twin.name))
         elif processes.is_first:
             rows.append(Row(name, role, found, evaluator.score(found), coverage, model))
-            if fuse_words:
-                fused = found.fused_with(evaluator.passage_words(candidate.encoder))
-                rows.append(Row(f"{name} + words", f"{role}, fused", fused, evaluator.score(fused), coverage, model))
+            parts = {"words": evaluator.passage_words(candidate.encoder)} if fuse_words else {}
+            if fuse_titles:
+                parts["titles"] = titles
+            if parts:
+                fused, together = found.fused_with(*parts.values()), " + ".join((name, *parts))
+                rows.append(Row(together, f"{role}, fused", fused, evaluator.score(fused), coverage, model))
     return rows
 
 

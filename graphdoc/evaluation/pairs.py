@@ -26,6 +26,7 @@ from .evaluator import Evaluator, WorkOptions, measured_once
 from .labels import ReadyDocument, plain_document
 from .matches import MatchedPairs
 from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs
+from .title_mentions import title_mentions
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
 Floats = npt.NDArray[np.float64]
@@ -46,18 +47,19 @@ class PairSimilarities:
     test: Floats
     validation: Floats
 
-    def fused_with(self, other: PairSimilarities) -> PairSimilarities:
-        """The sum of both, each brought to mean 0 and deviation 1 over the validation pairs, else over the test pairs.
+    def fused_with(self, *others: PairSimilarities) -> PairSimilarities:
+        """The sum of all, each brought to mean 0 and deviation 1 over the validation pairs, else over the test pairs.
 
         Args:
-            other: another way to compare the same pairs.
+            *others: other ways to compare the same pairs.
         """
-        usual = [one.validation if len(one.validation) else one.test for one in (self, other)]
+        ways = (self, *others)
+        usual = [one.validation if len(one.validation) else one.test for one in ways]
         means = [float(one.mean()) for one in usual]
         spreads = [float(one.std()) or 1.0 for one in usual]
         test, validation = (
             sum((found - mean) / spread for found, mean, spread in zip(parts, means, spreads, strict=True))
-            for parts in ((self.test, other.test), (self.validation, other.validation))
+            for parts in ([one.test for one in ways], [one.validation for one in ways])
         )
         return PairSimilarities(np.asarray(test), np.asarray(validation))
 
@@ -237,7 +239,7 @@ class PairEvaluator(Evaluator):
         if encoder.model.config.matching is not None:
             shown = options.get("show_progress")
             found = self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=shown)
-            return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+            return self._of_both(found)
         if similarity_of(encoder.model.config.similarity).reads_passages:
             passages = self.encode_passages(encoder, processes, **options)
             return PairSimilarities(*(maxsim_of_pairs(passages, rows) for rows in self._rows_of_pairs))
@@ -249,8 +251,11 @@ class PairEvaluator(Evaluator):
     def tfidf(self) -> PairSimilarities:
         """Compare the whole texts of every pair by the words they share."""
         texts = [plain_document(document).text for document in self.documents]
-        found = tfidf_similarities(texts, np.concatenate(self._rows_of_pairs))
-        return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+        return self._of_both(tfidf_similarities(texts, np.concatenate(self._rows_of_pairs)))
+
+    def titles(self) -> PairSimilarities:
+        """Compare every pair by how much of either title stands in the text of the other."""
+        return self._of_both(title_mentions(self.documents, np.concatenate(self._rows_of_pairs)))
 
     def passage_words(self, encoder: DocumentEncoder) -> PairSimilarities:
         """Compare every pair by the words of the passages that an encoder reads."""
@@ -258,7 +263,12 @@ class PairEvaluator(Evaluator):
             document if isinstance(document, SegmentedDocument) else encoder.segmenter.segment(document)
             for document in self.documents
         )
-        found = tfidf_similarities(["\n".join(one.texts) for one in cut], np.concatenate(self._rows_of_pairs))
+        return self._of_both(
+            tfidf_similarities(["\n".join(one.texts) for one in cut], np.concatenate(self._rows_of_pairs))
+        )
+
+    def _of_both(self, found: Floats) -> PairSimilarities:
+        """What was found of the test pairs, and then of the validation pairs."""
         return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
 
     def score(self, similarities: PairSimilarities, *, resamples: int | None = None) -> ComparisonScores:

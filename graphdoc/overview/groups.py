@@ -19,9 +19,9 @@ def find_groups(points: npt.NDArray[np.float32], near: Neighbours, size: int | N
     """Find groups by HDBSCAN (McInnes and others, 2017) on the map, and let the documents around them join.
 
     In hundreds of dimensions HDBSCAN finds few groups and leaves most documents out. On the map it finds the cores of
-    many, the leaves of its tree. A document outside of all cores joins the group of three of its ten nearest documents,
-    round after round until nothing changes. Those that are left lie near none or between several, and stay without a
-    group.
+    many, the leaves of its tree. A document outside of all cores joins the group of three of its ten nearest
+    documents, round after round until nothing changes. Those that are left lie near none or between several, and stay
+    without a group.
 
     Args:
         points: places of the documents on the map, ``(documents, 2)``.

@@ -142,6 +142,31 @@ def test_everything(
     assert r"| TF\-IDF cosine | 100% | 1.000 [1.000, 1.000] |" in text
 
 
+def test_words_and_titles_are_fused_with_a_model(
+    graphdoc: Command, refused: Command, files: tuple[str | Path, ...], model: str, tmp_path: Path
+) -> None:
+    command = ("evaluate", "compare", *files, "--model", model, "--no-baseline", "--lengths", "none")
+    assert "title" in refused(*command, "--fuse-titles")
+    titled = [{**row, "title": f"Of {WORDS[topic].split()[0]}"} for part in ("test", "dev") for row, topic in
+              zip(rows_of(part), [*WORDS] * 3, strict=True)]  # fmt: skip
+    write_rows(tmp_path / "corpus.jsonl", titled)
+    status, _, err = graphdoc(*command, "--fuse-words", "--fuse-titles", "--json", "scores.json")
+    assert (status, err) == (0, "")
+    rows = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["rows"]
+    assert [(row["name"], row["role"]) for row in rows] == [
+        ("TF-IDF cosine", "words"),
+        ("titles in texts", "titles"),
+        (model, "model"),
+        (f"{model} + words + titles", "model, fused"),
+    ]
+    # Texts of a topic all hold the word of its titles.
+    assert rows[1]["auc"] == 1
+    status, _, _ = graphdoc(*command, "--fuse-titles", "--json", "scores.json")
+    assert status == 0
+    names = [row["name"] for row in json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["rows"]]
+    assert names == ["TF-IDF cosine", "titles in texts", model, f"{model} + titles"]
+
+
 def test_without_validation_pairs_scores_are_upper_bounds(
     graphdoc: Command, files: tuple[str | Path, ...], model: str
 ) -> None:

@@ -138,6 +138,8 @@ def test_fusion_is_the_sum_of_z_scores() -> None:
     for name in ("test", "validation"):
         expected = sum((getattr(part, name) - part.validation.mean()) / part.validation.std() for part in (one, other))
         np.testing.assert_allclose(getattr(found, name), expected)
+    three = one.fused_with(other, one)
+    np.testing.assert_allclose(three.test, found.test + (one.test - one.validation.mean()) / one.validation.std())
     alone = PairSimilarities(one.test, np.empty(0)).fused_with(PairSimilarities(np.ones(9), np.empty(0)))
     np.testing.assert_allclose(alone.test, (one.test - one.test.mean()) / one.test.std())
 
