@@ -190,6 +190,58 @@ def test_similarities_that_are_missing_are_said_in_a_line(
         assert "similarities.npy" in line and "'a'" in line and "scores.json" in line
 
 
+def test_intervals_of_differences_are_over_pairs_and_seeds(
+    benchmark: Callable[[str], ModuleType], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    studies = benchmark("studies")
+    monkeypatch.setattr(studies, "RESAMPLES", 100)
+    path = ROOT / "configs" / "studies" / "scisumm_pairs.yaml"
+    changes = ["documents=papers.jsonl", "test=pairs_train.tsv", "rows={a: [], b: [], c: []}", "against=a"]
+    labels = np.array([int(a % 2 == b % 2) for a in range(12) for b in range(12) if a < b])
+
+    def differences(**rows: list[np.ndarray]) -> dict[str, tuple[float, float, float]]:
+        own = [*changes, f"seeds={len(rows['a'])}"]
+        study = studies.Study(studies.load_settings(studies.StudySettings, path, own), tmp_path / "work", data)
+        assert list(study.comparison.labels) == labels.tolist()
+        for row, similarities in rows.items():
+            for seed, one in enumerate(similarities):
+                study.similarities_of(row, seed).parent.mkdir(parents=True, exist_ok=True)
+                np.save(study.similarities_of(row, seed), one)
+        found: dict[str, tuple[float, float, float]] = study.differences()
+        return found
+
+    draw = np.random.default_rng(0)
+    weak, good = (strength * labels + draw.normal(size=len(labels)) for strength in (0.5, 1.5))
+    perfect = labels.astype(float)
+    # How often a pair of label 1 is higher, where pairs count as often as they are drawn.
+    drawn = np.array([np.ones(len(labels)), *studies.resampled(len(labels), 100, 0)])
+    ones, zeros = drawn[:, labels == 1], drawn[:, labels == 0]
+    aucs = [
+        np.einsum("rp,pn,rn->r", ones, np.greater.outer(one[labels == 1], one[labels == 0]), zeros)
+        / (ones.sum(axis=1) * zeros.sum(axis=1))
+        for one in (weak, good, perfect)
+    ]
+
+    def over_pairs(gained: np.ndarray) -> tuple[float, ...]:
+        return (gained[0], *np.quantile(gained[1:], [0.025, 0.975]))
+
+    # Of one seed, and of several that are alike, the interval is that over pairs alone.
+    expected = {"b": over_pairs(aucs[1] - aucs[0]), "c": over_pairs(aucs[2] - aucs[0])}
+    assert expected["b"][2] - expected["b"][1] > 0.1
+    found = differences(a=[weak], b=[good], c=[perfect])
+    assert found == {row: pytest.approx(values) for row, values in expected.items()}
+    # AUCs that are 1 or 0 whichever pairs are drawn: it is that over seeds, of which 0 to 4 of 4 are good. All rows
+    # have the same seeds in a resample.
+    mixed = [perfect, perfect, perfect, -perfect]
+    found = differences(a=mixed, b=[perfect] * 4, c=mixed)
+    assert found == {"b": pytest.approx((0.25, 0, 0.75)), "c": (0, 0, 0)}
+    # It is wider where seeds differ.
+    found = differences(a=[weak] * 4, b=[weak, good, good, perfect], c=[good] * 4)
+    _, low, high = over_pairs((aucs[0] + 2 * aucs[1] + aucs[2]) / 4 - aucs[0])
+    assert found["b"][2] - found["b"][1] > 1.2 * (high - low)
+    assert found["c"] == pytest.approx(expected["b"])
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
