@@ -342,7 +342,7 @@ def test_folders_are_read_without_what_is_broken_in_them_and_named_files_are_not
         ids([tmp_path / "inner"], **lenient)
     (tmp_path / "inner" / "c.jsonl").write_text("x\n")
     assert ids([rows, tmp_path / "inner", str(tmp_path / "inner" / "[a]*")], **lenient, unique_ids=False,
-               report=report) == ["row", "inner/a", "inner/a"]  # fmt: skip
+               report=report) == ["row", "a", "a"]  # fmt: skip
     assert [entry.source for entry in report.skipped] == [
         str(tmp_path / "inner" / "b.pdf"), f"{tmp_path / 'inner' / 'c.jsonl'}:1",
     ]  # fmt: skip
@@ -832,8 +832,42 @@ def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path
     assert ids("tides") == ["a", "only"]
     assert ids(["tides", "old/tides"]) == ["tides/a", "only", "old/tides/a"]
     assert ids(["tides/*", Path("a.txt")]) == ["tides/a", "only", "a.txt"]
-    # What is the same file is read once at most.
-    assert "the id 'tides/a' is taken" in error(["tides", "tides/*.txt"])
+
+
+def test_a_file_is_read_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Text of {name}.")
+    (tmp_path / "sea").symlink_to("tides")
+    (tmp_path / "tides" / "b\udcff.txt").write_text("A name that is no text.")
+    (tmp_path / "tides" / "broken.docx").write_bytes(b"no archive")
+    monkeypatch.chdir(tmp_path)
+    once = ["a", "b\ufffd", "only"]
+    for again in ("tides", "tides/", "./tides", tmp_path / "tides", "sea", "tides/*.txt", "t*", "**/only.txt"):
+        report = ReadingReport()
+        assert ids(["tides", again], on_error="skip", report=report) == once
+        assert len(report.skipped) >= 2 and report.duplicate_ids == []
+        # One source gives what it gives beside others that hold the same files.
+        if Path(again).is_dir():
+            assert ids(again, on_error="skip") == once
+    # A file that several sources give clashes with another one, but not with itself.
+    found = ids(["tides", tmp_path / "tides", "vinegar", "vinegar/a.md"], on_error="skip")
+    assert found == ["tides/a", "b\ufffd", "only", "vinegar/a"]
+    # In a folder it is passed over, and what is named itself stops, as with what cannot be read.
+    assert ids(["tides/only.txt", "tides"], on_error="skip_in_folders") == ["only", "a", "b\ufffd"]
+    for sources in (
+        ["tides", "tides/only.txt"],
+        [".", "tides/only.txt"],
+        ["sea/only.txt", tmp_path / "tides/only.txt"],
+    ):
+        assert "only.txt: it was read before" in error(sources, on_error="skip_in_folders")
+    # What could not be read was not read before.
+    assert "DOCX" in error(["tides", "tides/broken.docx"], on_error="skip_in_folders")
+    # A link to a file is a file of its own, and where ids need not be unique all are read.
+    (tmp_path / "same.txt").symlink_to("tides/only.txt")
+    assert ids(["tides/only.txt", "same.txt"]) == ["only", "same"]
+    assert ids(["tides/only.txt", "./tides/only.txt"], unique_ids=False) == ["only", "only"]
 
 
 def test_labels_are_the_names_of_folders(tmp_path: Path) -> None:

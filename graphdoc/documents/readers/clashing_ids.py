@@ -1,4 +1,4 @@
-"""Ids of files that several of the sources that are listed would give."""
+"""Ids that several of the sources that are listed would give to different files."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 from ...errors import DocumentError
 from ..parsing.formats import is_corpus, split_suffix
 from .folders import FoundFile, find_files, is_folder_or_pattern, split_pattern
+from .identities import Places
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class ClashingIds:
     """Ids that need more to be told apart: files their path as given, what a folder holds the folder's name.
 
     Args:
-        ids: ids that more than one of the sources would give.
+        ids: ids that more than one file would get.
         prefixes: what is put in front of them, by the folder or pattern as it was given: the folder's name, or its
             path where two folders have the same name.
     """
@@ -31,15 +32,17 @@ class ClashingIds:
     def of(cls, sources: Sequence[Any]) -> ClashingIds:
         """Look through sources that are listed one by one; only names are read."""
         paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
-        found = Counter(id for path in paths for id in set(_ids_of(path)))
+        places = Places()
+        # A file that several sources give is one, by whatever name.
+        found = Counter(id for id, _ in {(id, places.of(file)) for path in paths for id, file in _files_of(path)})
         ids = frozenset(id for id, count in found.items() if count > 1)
         roots = {path: split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
-        names = {root: root.resolve().name for root in roots.values()}
-        common = Counter(names.values())
+        names = {root: root.resolve() for root in roots.values()}
+        common = Counter(root.name for root in set(names.values()))
         return cls(
             ids,
             {
-                path: names[root] if names[root] and common[names[root]] == 1 else root.as_posix()
+                path: names[root].name if common[names[root].name] == 1 and names[root].name else root.as_posix()
                 for path, root in roots.items()
             },
         )
@@ -54,17 +57,17 @@ class ClashingIds:
         return f"{self.prefixes[source]}/{file.id}" if file.id in self.ids and source in self.prefixes else file.id
 
 
-def _ids_of(source: str) -> Iterator[str]:
-    """The ids that the files of a source would have by themselves; none of rows of a corpus."""
+def _files_of(source: str) -> Iterator[tuple[str, Path]]:
+    """The files of a source with the ids that they would have by themselves; no corpora, whose rows have ids."""
     if not is_folder_or_pattern(source):
         stem, kind = split_suffix(Path(source))
         if kind and not is_corpus(kind):
-            yield stem
+            yield stem, Path(source)
         return
     try:
         for file in find_files(source):
             if isinstance(file, FoundFile) and not is_corpus(split_suffix(file.path)[1]):
-                yield file.id
+                yield file.id, file.path
     except DocumentError:
         # Said where it is read.
         return

@@ -1,8 +1,11 @@
-"""The ids seen so far, in 16 bytes each, to find the second document of the same name."""
+"""The ids and files seen so far, in 16 bytes each, to find the second document of the same name or place."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+from contextlib import suppress
+from pathlib import Path
 
 import numpy
 import numpy.typing
@@ -32,7 +35,8 @@ class SeenIds:
         Returns:
             None if it is new; otherwise how many ids had been added before it was added first.
         """
-        digest = hashlib.blake2b(id.encode("utf-8"), digest_size=8).digest()
+        # Names of files may hold bytes that are no text.
+        digest = hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
         key = int.from_bytes(digest, "little")
         found = self._recent.get(key)
         if found is None and len(self._hashes):
@@ -53,3 +57,22 @@ class SeenIds:
         order = numpy.argsort(hashes)
         self._hashes, self._orders = hashes[order], orders[order]
         self._recent.clear()
+
+
+class Places:
+    """Where files lie, by whatever name their folder is reached; a link to a file is a file of its own."""
+
+    def __init__(self) -> None:
+        # Files come folder by folder.
+        self._folder: tuple[Path, str] | None = None
+
+    def of(self, path: Path) -> str:
+        """The place of a file."""
+        folder = path.parent
+        if self._folder is None or self._folder[0] != folder:
+            place = str(folder)
+            # Whoever reads there says better what is wrong with a name.
+            with suppress(OSError, ValueError):
+                place = os.path.realpath(folder)
+            self._folder = folder, place
+        return os.path.join(self._folder[1], path.name)

@@ -23,7 +23,7 @@ from ..section import clean_text
 from .clashing_ids import ClashingIds
 from .corpora import read_corpus, read_json_lines
 from .folders import FoundFile, find_files, is_pattern
-from .identities import SeenIds
+from .identities import Places, SeenIds
 from .record import Record
 
 STANDARD_INPUT = "standard input"
@@ -93,7 +93,8 @@ def read_documents(
 
     A file's document gets the file's name without suffix as its id; in a folder the path relative to it. If several
     would get the same id in that way they keep their suffix; of several sources, files that are listed one by one get
-    the path as given, and those of a folder its name in front. Rows without an id get a hash of their content.
+    the path as given, and those of a folder its name in front. Rows without an id get a hash of their content. What is
+    the same file is read from one source, the first.
 
     Args:
         sources: one source or an iterable of sources.
@@ -112,7 +113,7 @@ def read_documents(
         The documents.
 
     Raises:
-        DocumentError: something cannot be read, has no text, or has the id of an earlier document.
+        DocumentError: something cannot be read, has no text, was read before, or has the id of an earlier document.
 
     >>> rows = [{"id": "a", "text": "Rice is steamed."}, {"id": "b", "text": "Tides rise."}]
     >>> [document.id for document in read_documents(rows)]
@@ -152,6 +153,7 @@ class _Reading:
         # The file that is being read, where a folder or pattern holds it, and it was not named itself.
         self._found: FoundFile | None = None
         self._seen = SeenIds()
+        self._files, self._places_of_files = SeenIds(), Places()
         self._added = 0
         self._starts: list[int] = []
         self._places: list[str] = []
@@ -288,7 +290,15 @@ class _Reading:
             if self._on_error != "skip":
                 raise
             content = DocumentError(str(error))
-        yield Record(str(path), content)
+        yield Record(str(path), self._read_once(path, content))
+
+    def _read_once(self, path: Path, content: Document | DocumentError) -> Document | DocumentError:
+        """The document of a file, unless it was read before, from another source and perhaps with another id."""
+        if isinstance(content, DocumentError) or content.is_empty or not self._unique_ids:
+            return content
+        if self._files.add(self._places_of_files.of(path)) is None:
+            return content
+        return DocumentError("it was read before, from another source; name it once")
 
     def _standard_input(self) -> Iterator[Record]:
         stream = cast("IO[bytes]", getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8")))
