@@ -75,4 +75,4 @@ class Places:
             with suppress(OSError, ValueError):
                 place = os.path.realpath(folder)
             self._folder = folder, place
-        return os.path.join(self._folder[1], path.name)
+        return f"{self._folder[1]}{os.sep}{path.name}"
