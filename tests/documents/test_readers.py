@@ -71,6 +71,10 @@ CUT_LINES = gzip.compress(json_lines(ROWS).encode(), mtime=0)[:-6]
         ("a.xml", "<article><body><p>Words.</p></body></article>"),
         ("a.nxml", "<article><body><p>Words.</p></body></article>"),
         ("a.tei", "<TEI><text><body><p>Words.</p></body></text></TEI>"),
+        ("a.1", ".TH A 1\n.SH NAME\nWords."),
+        ("a.3perl", ".Dt A 3\n.Sh NAME\nWords."),
+        ("a.n", "'\\\" t\n.TH A n\n.SH NAME\nWords."),
+        ("a.man", "Words."),
     ],
 )
 @pytest.mark.parametrize("compressed", [False, True])
@@ -263,13 +267,17 @@ def test_links_are_followed_once(tmp_path: Path) -> None:
     (tmp_path / "root" / "to_file.txt").symlink_to(outside / "o.txt")
     os.mkfifo(tmp_path / "root" / "pipe.txt")
     report = ReadingReport()
-    expected = ["a", "a_link/o", "b", "sub/a", "sub/deeper/c", "to_file"]
+    (tmp_path / "root" / "z.txt").symlink_to(tmp_path / "z.txt")
+    (tmp_path / "z.txt").write_text("Beside.", encoding="utf-8")
+    expected = ["a", "a_link/o", "b", "sub/a", "sub/deeper/c", "z"]
     assert sorted(ids(tmp_path / "root", report=report)) == expected
     reasons = {Path(entry.source).name: entry.reason for entry in report.ignored}
     assert reasons["loop"] == reasons["back"] == "a link to a folder that is read already"
     assert reasons["self"] == "a broken link"
+    assert reasons["to_file.txt"] == "a link to a file that is read already"
     assert reasons["pipe.txt"] == "not a regular file"
-    assert sorted(ids(str(tmp_path / "root" / "**" / "*.txt"))) == ["a", "a_link/o", "sub/a", "to_file"]
+    assert sorted(ids(str(tmp_path / "root" / "**" / "*.txt"))) == ["a", "a_link/o", "sub/a", "z"]
+    assert sorted(ids(str(tmp_path / "root" / "*.txt"))) == ["a", "to_file", "z"]
 
 
 @pytest.mark.parametrize(
@@ -426,6 +434,11 @@ def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: 
         ("empty.xml", b"<article/>", "it has no text"),
         ("a.adoc", b"text", "its type .adoc is unknown; known are .txt .md"),
         ("noname", b"text", "its type (no suffix) is unknown"),
+        ("server.log.1", b"started\n", "its type .1 is unknown; known are .txt .md"),
+        ("data.7z.gz", gzip.compress(b"7z\xbc\xaf"), "its type .7z.gz is unknown; known are .txt .md"),
+        ("dir.1", b".so man1/ls.1\n", "it only leads to the page man1/ls.1; read that one"),
+        ("zeros.txt.gz", gzip.compress(bytes(2**26)), "it unpacks to more than 33,554,432 bytes"),
+        ("libm.so.6", b".TH A 1\n", "its type .6 is unknown"),
         ("a.docx.gz", b"text", "its type .docx.gz is unknown"),
         ("latin.txt", b"caf\xe9", "byte 0xe9 at offset 3); give its encoding, for example --encoding latin-1"),
         ("foo.xml", b"<foo/>", "its root element <foo> is unknown"),
@@ -445,6 +458,29 @@ def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, me
     found, reasons = skipped([path, good])
     assert found[-1] == "good"
     assert [entry.source for entry in reasons] == [str(path)]
+
+
+def test_folders_of_manual_pages(tmp_path: Path) -> None:
+    """Only pages are read, each once: no page under a second name, no log with the name of a page."""
+    for name, source in {
+        "ls.1": ".TH LS 1\n.SH NAME\nls \\- list\n",
+        "ls.3": ".TH LS 3\n.SH NAME\nls \\- list\n",
+        "old.1": '.\\" moved\n.so man1/ls.1\n',
+        "latin.1": '.\\" -*- coding: latin1 -*-\n.TH L 1\n.SH NAME\ncaf\xe9\n',
+        "server.log.1": "started\n",
+        "v2.1": ".TH V 1\n",
+    }.items():
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(source.encode("latin-1")))
+    (tmp_path / "dir.1.gz").symlink_to("ls.1.gz")
+    (tmp_path / "cut.1.gz").write_bytes(b"plain")
+    report = ReadingReport()
+    documents = {document.id: document for document in read_documents(tmp_path, on_error="skip", report=report)}
+    assert sorted(documents) == ["latin", "ls.1.gz", "ls.3.gz"]
+    assert documents["ls.1.gz"].title == "ls(1) - list" and documents["latin"].text == "café"
+    assert [Path(one.source).name for one in report.skipped] == ["cut.1.gz"]
+    reasons = {Path(one.source).name: one.reason for one in report.ignored}
+    assert sorted(reasons) == ["dir.1.gz", "old.1.gz", "server.log.1.gz", "v2.1.gz"]
+    assert "man1/ls.1" in reasons["old.1.gz"] and "link" in reasons["dir.1.gz"]
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.jsonl", "a.json", "a.csv", "a.parquet", "a.txt.gz"])

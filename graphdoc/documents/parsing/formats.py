@@ -40,6 +40,9 @@ DOCUMENT_KINDS = {
     ".ipynb": "ipynb",
     ".eml": "eml",
     ".tex": "latex",
+    ".man": "roff",
+    ".mdoc": "roff",
+    ".roff": "roff",
 }
 CORPUS_KINDS = {
     ".jsonl": "jsonl",
@@ -50,14 +53,26 @@ CORPUS_KINDS = {
     ".parquet": "parquet",
 }
 _NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
-KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats also with .gz)"
+KNOWN_SUFFIXES = (
+    " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + ", .1 to .9 for manual pages (text formats also with .gz)"
+)
+# The section of a manual page, as in ls.1, perl.3perl and socket.n; no version of a library or of anything else.
+_SECTION = re.compile(r"(?!v?[\d.]*$)(?!.*\.so\.)(.+)\.(?:[1-9](?:[a-z][a-z0-9]{0,11})?|n)", re.IGNORECASE)
 
-_DECLARED = re.compile(
+_MARKUP_DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
+_DECLARED = {
+    "html": _MARKUP_DECLARED,
+    "xml": _MARKUP_DECLARED,
+    # As Emacs has it, in a comment.
+    "roff": re.compile(rb"""^[.']?\\?".*?-\*-.*?\bcoding:[ \t]*([A-Za-z0-9._-]+)""", re.IGNORECASE | re.MULTILINE),
+}
 # These codecs are for single names: they have no place for an error, and do not read on after a part.
 _FOR_HOST_NAMES = frozenset({"idna", "punycode"})
 _SAMPLE, _FEWEST_NULS = 4096, 4
+# Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
+LARGE, MOST_PACKED = 32 * 2**20, 200
 # A text is in memory as bytes, as characters, and in the sections made of them.
 _COPIES, _BLOCK = 3, 2**20
 _BYTE_ORDER_MARKS = (
@@ -83,6 +98,8 @@ def split_suffix(path: Path) -> tuple[str, str]:
     inner = Path(name[:-3] if compressed else name)
     suffix = inner.suffix.lower()
     kind = DOCUMENT_KINDS.get(suffix) or CORPUS_KINDS.get(suffix) or ""
+    if not kind and _SECTION.fullmatch(inner.name):
+        kind = "roff"
     if not kind or (compressed and kind in _NEVER_COMPRESSED):
         return path.stem, ""
     return inner.stem, kind
@@ -157,7 +174,7 @@ def read_whole(path: Path) -> bytes:
     """Read all bytes of a file, uncompressed if its name ends in ``.gz``.
 
     Raises:
-        DocumentError: the file cannot be read, or does not fit into the memory that is free.
+        DocumentError: the file cannot be read, unpacks to far more than text does, or does not fit into free memory.
     """
     free = free_memory()
     most = sys.maxsize if free is None else free // _COPIES
@@ -165,9 +182,12 @@ def read_whole(path: Path) -> bytes:
         if path.name.lower().endswith(".gz"):
             # How long it is shows only while it is read.
             parts, size = [], 0
+            largest = max(LARGE, MOST_PACKED * path.stat().st_size)
             while size <= most and (part := stream.read(_BLOCK)):
                 parts.append(part)
                 size += len(part)
+                if size > largest:
+                    raise DocumentError(f"it unpacks to more than {largest:,} bytes, as no text does; it is not read")
             content = b"".join(parts) if size <= most else b""
         else:
             size = os.fstat(stream.fileno()).st_size
@@ -214,7 +234,7 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
 def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     """Turn the bytes of a whole file into text.
 
-    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares.
+    A byte order mark decides; then the given encoding; and only if that fails the one that XML, HTML or roff declares.
 
     Args:
         content: the bytes.
@@ -234,7 +254,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
-        declared = _DECLARED.search(content, 0, 2048) if kind in ("html", "xml") else None
+        declared = _DECLARED[kind].search(content, 0, 2048) if kind in _DECLARED else None
         if declared is not None:
             try:
                 return content.decode(declared[1].decode("ascii"))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ...errors import DocumentError
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
+from ..parsing.roff.recognized import why_passed_over
 
 _MAGIC = re.compile(r"[*?\[]")
 _UNKNOWN = "unknown type"
@@ -57,7 +58,7 @@ def is_folder_or_pattern(source: str) -> bool:
 def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     """Find the files that a folder or a glob pattern means, sorted by path.
 
-    Hidden files are passed over. Links to folders are followed, but no folder is read twice, so loops end. An id is
+    Hidden files are passed over. Links are followed, but nothing is read twice, so loops end. An id is
     the path relative to the folder (for a pattern: to the part before the first wildcard) without suffix; where two
     files would share it, both keep their suffix.
 
@@ -81,10 +82,11 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
             continue
         if isinstance(found, NotRead):
             passed_over.append(found)
-        elif not split_suffix(found)[1]:
-            passed_over.append(NotRead(found, f"{_UNKNOWN} {found.suffix or '(no suffix)'}"))
+        elif reason := _why_passed_over(found):
+            passed_over.append(NotRead(found, reason))
         else:
             files.append(found)
+    files = list(_without_links(files, passed_over))
     if not files:
         raise _nothing_to_read(passed_over, bool(pattern))
     yield from sorted(passed_over, key=lambda entry: entry.path.parts)
@@ -95,6 +97,28 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
         own = path.relative_to(root)
         folder = own.parts[0] if len(own.parts) > 1 else None
         yield FoundFile(path, stems[path] if unique else own.as_posix(), folder)
+
+
+def _why_passed_over(path: Path) -> str:
+    """Why a file is passed over, empty where it is read."""
+    if not split_suffix(path)[1]:
+        return f"{_UNKNOWN} {path.suffix or '(no suffix)'}"
+    try:
+        return why_passed_over(path)
+    except DocumentError:
+        # It is said when the file is to be read.
+        return ""
+
+
+def _without_links(files: list[Path], passed_over: list[NotRead]) -> Iterator[Path]:
+    """The files without links to others of them, such as the further names of a manual page."""
+    links = {path: path.resolve() for path in files if path.is_symlink()}
+    own = {path.resolve() for path in files if path not in links} if links else set()
+    for path in files:
+        if links.get(path) in own:
+            passed_over.append(NotRead(path, "a link to a file that is read already"))
+        else:
+            yield path
 
 
 def split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:

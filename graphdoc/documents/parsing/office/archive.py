@@ -13,13 +13,12 @@ from lxml import etree
 
 from ....errors import DocumentError
 from ....runtime.memory import free_memory
+from ..formats import LARGE, MOST_PACKED
 from ..xml_tree import parse_tree
 
 if TYPE_CHECKING:
     from lxml.etree import _Element
 
-# XML packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
-_LARGE, _MOST_PACKED = 32 * 2**20, 200
 # A tree takes several times the memory of its text.
 _COPIES = 8
 _MOST_PARTS = 100_000
@@ -69,7 +68,7 @@ class Archive:
         info = self._infos.get(name)
         if info is None:
             raise DocumentError(f"its part {name!r} is missing; it is damaged, or no {self._kind} file at all")
-        if info.file_size > _LARGE and info.file_size > _MOST_PACKED * info.compress_size:
+        if info.file_size > LARGE and info.file_size > MOST_PACKED * info.compress_size:
             raise DocumentError(
                 f"its part {name!r} unpacks from {info.compress_size:,} to {info.file_size:,} bytes, as no text does; "
                 "it is not read"
