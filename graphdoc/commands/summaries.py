@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..documents.document import Document
 from ..runtime.wording import counted
-from ..segmentation.coverage import PASSAGE_LIMIT, Coverage
+from ..segmentation.coverage import PASSAGE_LIMIT, REPEATED, Coverage
 from .tables import plain
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def coverage_line(name: str, coverage: Coverage) -> Text:
     if coverage.left_out:
         reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())
         hint = "; --max-passages all encodes every one" if PASSAGE_LIMIT in coverage.left_out else ""
+        hint += "; --repeats keep encodes those that repeat" if REPEATED in coverage.left_out else ""
         share = f"only {coverage.share:.0%}" if coverage.share >= 0.01 else "less than 1%"
         line += f"; {share} of the text was encoded ({reasons}{hint})"
     if coverage.furniture:

@@ -58,7 +58,9 @@ def test_nearest_sections_are_about_the_subject(graphdoc: Command, pages: Path, 
     kept = graphdoc("compare", pages, "--model", model, "--repeats", "keep").out
     status, out, _ = graphdoc("compare", pages, "--model", model)
     assert status == 0 and "Keyboard" in kept and "Keyboard" not in out
-    assert re.search(r"\d+ characters: repeated", out)
+    assert re.search(r"\d+ characters: repeated; --repeats keep", out)
+    # Where nothing was left out, nothing is said.
+    assert "--repeats" not in kept
 
 
 def test_two_documents_are_no_corpus(graphdoc: Command, pages: Path, model: str) -> None:
