@@ -22,7 +22,7 @@ HELP = "fit a model to a corpus, without labels and without training"
 DESCRIPTION = """Fit a model to documents such as it will encode, in one pass, without labels and without training.
 
 What all of them have in common, their mean passage vector, is taken off all passages from then on (the centre).
-With --lexical a vector also holds the words of its text: 200 numbers of latent semantic analysis beside it, which
+With --lexical a vector also holds the words of its text: 100 numbers of latent semantic analysis beside it, which
 find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its share."""
 EPILOG = """examples:
   graphdoc fit letters/ --output my-mini
@@ -58,10 +58,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words = parser.add_argument_group("words")
     words.add_argument("--lexical", action="store_true", help="also learn a lexical part")
     words.add_argument(
-        "--lexical-weight", type=float, metavar="X", help="its length beside vectors of length 1 (default: 0.7)"
+        "--lexical-weight",
+        type=float,
+        metavar="X",
+        help="its length beside vectors of length 1 (default: 0.85, 0.7 for random ones)",
     )
     words.add_argument(
-        "--numbers", type=positive, metavar="N", help="numbers of it (default: 200, or 512 random ones)"
+        "--numbers", type=positive, metavar="N", help="numbers of it (default: 100, or 512 random ones)"
     )
     words.add_argument(
         "--projection",

@@ -20,8 +20,9 @@ HELP = "list the passages that occur in several documents, such as licences"
 DESCRIPTION = """List the passages that occur in several documents of a corpus, exactly or nearly, such as licences.
 
 Commands that read a corpus leave them out, unless they are given --repeats keep. A passage is listed once, as the
-first document has it, with the number of documents and some of them. Where more than three quarters of a document
-repeat, as in versions of one text, nothing of it is left out."""
+first document has it, with the number of documents and some of them. Of a document of
+which more than three quarters repeat, or more than half in five passages and more, as in versions of one text, nothing
+is left out."""
 EPILOG = """examples:
   graphdoc repeats papers/
   graphdoc repeats papers/ --csv repeats.csv --top 50

@@ -9,7 +9,7 @@ from ..errors import SettingsError
 from ..runtime.processes import Processes
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import DocumentSettings
-from ..settings.lexical import LexicalFit
+from ..settings.lexical import LEARNED_WEIGHT, LexicalFit
 from .fitting import Fit, fit
 from .inputs import AnyDocument
 from .pipeline import EncodingPipeline, StreamOptions
@@ -24,7 +24,8 @@ class FitOptions(StreamOptions, total=False):
         lexical: also learn a lexical part, which puts the words of a text beside its vector (see
             :mod:`graphdoc.modeling.lexical`); True for the usual settings, or fields of
             :class:`~graphdoc.settings.lexical.LexicalFit`.
-        lexical_weight: length of that part beside vectors of length 1; None leaves the model's setting.
+        lexical_weight: length of that part beside vectors of length 1; None takes 0.85 for one
+            that is learned of the documents, and leaves the model's setting for random numbers.
         normalize_centred: bring passages to unit length again without their mean; None leaves the setting.
         corpus: what the documents are, for the model card.
         processes: the processes that share the work, all of which have to call; None for this one alone.
@@ -62,6 +63,8 @@ def fit_as(
     DocumentSettings(**changes)
     if how is not None and not isinstance(how, LexicalFit):
         how = LexicalFit(**how)
+    if how is not None and how.projection == "decomposition":
+        changes.setdefault("lexical_weight", LEARNED_WEIGHT)
     if not centre and how is None:
         raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
     found = fit(pipeline, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)

@@ -35,8 +35,10 @@ LEAST_SHARE = 0.01
 SHINGLE_WORDS = 5
 # Share of its shingles that have to be in as many documents: a year or a name may differ, not a sentence of three.
 OF_A_PASSAGE = 0.8
-# Share of a document from which its repeated passages are what it is about: versions of one text, a licence itself.
+# Share of a document from which its repeated passages are what it is about: versions of one text, a licence itself. A
+# notice is a passage or two, and may be more than half of a short letter; versions of a contract share many.
 OF_A_DOCUMENT = 0.75
+OF_MANY_PASSAGES, MANY_PASSAGES = 0.5, 5
 
 # Hashes that are held while a corpus is counted, twice at the end, 0.9 GB; of a larger corpus a sample of documents is
 # counted.
@@ -166,7 +168,8 @@ class Repeats:
         texts = (document.sections[section].text[start:end] for section, start, end in places)
         found = [place for place, text in zip(places, texts, strict=True) if self.is_repeated(text)]
         repeated, whole = (sum(end - start for _, start, end in some) for some in (found, places))
-        return found, repeated > OF_A_DOCUMENT * whole
+        share = OF_A_DOCUMENT if len(found) < MANY_PASSAGES else OF_MANY_PASSAGES
+        return found, repeated > share * whole
 
 
 class RepeatCounter:

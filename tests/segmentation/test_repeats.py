@@ -147,6 +147,28 @@ def test_versions_of_one_text_keep_everything_and_say_so(segmenter: Segmenter) -
         assert own.repeated(document)[1]
 
 
+@pytest.mark.parametrize(
+    ("clauses", "shared", "is_kept"), [(10, 6, True), (10, 4, False), (3, 2, False), (4, 4, True)]
+)
+def test_versions_share_many_passages_and_a_notice_is_few(
+    segmenter: Segmenter, clauses: int, shared: int, is_kept: bool
+) -> None:
+    # Of a short letter a notice may be more than half.
+    documents = [
+        Document(
+            f"v{place}",
+            tuple(Section(sentences(one if one < shared else 100 * (place + 1) + one, 3)) for one in range(clauses)),
+        )
+        for place in range(3)
+    ]
+    strangers = [Document(f"s{place}", (Section(sentences(1000 + place, 30)),)) for place in range(2)]
+    own = leaving_out(segmenter, find_repeats([*documents, *strangers]))
+    for document in documents:
+        coverage = own.segment(document).coverage
+        assert coverage.to_dict().get("kept_repeats", 0) == is_kept
+        assert bool(coverage.left_out) != is_kept
+
+
 def test_two_alike_among_others_lose_nothing(segmenter: Segmenter) -> None:
     documents = [Document(f"d{place}", (Section(sentences(place // 2, 20)),)) for place in range(8)]
     assert not find_repeats(documents)
