@@ -9,7 +9,7 @@ from ..elements import names
 from ..outline import Break
 from .escapes import quoted_arguments
 from .lines import Lines
-from .mdoc_names import ENCLOSED, LIBRARIES, STANDARDS, SYSTEMS, listed, standard_sentence, system
+from .mdoc_names import ENCLOSED, STANDARDS, SYSTEMS, library, listed, standard_sentence, system
 from .page import Page
 
 _OPENED = {"Oo": "Op", "Do": "Dq", "So": "Sq", "Po": "Pq", "Bo": "Bq", "Ao": "Aq", "Qo": "Qq", "Bro": "Brq", "Xo": ""}
@@ -126,7 +126,7 @@ class Mdoc:
 
     def _macro(self, name: str, words: list[str], *, is_last: bool) -> None:
         if name in _OWN_LINE and self.section == "SYNOPSIS" and not self._lists:
-            self._page.gap(Break.LINE)
+            self._page.gap(Break.PARAGRAPH if name == "Ft" else Break.LINE)
         if name in ENCLOSED:
             self._open(ENCLOSED[name])
         elif name in _OPENED:
@@ -180,7 +180,7 @@ class Mdoc:
                 self._page.put(("#include " if self.section == "SYNOPSIS" else "") + f"<{self._lines.shown(first)}>")
                 return rest
             case "Lb":
-                self._page.put(LIBRARIES.get(first, f"library “{first}”"))
+                self._page.put(library(first))
                 return rest
             case "St":
                 self._page.put(STANDARDS.get(first, first))

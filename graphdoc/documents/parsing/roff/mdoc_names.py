@@ -23,16 +23,30 @@ SYSTEMS = {
     "Ox": "OpenBSD",
     "Ux": "UNIX",
 }
-LIBRARIES = {
-    "libc": "Standard C Library (libc, -lc)",
-    "libm": "Math Library (libm, -lm)",
-    "libbsd": "Utility functions from BSD systems (libbsd, -lbsd)",
-    "libcrypt": "Crypt Library (libcrypt, -lcrypt)",
-    "libcurses": "Curses Library (libcurses, -lcurses)",
-    "libedit": "Command Line Editor Library (libedit, -ledit)",
-    "libpthread": "POSIX Threads Library (libpthread, -lpthread)",
-    "libutil": "System Utilities Library (libutil, -lutil)",
-    "libz": "Compression Library (libz, -lz)",
+_LIBRARIES = {
+    "libarchive": "Reading and Writing Streaming Archives Library",
+    "libbsd": "Utility functions from BSD systems",
+    "libc": "Standard C Library",
+    "libcrypt": "Crypt Library",
+    "libcurses": "Curses Library",
+    "libedit": "Command Line Editor Library",
+    "libelf": "ELF Access Library",
+    "libevent": "Event Notification Library",
+    "libfetch": "File Transfer Library for URLs",
+    "libintl": "Internationalized Message Handling Library",
+    "libkvm": "Kernel Data Access Library",
+    "libm": "Math Library",
+    "libmagic": "Magic Number Recognition Library",
+    "libmd": "Message Digest (MD4, MD5, etc.) Support Library",
+    "libmenu": "Curses Menu Library",
+    "libpam": "Pluggable Authentication Module Library",
+    "libpcap": "Packet Capture Library",
+    "libpthread": "POSIX Threads Library",
+    "libresolv": "DNS Resolver Library",
+    "librt": "POSIX Real-time Library",
+    "libtermcap": "Termcap Access Library",
+    "libutil": "System Utilities Library",
+    "libz": "Compression Library",
 }
 STANDARDS = {
     "-ansiC": "ANSI X3.159-1989 (“ANSI C89”)",
@@ -96,3 +110,10 @@ def standard_sentence(name: str, subjects: list[str], page: str) -> str:
         functions = listed([f"{one}()" for one in subjects])
         begin = f"The {functions} {'functions return' if many else 'function returns'} the value 0 if successful"
     return f"{begin}; otherwise the value -1 is returned and the global variable errno is set to indicate the error."
+
+
+def library(name: str) -> str:
+    """What a page calls a library, such as ``Math Library (libm, -lm)``."""
+    if name not in _LIBRARIES:
+        return f"library “{name}”"
+    return f"{_LIBRARIES[name]} ({name}, -l{name.removeprefix('lib')})"
