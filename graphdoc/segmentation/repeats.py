@@ -147,13 +147,20 @@ class Repeats:
             OutputError: the file cannot be read, or holds something else.
         """
         try:
+            # A pipe would be waited for.
+            if not path.is_file():
+                raise OSError("not a regular file")
             tensors = safetensors.numpy.load(path.read_bytes())
-            hashes, (documents, least) = tensors["hashes"], tensors["counts"].tolist()
+            hashes, counts = tensors["hashes"], tensors["counts"]
             if hashes.dtype != np.uint32 or hashes.ndim != 1 or (hashes[:-1] >= hashes[1:]).any():
                 raise ValueError("not the hashes of shingles in their order")
-        except (OSError, KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
-            raise OutputError(f"{path} holds no repeated passages that can be read; remove it") from error
-        return cls(hashes, int(documents), int(least))
+            if counts.dtype != np.int64 or counts.shape != (2,) or (counts < 0).any():
+                raise ValueError("not two numbers of documents")
+        # Of numbers that numpy does not have, the library says so in its own ways.
+        except (OSError, LookupError, TypeError, ValueError, AttributeError, safetensors.SafetensorError) as error:
+            raise OutputError(f"{path} holds no repeated passages that can be read; move it") from error
+        documents, least = counts.tolist()
+        return cls(hashes, documents, least)
 
     def is_repeated(self, text: str) -> bool:
         """Whether a passage is one that repeats."""

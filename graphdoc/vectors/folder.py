@@ -25,11 +25,9 @@ from ..runtime.locks import LOCK_FILE, FolderLock
 from ..runtime.processes import Processes
 from ..version import __version__
 from .shards import read_record, shard_name
-from .store import MANIFEST_FILE, REPEATS_FILE, Manifest
+from .store import ANOTHER_FOLDER, MANIFEST_FILE, REPEATS_FILE, Manifest, holds_repeats
 
 logger = logging.getLogger("graphdoc")
-
-ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
@@ -94,6 +92,9 @@ class VectorFolder:
                 record = read_record(path)
                 if not overwrite:
                     self._compare(record, path)
+        # Where the manifest speaks of it, it is our own, even damaged.
+        if not (overwrite and self._before is not None and self._before.model.get("repeats")):
+            holds_repeats(self.folder, None if overwrite else self.origin["model"].get("repeats", {}))
         self._remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
 
     def open(self) -> None:

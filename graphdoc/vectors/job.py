@@ -23,10 +23,11 @@ from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
-from .folder import ANOTHER_FOLDER, VectorFolder
+from .folder import VectorFolder
 from .making import MadeShard, OnError, Read, Settings, ShardTask, make_shard
 from .shards import InputHash, Shard
 from .source import DocumentSource
+from .store import ANOTHER_FOLDER
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 MANIFEST_FILE = "manifest.json"
 # What of the documents was left out as repeated; only where something was.
 REPEATS_FILE = "repeats.safetensors"
+ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 _MOST_PASSED_OVER = 3
 
 
@@ -271,15 +271,34 @@ def keep_repeats(folder: Path, left_out: LeavesOut | None) -> None:
     """Keep beside vectors what was left out of their documents as repeated, unless it lies there already.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: it cannot be written, or something else lies there.
     """
     if not isinstance(left_out, Repeats) or not left_out:
         return
+    if not holds_repeats(folder, left_out.describe()):
+        left_out.save(folder / REPEATS_FILE)
+
+
+def holds_repeats(folder: Path, wanted: Mapping[str, Any] | None) -> bool:
+    """Whether what was left out as repeated is kept in a folder.
+
+    Args:
+        folder: the folder.
+        wanted: what it has to be (:meth:`~graphdoc.segmentation.repeats.Repeats.describe`); None for whatever it is.
+
+    Raises:
+        OutputError: a file of that name is there and holds something else.
+    """
     path = folder / REPEATS_FILE
-    with suppress(OutputError):
-        if Repeats.load(path).describe() == left_out.describe():
-            return
-    left_out.save(path)
+    if not path.exists() and not path.is_symlink():
+        return False
+    try:
+        kept = Repeats.load(path).describe()
+    except OutputError as error:
+        raise OutputError(f"{error}, or give another folder") from error
+    if wanted is not None and kept != wanted:
+        raise OutputError(f"{path} holds what repeats in other documents; {ANOTHER_FOLDER}")
+    return True
 
 
 def read_repeats(folder: str | Path) -> Repeats | None:

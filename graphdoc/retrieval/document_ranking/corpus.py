@@ -17,8 +17,8 @@ from ...segmentation.paragraphs import paragraph_numbers
 from ...settings.document import Paragraph
 from ...similarity.hierarchical import Direction, Normalisation
 from ...similarity.sentence_sets import SentenceSet
-from ...vectors.folder import ANOTHER_FOLDER, settings_of
-from ...vectors.store import read_vectors
+from ...vectors.folder import settings_of
+from ...vectors.store import ANOTHER_FOLDER, read_vectors
 from ...vectors.writer import FolderOptions
 from ..sentences import encode_sentences
 
