@@ -14,6 +14,8 @@ _MARK = re.compile(r"^(?:\d{1,3}|[*†‡§¶]{1,3}|[a-z])$")
 _SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-‐]$")
 _BROKEN_WORDS = 0.02
+# The gap above the first line of a column.
+NEW_COLUMN = 9.0
 _WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
 
 
@@ -30,8 +32,8 @@ class Block:
 
     lines: list[Line]
     kind: str = "text"
-    gap: float = 9.0
-    below: float = 9.0
+    gap: float = NEW_COLUMN
+    below: float = NEW_COLUMN
 
     @property
     def first(self) -> Line:
@@ -74,7 +76,7 @@ class BlockBuilder:
 
     def _gap(self, before: Line | None, line: Line) -> float:
         if before is None or before.column != line.column or before.page != line.page:
-            return 9.0
+            return NEW_COLUMN
         return (before.base - line.base) / (self._leading * max(line.size / self._size, 1.0))
 
     def _kind(self, line: Line) -> str:

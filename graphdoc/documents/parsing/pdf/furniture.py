@@ -15,6 +15,7 @@ _OUTERMOST, _MARGIN, _WIDE_MARGIN = 3, 0.14, 0.24
 # Gap between a running head and the text, in usual distances between rows.
 _APART = 1.25
 _EDGE = 0.045
+_LONGEST_NUMBER, _FEW_PAGES = 4, 3
 _ROMAN = r"[ivxlcdm]{1,7}"
 _PAGE_NUMBER = re.compile(
     rf"(?:(?:page|seite|p\.|s\.|pg\.?)\s*)?[-–—\[(|]*\s*(?:[A-Z]-)?(?:\d{{1,4}}|{_ROMAN})\s*[-–—\])|]*"
@@ -49,6 +50,7 @@ def take_furniture(pages: Sequence[Page]) -> Counter[str]:
     candidates = {page.number: _candidates(page, usual) for page in pages}
     repeated = _repeated(candidates, size)
     heads = _head_heights(pages, candidates)
+    offsets = _number_offsets(candidates)
     for page in pages:
         kept = []
         for row in page.rows:
@@ -56,8 +58,8 @@ def take_furniture(pages: Sequence[Page]) -> Counter[str]:
             if row.share("artifact") > 0.5:
                 kind = "artifact"
             elif any(row is candidate for candidate in candidates[page.number]):
-                # A larger number is the heading of a chapter.
-                if _is_page_number(row.text) and row.size <= 1.1 * size:
+                # A larger number is the heading of a chapter, unless it counts the pages.
+                if _is_page_number(row.text) and (row.size <= 1.1 * size or _offset(page.number, row) in offsets):
                     kind = "page number"
                 elif (
                     _key(row, size) in repeated
@@ -101,6 +103,23 @@ def _outside(rows: Sequence[Line], usual: float) -> int:
 def _is_page_number(text: str) -> bool:
     text = text.strip()
     return bool(_PAGE_NUMBER.fullmatch(text)) and (any(map(str.isdigit, text)) or text.islower() or len(text) <= 4)
+
+
+def _offset(page: int, row: Line) -> int | None:
+    """How far the number that a row is runs ahead of the pages; none where it is no number."""
+    text = row.text.strip()
+    return int(text) - page if text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER else None
+
+
+def _number_offsets(candidates: dict[int, list[Line]]) -> set[int]:
+    """Distances between page and number that several pages share."""
+    counts = Counter(
+        offset
+        for page, rows in candidates.items()
+        for offset in {_offset(page, row) for row in rows}
+        if offset is not None
+    )
+    return {offset for offset, count in counts.items() if count >= _FEW_PAGES}
 
 
 def _key(row: Line, size: float) -> tuple[str, int]:

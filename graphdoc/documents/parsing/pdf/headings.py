@@ -7,38 +7,32 @@ import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
-from .blocks import BULLET, Block, TextJoiner
+from .blocks import BULLET, NEW_COLUMN, Block, TextJoiner
+from .names import (
+    AS_CODE,
+    CAPTION,
+    ENDS_AS_TEXT,
+    KNOWN,
+    LABEL,
+    NAMED,
+    NUMBER,
+    NUMBER_ALONE,
+    SPELLED,
+    begins_as_option,
+    has_deep_number,
+    is_formula,
+    names_a_box,
+)
+from .page import Line
+from .placement import hanging_terms, scattered
 
 _LONGEST, _MOST_WORDS, _MOST_LINES = 240, 30, 4
-_NUMBER = re.compile(
-    r"^(?:(?:chapter|section|part|appendix|article|kapitel|abschnitt|teil|anhang|artikel|chapitre|partie|annexe|§+)\s*)?"
-    r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})([.):]|(?=\s))|([A-Z](?:\.\d{1,3}){1,5})([.):]|(?=\s))|([IVXLC]{1,7}|[A-Z])[.):])"
-    r"\s*(?=\S)",
-    re.IGNORECASE,
-)
-_NAMED = re.compile(
-    r"^(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|annexe)\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.I
-)
-_LABEL = re.compile(
-    r"(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe)\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?",
-    re.IGNORECASE,
-)
-_CAPTION = re.compile(
-    r"^(?:fig(?:ure|\.)?|table|tab\.|listing|algorithm|abbildung|abb\.|tabelle|tableau|scheme|plate|box)\s*[A-Z]?\d+\b",
-    re.IGNORECASE,
-)
-_KNOWN = re.compile(
-    r"abstract|introduction|conclusions?|references|bibliography|acknowledge?ments?|summary|preface|appendix|discussion|"
-    r"results|methods|background|related work|index|foreword|notes|literature",
-    re.IGNORECASE,
-)
-_ENDS_AS_TEXT = re.compile(r"[.;,][\"'”’)]*$")
-# Chapters of novels are named so.
-_NUMBER_ALONE = re.compile(r"(?:[IVXLC]{1,7}|\d{1,3})\.?")
+# Gap above a bold line that is a heading whatever it ends with.
+_ALONE = 1.4
 _PERMALINK = re.compile(r"\s*[¶§#🔗]\s*$|^§(?!\s*\d)")
-_AS_CODE = re.compile(r"[\\{}=<>|]")
 _WORD = re.compile(r"\w+")
 
 
@@ -69,6 +63,12 @@ def _is_rare(value: Any, counts: Counter[Any]) -> bool:
     return value != counts.most_common(1)[0][0] and counts[value] < 0.2 * counts.total()
 
 
+def _has_line_number(line: Line) -> bool:
+    """Whether a line begins with a number much smaller than itself, as listings and verses have them."""
+    first = line.pieces[0]
+    return first.text.isdigit() and first.style.size < 0.8 * max(piece.style.size for piece in line.pieces)
+
+
 class HeadingFinder:
     """Finds headings among blocks.
 
@@ -93,13 +93,28 @@ class HeadingFinder:
         self._looks = [self._look(block, text) for block, text in zip(blocks, self._texts, strict=True)]
         self._outline = self._matched(outline)
         self._colours = Counter(line.style.colour for block in blocks for line in block.lines)
+        self._apart = Counter(
+            look for look, block in zip(self._looks, blocks, strict=True) if len(block.lines) == 1 and block.gap > 1.25
+        )
         self._fonts = Counter(line.style.font for block in blocks for line in block.lines)
 
     def find(self) -> dict[int, int]:
         """Levels of headings by their place among the blocks."""
         found = {place for place in range(len(self._blocks)) if self._is_heading(place)}
+        found -= self._misplaced(found)
         found = self._without_front_matter(found)
         return self._levels(sorted(found))
+
+    def _misplaced(self, found: set[int]) -> set[int]:
+        """Terms of lists and words of pictures among what looks like headings."""
+        loose = {
+            place
+            for place in found
+            if not self._blocks[place].first.style.tag.startswith("H") and place not in self._outline
+        }
+        plain = {place for place in loose if not NUMBER.match(self._texts[place])}
+        terms = hanging_terms(self._blocks, loose, self._size) | scattered(self._blocks, loose, self._size)
+        return {place for place in terms & plain if not KNOWN.fullmatch(self._texts[place])}
 
     def _look(self, block: Block, text: str) -> Look:
         pieces = [piece for line in block.lines for piece in line.pieces]
@@ -127,12 +142,12 @@ class HeadingFinder:
         places: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             if len(text) <= 2 * _LONGEST:
-                for key in {words(text), words(_NUMBER.sub("", text, count=1))}:
+                for key in {words(text), words(NUMBER.sub("", text, count=1))}:
                     places[key].append(place)
         found: dict[int, int] = {}
         last = -1
         for level, title, page, _ in outline:
-            keys = [words(title), words(_NUMBER.sub("", title, count=1))]
+            keys = [words(title), words(NUMBER.sub("", title, count=1))]
             fitting = [
                 place
                 for key in keys
@@ -155,19 +170,27 @@ class HeadingFinder:
         if place in self._outline:
             return True
         letters = sum(map(str.isalpha, text))
-        if _NUMBER_ALONE.fullmatch(text) and look.size >= 1.15 * self._size and place + 1 < len(self._blocks):
+        if NUMBER_ALONE.fullmatch(text) and look.size >= 1.15 * self._size and place + 1 < len(self._blocks):
             return block.kind != "note"
-        if letters < 2 or len(text) > _LONGEST or len(text.split()) > _MOST_WORDS or len(block.lines) > _MOST_LINES:
+        alone = look.bold and not self._bold and len(block.lines) == 1 and block.gap > _ALONE
+        # The heading of a change may be the date and number of a version.
+        signs = sum(map(str.isalnum, text)) if alone and letters else letters
+        if signs < 2 or len(text) > _LONGEST or len(text.split()) > _MOST_WORDS or len(block.lines) > _MOST_LINES:
             return False
         if block.first.style.tag.startswith("H") and block.last.style.tag.startswith("H"):
             return True
+        if _has_line_number(block.first):
+            return False
+        deep = has_deep_number(text) and block.first.pieces[0].style.bold and not self._bold
+        if names_a_box(text) or (is_formula(text) and not deep):
+            return False
         if (
-            block.kind in ("code", "table", "note")
-            or _CAPTION.match(text)
+            (block.kind in ("code", "table", "note") and not deep)
+            or CAPTION.match(text)
             or block.first.style.tag in ("TD", "TH", "LI", "TOCI", "Code")
         ):
             return False
-        number = _NUMBER.match(text)
+        number = NUMBER.match(text)
         bare = text[number.end() :] if number else text
         if block.kind == "item" and (not number or not bare[:1].isupper()):
             return False
@@ -175,10 +198,14 @@ class HeadingFinder:
             return False
         ratio = look.size / self._size
         # A sentence in large letters is a motto or a first paragraph.
-        telling = _ENDS_AS_TEXT.search(text) and not (number and not bare) and not _NAMED.match(text)
-        if telling and (len(text) > 60 or text.endswith((",", ";")) or ratio < 1.15):
+        telling = ENDS_AS_TEXT.search(text) and not (number and not bare) and not NAMED.match(text)
+        if telling and (len(text) > 60 or text.endswith((",", ";")) or (ratio < 1.15 and not alone)):
             return False
-        if 2 * letters < len(text.replace(" ", "")) or (_AS_CODE.search(text) and ratio < 1.15):
+        if deep and len(text) <= 120:
+            return True
+        if 2 * signs < len(text.replace(" ", "")) or (AS_CODE.search(text) and ratio < 1.15):
+            return False
+        if begins_as_option(text) and ratio < 1.15:
             return False
         followed = place + 1 < len(self._blocks)
         if ratio >= 1.15:
@@ -189,32 +216,24 @@ class HeadingFinder:
             return True
         fixed = sum(line.share("fixed") * len(line.text) for line in block.lines) > 0.5 * len(text)
         if look.bold and not self._bold and short and ratio > 0.85 and not fixed:
-            return not text.endswith(":") or bool(number) or block.gap > 1.3
+            return not text.endswith(":") or bool(number)
         if not followed or not short or ratio < 0.85 or text.endswith((":", ".")):
             return False
         if look.capitals and apart and letters > 3:
             return True
         spaced = block.gap > 1.25 and len(block.lines) == 1 and self._blocks[place + 1].kind != "code"
         longer = len(self._texts[place + 1]) > 1.3 * len(text)
-        if _KNOWN.fullmatch(text) and apart:
+        if KNOWN.fullmatch(text) and apart:
             return True
         telling = look.italic or _is_rare(look.colour, self._colours) or _is_rare(look.font, self._fonts)
         if telling and spaced and longer and len(text) <= 90:
-            return self._recurs(look) or bool(number)
+            return self._apart[look] >= 2 or bool(number)
         return bool(number and spaced and longer and len(text) <= 90 and not self._is_enumeration(place))
-
-    def _recurs(self, look: Look) -> bool:
-        alike = [
-            place
-            for place, other in enumerate(self._looks)
-            if other == look and len(self._blocks[place].lines) == 1 and self._blocks[place].gap > 1.25
-        ]
-        return len(alike) >= 2
 
     def _is_enumeration(self, place: int) -> bool:
         """Whether the next or the last block is numbered as well: entries of a list follow one another."""
         beside = [self._texts[other] for other in (place - 1, place + 1) if 0 <= other < len(self._texts)]
-        return any(_NUMBER.match(text) or BULLET.match(text) for text in beside)
+        return any(NUMBER.match(text) or BULLET.match(text) for text in beside)
 
     def _without_front_matter(self, found: set[int]) -> set[int]:
         """Leave out authors and dates between a title and the first text."""
@@ -239,18 +258,41 @@ class HeadingFinder:
             text = self._texts[place]
             if self._blocks[place].first.style.tag.startswith("H") or later[self._looks[place]]:
                 continue
-            if self._looks[place].bold or _NUMBER.match(text) or _KNOWN.fullmatch(text.rstrip(".:")):
+            if self._looks[place].bold or NUMBER.match(text) or KNOWN.fullmatch(text.rstrip(".:")):
                 continue
             out.add(place)
         return found - out
 
     def labels(self, found: Mapping[int, int]) -> dict[int, str]:
-        """Lines such as ``Chapter 3`` above a heading, by the place of that heading, with their text."""
-        return {
-            place + 1: self._texts[place]
-            for place in found
-            if place + 1 in found and _LABEL.fullmatch(self._texts[place]) and place not in self._outline
-        }
+        """Lines such as ``Chapter 3`` above a heading, by the place of that heading, with their text.
+
+        A number in words, as it stands alone between ``CHAPTER`` and the heading, is no part of a heading: no text.
+        """
+        labels = {}
+        for place in found:
+            text = self._texts[place]
+            if place + 1 in found and place not in self._outline:
+                if LABEL.fullmatch(text):
+                    labels[place + 1] = text
+                elif SPELLED.fullmatch(text) and self._blocks[place + 1].first.page == self._blocks[place].first.page:
+                    labels[place + 1] = ""
+        return labels
+
+    def repeated(self, found: Mapping[int, int]) -> set[int]:
+        """Headings that stand again at the top of the next page, as on slides that go on or are shown bit by bit."""
+        out = set()
+        for before, place in pairwise(sorted(found)):
+            first, again = self._blocks[before].first, self._blocks[place].first
+            if (
+                self._texts[before] == self._texts[place]
+                and self._looks[before] == self._looks[place]
+                and again.page == first.page + 1
+                and abs(again.base - first.base) < 2.0
+                and self._blocks[place].gap >= NEW_COLUMN
+                and place not in self._outline
+            ):
+                out.add(place)
+        return out
 
     def _levels(self, found: Sequence[int]) -> dict[int, int]:
         """Levels: from the outline and tags where they say, else by number, size and weight."""
@@ -299,7 +341,7 @@ class HeadingFinder:
 
     def _depth(self, place: int) -> int:
         """How deep the number of a heading goes; 0 without a number."""
-        match = _NUMBER.match(self._texts[place])
+        match = NUMBER.match(self._texts[place])
         if not match or not (match[1] or match[3]):
             return 0
         return (match[1] or match[3]).count(".") + 1

@@ -184,9 +184,13 @@ def _rows(pieces: Sequence[Piece], page: int) -> list[Line]:
     """Rows from top to bottom: what stands on one base line, with what is raised or lowered in it."""
     rows: list[tuple[float, float, list[Piece]]] = []
     for piece in sorted(pieces, key=lambda piece: (-round(piece.base, 1), piece.left)):
-        for base, size, members in reversed(rows[-4:]):
+        for place in range(len(rows) - 1, max(len(rows) - 5, -1), -1):
+            base, size, members = rows[place]
             if abs(piece.base - base) <= _SAME_BASE * max(size, piece.style.size):
                 members.append(piece)
+                # The raised A of TeX comes first; its row is that of the larger letters.
+                if size < 0.87 * piece.style.size:
+                    rows[place] = (piece.base, piece.style.size, members)
                 break
         else:
             rows.append((piece.base, piece.style.size, [piece]))

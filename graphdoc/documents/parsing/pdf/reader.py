@@ -53,9 +53,14 @@ def parse_pdf(content: bytes) -> ParsedDocument:
     finder = HeadingFinder(blocks, size, bold, outline_entries, joiner)
     levels = finder.find()
     labels = finder.labels(levels)
+    again = finder.repeated(levels)
+    if again:
+        dropped["running head"] += len(again)
+    if "" in labels.values():
+        dropped["number in words"] += sum(not label for label in labels.values())
     title_place = _title(blocks, levels, str(described["title"]), joiner)
     outline = Outline()
-    _write(outline, blocks, levels, labels, title_place, joiner)
+    _write(outline, blocks, levels, labels, {title_place} | again, joiner)
     for page in pages:
         for row in page.aside:
             outline.separate(Break.PARAGRAPH)
@@ -95,7 +100,7 @@ def _write(
     blocks: Sequence[Block],
     levels: dict[int, int],
     labels: dict[int, str],
-    title: int | None,
+    left_out: set[int | None],
     joiner: TextJoiner,
 ) -> None:
     """Write headings, paragraphs and notes; a note follows the paragraph that its page ends with."""
@@ -105,7 +110,7 @@ def _write(
         if block.kind == "note":
             marks.setdefault(block.first.page, set()).add(note_mark(block.first))
     for place, block in enumerate(blocks):
-        if place == title:
+        if place in left_out:
             continue
         if block.kind == "note":
             waiting.append(block)
