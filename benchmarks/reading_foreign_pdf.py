@@ -9,8 +9,9 @@ few files are read, chosen by a hash as well, and of a file the first pages.
 
 Right are the entries of the outline that stand, without their number, as one line or a few on the page that they name;
 entries of an index, or of what is only a picture, are no headings that could be read. Files with few such entries are
-left out. What an outline does not say counts neither way: names of front matter (``Contents``, ``Abstract``) and what
-stands on pages before its first entry, where the title is.
+left out. What an outline does not say counts neither way: names of front matter (``Contents``, ``Abstract``), letters
+of an index, what stands before its first entry, where the title is, headings numbered more deeply than its entries,
+and headings much like an entry that stands otherwise on its page, as one with a formula.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ _NUMBER = re.compile(
     r"^(?:(?i:chapter|section|part|appendix|kapitel|teil|anhang|chapitre|annexe)\s+)?"
     r"(?:(?:\d{1,3}|[A-Z]|[IVXLC]{1,7})(?:\.\d{1,3})*(?:[.):]+|(?=\s))|\(?(?:\d{1,3}|[a-z])\))\s*[-–—]?\s*(?=\S)"
 )
+_PARTS = re.compile(r"(?:\d{1,3}|[A-Z])(?:\.\d{1,3})*(?=[.)]?\s)")
 _NEUTRAL = re.compile(
     r"(?:table of )?contents|list of (?:figures|tables|examples)|abstract|references|bibliography|index|"
     r"acknowledge?ments?|inhaltsverzeichnis|table des mati[eè]res|preface|summary",
@@ -169,7 +171,13 @@ def judged(content: Mapping[str, Any], parsed: ParsedDocument) -> tuple[Counter[
     right = Counter(key(text) for _, text, _ in content["right"] if not _is_neutral(text))
     first = next((key(text) for _, text, _ in content["right"] if not _is_neutral(text)), "")
     names = [parsed.title, *(section.heading for section in parsed.sections)]
-    keys = [key(name) for name in names if name and (key(name) in right or not _is_neutral(name))]
+    # Where the outline ends at a depth, headings that are numbered more deeply are not in it.
+    deepest = max((_depth(name) for name in names if key(name) in right), default=0) or 99
+    keys = [
+        key(name)
+        for name in filter(None, names)
+        if key(name) in right or not (_is_neutral(name) or _depth(name) > deepest)
+    ]
     # Before the first entry there are the title, authors and the like.
     start = keys.index(first) if first in keys else 1
     found = Counter(name for place, name in enumerate(keys) if place >= start or name in right)
@@ -179,6 +187,12 @@ def judged(content: Mapping[str, Any], parsed: ParsedDocument) -> tuple[Counter[
         if difflib.get_close_matches(name, others, n=1, cutoff=_ALIKE):
             del found[name]
     return found, right
+
+
+def _depth(name: str) -> int:
+    """How many parts the number of a heading has."""
+    number = _PARTS.match(name)
+    return number[0].count(".") + 1 if number else 0
 
 
 def _is_neutral(name: str) -> bool:
