@@ -231,6 +231,11 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
     )
 
 
+def marked_encoding(content: bytes) -> str:
+    """The encoding that a byte order mark at the start of a file tells, empty where there is none."""
+    return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if content.startswith(mark)), "")
+
+
 def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     """Turn the bytes of a whole file into text.
 
@@ -247,10 +252,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
     """
-    for mark, marked_encoding in _BYTE_ORDER_MARKS:
-        if content.startswith(mark):
-            encoding = marked_encoding
-            break
+    encoding = marked_encoding(content) or encoding
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
