@@ -870,6 +870,41 @@ def test_ids_that_clash_between_folders_get_their_folder_in_front(tmp_path: Path
     assert ids(["tides/*", Path("a.txt")]) == ["tides/a", "only", "a.txt"]
 
 
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["printf.1", "printf.3", "printf.1.html"], ["printf.1", "printf.1.html", "printf.3"]),
+        (["a.md", "a.rst", "a.md.txt"], ["a.md", "a.md.txt", "a.rst"]),
+        (["a.md", "a.rst", "a.md.txt", "a.md.txt.html"], ["a.md", "a.md.txt", "a.md.txt.html", "a.rst"]),
+        (["a.md", "a.md.txt", "b.md", "c.md", "c.rst"], ["a", "a.md", "b", "c.md", "c.rst"]),
+        (["d/a.md", "d/a.rst", "a.md.txt", "a.md"], ["a", "a.md", "d/a.md", "d/a.rst"]),
+    ],
+)
+def test_ids_of_a_folder_are_unique_whatever_its_names_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], expected: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in names:
+        path = tmp_path / "cl" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f".TH X {path.suffix[1:]}\n.SH NAME\nx \\- one thing\n")
+    assert ids("cl") == expected
+    assert ids("cl/**") == expected
+    assert set(ids(["cl"])) == set(expected)
+
+
+def test_what_was_not_taken_for_its_id_was_not_read(tmp_path: Path) -> None:
+    for name in ("x/a.txt", "y/a.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"Text of {name}.")
+    named, report = tmp_path / "y" / "a.txt", ReadingReport()
+    # The sources of a generator are not known before, so that ids of different files may clash.
+    found = ids((source for source in [tmp_path / "x", named, named]), on_error="skip", report=report)
+    assert found == ["a"] and report.duplicate_ids == ["a", "a"]
+    assert not any("read before" in one.reason for one in report.skipped)
+
+
 def test_a_file_is_read_once_by_whatever_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("tides/a.txt", "tides/only.txt", "vinegar/a.md"):
         path = tmp_path / name

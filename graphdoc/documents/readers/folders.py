@@ -59,8 +59,8 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     """Find the files that a folder or a glob pattern means, sorted by path.
 
     Hidden files are passed over. Links are followed, but nothing is read twice, so loops end. An id is
-    the path relative to the folder (for a pattern: to the part before the first wildcard) without suffix; where two
-    files would share it, both keep their suffix.
+    the path relative to the folder (for a pattern: to the part before the first wildcard) without suffix; files that
+    would share it keep their suffix.
 
     Args:
         source: the folder or pattern; ``**`` stands for any number of folders. A folder that matches means all in it.
@@ -90,13 +90,23 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     if not files:
         raise _nothing_to_read(passed_over, bool(pattern))
     yield from sorted(passed_over, key=lambda entry: entry.path.parts)
-    stems = {path: path.relative_to(root).with_name(split_suffix(path)[0]).as_posix() for path in files}
-    taken = Counter(stem for path, stem in stems.items() if not is_corpus(split_suffix(path)[1]))
-    for path in sorted(files, key=lambda entry: entry.relative_to(root).parts):
-        unique = taken[stems[path]] <= 1
-        own = path.relative_to(root)
-        folder = own.parts[0] if len(own.parts) > 1 else None
-        yield FoundFile(path, stems[path] if unique else own.as_posix(), folder)
+    ids = _ids([path.relative_to(root) for path in files])
+    for own in sorted(ids, key=lambda path: path.parts):
+        yield FoundFile(root / own, ids[own], own.parts[0] if len(own.parts) > 1 else None)
+
+
+def _ids(files: list[Path]) -> dict[Path, str]:
+    """The ids of files: their paths without suffix, with it where two would be the same."""
+    ids = {path: path.with_name(split_suffix(path)[0]).as_posix() for path in files}
+    # The rows of a corpus have ids of their own.
+    single = [path for path in files if not is_corpus(split_suffix(path)[1])]
+    while True:
+        taken = Counter(ids[path] for path in single)
+        clashing = [path for path in files if taken[ids[path]] > 1 and ids[path] != path.as_posix()]
+        if not clashing:
+            return ids
+        # A name with its suffix may be another one's without: printf.1, printf.3 and printf.1.html.
+        ids.update((path, path.as_posix()) for path in clashing)
 
 
 def _why_passed_over(path: Path) -> str:

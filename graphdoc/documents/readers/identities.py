@@ -35,14 +35,8 @@ class SeenIds:
         Returns:
             None if it is new; otherwise how many ids had been added before it was added first.
         """
-        # Names of files may hold bytes that are no text.
-        digest = hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        key = int.from_bytes(digest, "little")
-        found = self._recent.get(key)
-        if found is None and len(self._hashes):
-            position = int(numpy.searchsorted(self._hashes, numpy.uint64(key)))
-            if position < len(self._hashes) and int(self._hashes[position]) == key:
-                found = int(self._orders[position])
+        key = _key(id)
+        found = self._found(key)
         if found is not None:
             return found
         self._recent[key] = self._count
@@ -51,12 +45,29 @@ class SeenIds:
             self._merge()
         return None
 
+    def __contains__(self, id: str) -> bool:
+        return self._found(_key(id)) is not None
+
+    def _found(self, key: int) -> int | None:
+        found = self._recent.get(key)
+        if found is None and len(self._hashes):
+            position = int(numpy.searchsorted(self._hashes, numpy.uint64(key)))
+            if position < len(self._hashes) and int(self._hashes[position]) == key:
+                found = int(self._orders[position])
+        return found
+
     def _merge(self) -> None:
         hashes = numpy.concatenate([self._hashes, numpy.fromiter(self._recent.keys(), numpy.uint64)])
         orders = numpy.concatenate([self._orders, numpy.fromiter(self._recent.values(), numpy.uint64)])
         order = numpy.argsort(hashes)
         self._hashes, self._orders = hashes[order], orders[order]
         self._recent.clear()
+
+
+def _key(id: str) -> int:
+    # Names of files may hold bytes that are no text.
+    digest = hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
 
 
 class Places:

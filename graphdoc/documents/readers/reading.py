@@ -290,15 +290,19 @@ class _Reading:
             if self._on_error != "skip":
                 raise
             content = DocumentError(str(error))
-        yield Record(str(path), self._read_once(path, content))
-
-    def _read_once(self, path: Path, content: Document | DocumentError) -> Document | DocumentError:
-        """The document of a file, unless it was read before, from another source and perhaps with another id."""
         if isinstance(content, DocumentError) or content.is_empty or not self._unique_ids:
-            return content
-        if self._files.add(self._places_of_files.of(path)) is None:
-            return content
-        return DocumentError("it was read before, from another source; name it once")
+            yield Record(str(path), content)
+            return
+        # From another source, and perhaps with another id.
+        place = self._places_of_files.of(path)
+        if place in self._files:
+            yield Record(str(path), DocumentError("it was read before, from another source; name it once"))
+            return
+        added = self._added
+        yield Record(str(path), content)
+        # What was not taken, as its id was, was not read.
+        if self._added > added:
+            self._files.add(place)
 
     def _standard_input(self) -> Iterator[Record]:
         stream = cast("IO[bytes]", getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode("utf-8")))
