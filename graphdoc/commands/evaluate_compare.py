@@ -167,7 +167,7 @@ def run(options: argparse.Namespace) -> None:
         if not processes.is_first:
             return
     ahead = [differences(row.scores.test, rows[0].scores.test) for row in rows]
-    notes = _notes(evaluator, sections.counts)
+    notes = _notes(evaluator, sections.counts, titles=options.fuse_titles)
     findings = _findings(rows, ahead)
 
     def content() -> dict[str, Any]:
@@ -251,8 +251,10 @@ def _measure(
     return rows
 
 
-def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
+def _notes(evaluator: PairEvaluator, sections: Mapping[str, int], *, titles: bool) -> list[str]:
     """What has to be known to read the tables, one line each."""
+    from ..evaluation.labels import plain_document
+
     pairs, similar = counted(len(evaluator.pairs), "test pair"), sum(evaluator.labels)
     best = {"f1": "F1", "accuracy": "accuracy"}[evaluator.by]
     chosen = f"{counted(len(evaluator.validation), 'validation pair')}"
@@ -270,6 +272,8 @@ def _notes(evaluator: PairEvaluator, sections: Mapping[str, int]) -> list[str]:
         lines.append(f"{counted(evaluator.shared, 'test pair')} among the validation pairs as well")
     if repeated := evaluator.pairs.repeated:
         lines.append(f"{counted(repeated, 'test pair')} given before, and counted again")
+    if titles and (untitled := sum(not plain_document(one).title for one in evaluator.documents)):
+        lines.append(f"{counted(untitled, 'document')} without a title, which no text can name")
     for heading, count in sections.items():
         lines.append(f"{counted(count, 'section')} left out for the heading {heading!r}")
     return lines

@@ -32,6 +32,8 @@ EPILOG = """examples:
 """
 
 OUTPUTS = Outputs(folder=False, json=(None, "write what was learned as JSON (- for standard output)"))
+# What is learned of fewer documents says little of others.
+_FEW = 100
 # Options of the lexical part, by the fields of its settings.
 _LEXICAL = {
     "numbers": "numbers",
@@ -146,4 +148,8 @@ def _lines(found: Fit, name: str, hidden: int) -> list[str]:
     if found.terms is not None:
         held = "random ones" if found.explained is None else f"which hold {found.explained:.0%} of their variance"
         lines.append(f"lexical part: {found.numbers} numbers over {counted(found.terms, 'term')}, {held}")
+    if found.documents < _FEW:
+        lines.append(
+            f"warning: {counted(found.documents, 'document')} are few to learn from; some hundreds are better"
+        )
     return [*lines, f"vectors of {hidden:,} numbers"]

@@ -161,8 +161,10 @@ def test_words_and_titles_are_fused_with_a_model(
     ]
     # Texts of a topic all hold the word of its titles.
     assert rows[1]["auc"] == 1
-    status, _, _ = graphdoc(*command, "--fuse-titles", "--json", "scores.json")
-    assert status == 0
+    write_rows(tmp_path / "corpus.jsonl", [{**row, "title": ""} if n < 2 else row for n, row in enumerate(titled)])
+    status, out, _ = graphdoc(*command, "--fuse-titles", "--json", "scores.json")
+    assert status == 0 and "2 documents without a title" in out
+    assert "without a title" not in graphdoc(*command).out
     names = [row["name"] for row in json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))["rows"]]
     assert names == ["TF-IDF cosine", "titles in texts", model, f"{model} + titles"]
 

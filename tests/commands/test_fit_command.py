@@ -48,6 +48,7 @@ def test_a_model_is_fitted_and_compares(graphdoc: Callable[..., Any], start: Pat
     assert found["model"]["lexical_weight"] == 0.8
     assert encoder.model.config.centre[0].startswith("letters (")
     assert f"{found['numbers']} numbers" in run.out and "wrote mine" in run.out
+    assert len(rows) < 100 and f"warning: {len(rows)} documents are few" in run.out
     first, second = (f"{corpus}#{row['id']}" for row in rows[:2])
     compared = graphdoc("compare", first, second, "--model", "mine", "--device", "cpu", "--html", "report.html")
     assert compared.status == 0, compared.err
