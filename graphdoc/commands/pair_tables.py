@@ -22,7 +22,8 @@ HEADINGS = {
     "auc": "AUC",
     "average_precision": "AP",
 }
-LONGEST_NAME = 36
+# As long as a backbone, what became of it, and all that it is fused with.
+LONGEST_NAME = 52
 
 
 @dataclass(frozen=True)

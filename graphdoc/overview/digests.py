@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from ..documents.document import Document
 from ..runtime.plain_text import one_line
 from ..segmentation.repeat_list import RepeatList, RepeatLister
+from ..segmentation.repeats import Place
 from ..subtopics.terms import TermMaker
 
 # What is kept of a document; a book shall take no more memory than a letter.
@@ -85,10 +86,11 @@ class Digests:
         if document.id in self.by_id:
             return
         self.by_id[document.id] = len(self.digests)
-        if self._repeats is not None:
-            self._repeats.add(document)
+        left_out = [] if self._repeats is None else self._repeats.add(document)
         text = document.text
-        self._count_words(f"{document.title}\n{text[:_WORD_CHARACTERS]}")
+        # What a licence says is not what its documents are about.
+        counted = _without(document, left_out) if left_out else text
+        self._count_words(f"{document.title}\n{counted[:_WORD_CHARACTERS]}")
         values = {name: shown for name, value in document.metadata.items() if (shown := _shown(value))}
         label = document.label if isinstance(document.label, tuple) else (document.label,)
         folder, slash, _ = document.id.rpartition("/")
@@ -165,6 +167,21 @@ def date_of(value: object) -> str:
     """
     found = _DATE.search(str(value)) if isinstance(value, str | int) or hasattr(value, "isoformat") else None
     return found[0] if found else ""
+
+
+def _without(document: Document, places: Iterable[Place]) -> str:
+    """The text of a document without some places of its sections."""
+    spans: dict[int, list[tuple[int, int]]] = {}
+    for number, start, end in places:
+        spans.setdefault(number, []).append((start, end))
+    parts: list[str] = []
+    for number, section in enumerate(document.sections):
+        position = 0
+        for start, end in sorted(spans.get(number, ())):
+            parts.append(section.text[position:start])
+            position = max(position, end)
+        parts.append(section.text[position:])
+    return "\n".join(parts)
 
 
 def _shown(value: object) -> str:

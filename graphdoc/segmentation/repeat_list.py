@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ..documents.document import Document
 from .drafts import Plan
-from .repeats import LeavesOut, shingles_of
+from .repeats import LeavesOut, Place, shingles_of
 from .segmenter import SegmentationConfig
 from .sentence_groups import repeated_in
 
@@ -77,17 +77,21 @@ class RepeatLister:
         self._found = RepeatList()
         self._group_of: dict[int, int] = {}
 
-    def add(self, document: Document) -> None:
-        """Take in a document."""
+    def add(self, document: Document) -> list[Place]:
+        """Take in a document.
+
+        Returns:
+            The places of what is left out of it, section, start and end; none where all of it counts.
+        """
         found, config = self._found, self._config
         found.documents += 1
         if not self._repeats:
-            return
+            return []
         spans, keeps = repeated_in(Plan(document), self._repeats, config.passage_words, config.language)
         found.with_repeats += bool(spans)
         found.kept += keeps
         if keeps and self._only_left_out:
-            return
+            return []
         seen: set[int] = set()
         for section, start, end in spans:
             group = self._group(document.sections[section].text[start:end])
@@ -99,6 +103,7 @@ class RepeatLister:
                 passage.documents += 1
                 if len(passage.examples) < _EXAMPLES:
                     passage.examples.append(document.id)
+        return [] if keeps else list(spans)
 
     def found(self) -> RepeatList:
         """What repeats in the documents so far."""

@@ -80,6 +80,34 @@ def test_what_is_left_out_as_repeated_is_listed(tmp_path: Path) -> None:
     assert overview.to_csv(tmp_path / "repeats.csv", "repeats").read_text().count(LICENCE.strip()) == 1
 
 
+def test_words_of_what_is_left_out_tell_nothing() -> None:
+    documents, vectors = make_collection(6)
+    documents = with_licences(documents)
+    versions = [Document(f"v{number}", (Section(LICENCE, heading="Licence"),)) for number in range(3)]
+    all_of_them = [*documents, *versions]
+    rows = np.vstack([vectors, np.eye(32)[:3] * 9])
+
+    def has_warranty(**options: Any) -> list[bool]:
+        words = overview_of(all_of_them, rows, **options).words
+        return [bool(count) for count in words.counts[:, [words.written.index("warranty")]].toarray()]
+
+    assert has_warranty() == [*[True, False] * 12, True, True, True]
+    # Where it is all of a document, it is what that is about.
+    assert has_warranty(repeats=find_repeats(all_of_them)) == [*[False] * 24, True, True, True]
+    # The rest of such a document is counted as before.
+    before, after = (
+        overview_of(all_of_them, rows, **one).words for one in ({}, {"repeats": find_repeats(all_of_them)})
+    )
+    for row in range(0, 24, 2):
+        own = {after.written[term]: count for term, count in _counts_of(after, row)}
+        assert own and own.items() <= {before.written[term]: count for term, count in _counts_of(before, row)}.items()
+
+
+def _counts_of(words: Any, row: int) -> list[tuple[int, int]]:
+    counts = words.counts[[row]].toarray()[0]
+    return [(int(term), int(counts[term])) for term in np.flatnonzero(counts)]
+
+
 def test_without_repeats_nothing_is_listed() -> None:
     documents, vectors = make_collection(6)
     for overview in (make_overview(6), overview_of(documents, vectors, repeats=find_repeats(documents))):
