@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..segmentation.repeat_list import RepeatList
     from ..segmentation.repeats import Repeats
     from ..vectors.store import Manifest
 
@@ -213,6 +212,9 @@ def _left_out(
 
         documents = KeptDocuments(documents)
         left_out = repeats_in(documents, options)
+        # Of some of the documents, or of others, something else is found.
+        if left_out is not None and left_out.describe() != manifest.model["repeats"]:
+            left_out = None
     return left_out, documents
 
 
@@ -319,19 +321,26 @@ def _print(target: Console, overview: Overview) -> None:
             + (f", model {model}" if model else ""),
             f"near-duplicates: {counted(copies, 'document')} in {counted(len(overview.duplicates), 'set')}"
             f" (cosine of {overview.settings['duplicates']} or the same text)",
-            *_repeated(overview.repeats),
+            *_repeated(overview),
             f"farthest from all others: {far}",
         ],
     )
 
 
-def _repeated(found: RepeatList) -> list[str]:
-    """What is said of what was left out as repeated; nothing where nothing was."""
+def _repeated(overview: Overview) -> list[str]:
+    """What is said of what was left out as repeated; nothing where nothing repeats."""
+    found = overview.repeats
+    if not overview.knows_repeats:
+        return ["left out as repeated: not known; encode all documents again with --overwrite to list it"]
     if not found.passages:
-        return []
+        kept = f"{counted(found.kept, 'document')} of little else, kept whole"
+        return [f"left out as repeated: nothing; {kept}"] if found.kept else []
     passages, characters = counted(len(found.passages), "passage"), counted(found.characters, "character")
     kept = f"; {counted(found.kept, 'document')} of little else, kept whole" if found.kept else ""
-    return [f"left out as repeated: {passages}, {characters} of {counted(found.shortened, 'document')}{kept}"]
+    return [
+        f"left out as repeated: {passages}, {characters} without the space between them, of "
+        f"{counted(found.shortened, 'document')}{kept}"
+    ]
 
 
 def _cosine(value: str) -> float:

@@ -228,6 +228,11 @@ class Overview:
         return cls(documents, words, points, groups, near, copies, model, settings, digests.repeats())
 
     @property
+    def knows_repeats(self) -> bool:
+        """Whether it is known what was left out as repeated, which vectors alone do not say."""
+        return not self.model.get("repeats") or self.repeats.documents > 0
+
+    @property
     def group_of(self) -> Rows:
         """The place in :attr:`groups` of every document's group, -1 for those in none, ``(documents,)``."""
         result = np.full(len(self.documents), -1, np.int64)

@@ -58,7 +58,7 @@ def payload_of(overview: Overview) -> dict[str, Any]:
         "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in overview.pairs()],
         "duplicates": [rows.tolist() for rows in overview.duplicates],
         "outliers": overview.outliers(),
-        "repeats": _repeats(overview),
+        "repeats": _repeats(overview) if overview.knows_repeats else None,
     }
 
 
