@@ -138,17 +138,24 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """
     if "\0" in str(path):
         raise DocumentError("its path contains a NUL character; check the path")
+    begins_packed = False
     try:
         mode = path.stat().st_mode
         # Opening a named pipe waits for a writer, and a device such as /dev/zero has no end.
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise DocumentError("it is a pipe, a socket or a device, not a file; send its content to - instead")
         with path.open("rb") as stream:
+            begins_packed = stream.read(2) == b"\x1f\x8b"
+            stream.seek(0)
             if path.name.lower().endswith(".gz"):
                 with gzip.open(stream) as uncompressed:
                     yield cast("IO[bytes]", uncompressed)
             else:
                 yield stream
+    except gzip.BadGzipFile as error:
+        if begins_packed:
+            raise DocumentError("its gzip data are damaged, or others follow them; fetch the file again") from error
+        raise reading_error(error) from error
     except (OSError, EOFError, zlib.error) as error:
         raise reading_error(error) from error
 
@@ -259,7 +266,10 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
         declared = _DECLARED[kind].search(content, 0, 2048) if kind in _DECLARED else None
         if declared is not None:
             try:
-                return content.decode(declared[1].decode("ascii"))
+                name = declared[1].decode("ascii")
+                # What declares UTF-16 and can be read without it is not UTF-16.
+                if declared[1].decode(name) == name:
+                    return content.decode(name)
             except (UnicodeError, LookupError):
                 pass
         raise decoding_error(error, encoding) from None

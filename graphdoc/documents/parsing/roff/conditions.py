@@ -84,10 +84,8 @@ def condition(text: str, names: Container[str], registers: Container[str]) -> tu
         names: strings and macros that are defined.
         registers: numbers that are defined.
     """
-    bare = text.lstrip(" \t")
-    negated = False
-    while bare.startswith("!"):
-        negated, bare = not negated, bare[1:].lstrip(" \t")
+    bare = text.lstrip(" \t!")
+    negated = text.count("!", 0, len(text) - len(bare)) % 2 == 1
     holds, rest = _condition(bare, names, registers)
     return holds is not negated, rest.lstrip(" \t")
 

@@ -27,7 +27,7 @@ _ONE = {
 }
 _MOVES_ON = re.compile(r"\+|0*\.?[1-9]")
 _COMMENT = re.compile(r"\\(?:([\"#])|.)", re.DOTALL)
-_ARGUMENT = re.compile(r"""[ \t]*(?:"((?:[^"]|"")*)"?|((?:\\.|[^ \t\\]|\\$)+))""", re.DOTALL)
+_ARGUMENT = re.compile(r"""(?:"((?:[^"]|"")*)"?|((?:\\.|[^ \t\\]|\\$)+))""", re.DOTALL)
 
 
 def plain(text: str) -> str:

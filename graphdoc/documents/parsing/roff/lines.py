@@ -16,12 +16,13 @@ from .escapes import arguments, plain, uncommented
 _LEAST_EXPANDED, _MOST_EXPANDED, _PER_LINE = 500_000, 5, 20
 _MOST_CONDITIONS, _MOST_UNCLOSED, _DEEPEST = 100, 3, 5
 _LONGEST_MACRO = 3
+# So much of a text is replaced at once: what grows is refused before it fills the memory.
+_PART = 1000
 _REQUEST = re.compile(r"[.'][ \t]*([^\s\\]*)[ \t]*")
 _BRACE = re.compile(r"\\(.)", re.DOTALL)
 _VALUE = re.compile(
     r"\\(?:(\\)|(?:([*$])|n([+-]?))(?:\((..)|\[([^\]]{0,200})\]|(.)))|\\w([^\s\w\\])(.{0,200}?)\7", re.DOTALL
 )
-_BACKSLASHES = re.compile(r"\\+$")
 # Strings that the macro packages define.
 _STRINGS = {
     **{"lq": "\\[lq]", "rq": "\\[rq]", "R": "\\[rg]", "Tm": "\\[tm]", "S": "", "Lq": "\\[lq]", "Rq": "\\[rq]"},
@@ -102,14 +103,21 @@ class Lines:
     def shown(self, text: str) -> str:
         """The text of what stands on a line."""
         text = plain(text)
-        return text.translate(self._replaced) if self._replaced else text
+        if not self._replaced:
+            return text
+        parts: list[str] = []
+        for start in range(0, len(text), _PART):
+            part = text[start : start + _PART]
+            parts.append(part.translate(self._replaced))
+            self.spend(max(len(parts[-1]) - len(part), 0))
+        return "".join(parts)
 
     def _next(self) -> str | None:
         while self._frames:
             frame = self._frames[-1]
             if frame.at < len(frame.lines):
                 if len(self._frames) > 1:
-                    self._spend(_PER_LINE + len(frame.lines[frame.at]))
+                    self.spend(_PER_LINE + len(frame.lines[frame.at]))
                 return self._joined(frame)
             if len(self._frames) == 1:
                 return None
@@ -122,14 +130,18 @@ class Lines:
         while frame.at < len(frame.lines):
             line = frame.lines[frame.at]
             frame.at += 1
-            end = _BACKSLASHES.search(line) if line.endswith("\\") else None
-            if end is None or len(end[0]) % 2 == 0 or self._is_verbatim:
+            if (len(line) - len(line.rstrip("\\"))) % 2 == 0 or self._is_verbatim:
                 parts.append(line)
                 break
             parts.append(line[:-1])
         return "".join(parts)
 
-    def _spend(self, characters: int) -> None:
+    def spend(self, characters: int) -> None:
+        """Count what is written in place of something shorter.
+
+        Raises:
+            DocumentError: it is far more than the source.
+        """
         self._left -= characters
         if self._left < 0:
             raise DocumentError("its macros or strings grow without end; leave out those that use themselves")
@@ -181,9 +193,7 @@ class Lines:
         """A line with the values of strings, numbers and arguments in it."""
         if "\\" not in line:
             return line
-        filled = _VALUE.sub(lambda found: self._value(found, depth), line)
-        self._spend(max(len(filled) - len(line), 0))
-        return filled
+        return _VALUE.sub(lambda found: self._value(found, depth), line)
 
     def _value(self, found: re.Match[str], depth: int) -> str:
         if found[1]:
@@ -193,7 +203,10 @@ class Lines:
             return str(24 * len(plain(found[8])))
         name = found[4] or found[5] or found[6] or ""
         if found[2] == "$":
-            return self._argument(name)
+            value = self._argument(name)
+            # Before it is put in place: a line may ask for it a thousand times.
+            self.spend(len(value))
+            return value
         if not found[2]:
             if found[3]:
                 self._numbers[name] = self._numbers.get(name, 0) + (1 if found[3] == "+" else -1)
@@ -201,7 +214,7 @@ class Lines:
                 return str(len(self._frames[-1].arguments))
             return f"{self._numbers.get(name, 0):.0f}"
         value = self._strings.get(name if name in self._strings else name.split(" ")[0], "")
-        self._spend(1 + len(value))
+        self.spend(1 + len(value))
         return self._with_values(value, depth + 1) if depth < _DEEPEST else value
 
     def _argument(self, name: str) -> str:
@@ -225,7 +238,7 @@ class Lines:
                 block = frame.lines[frame.at : at]
                 frame.at = at + 1
                 if len(self._frames) > 1:
-                    self._spend(_PER_LINE * len(block))
+                    self.spend(_PER_LINE * len(block))
                 return block
         self._warn_unclosed(what)
         return None
@@ -246,7 +259,7 @@ class Lines:
         self._macros[name] = [*self._macros.get(name, ()), *body] if append else body
         self._aliases.pop(name, None)
         if append:
-            self._spend(len(self._macros[name]))
+            self.spend(len(self._macros[name]))
         return None
 
     def _ignore(self, rest: str) -> None:
@@ -260,7 +273,7 @@ class Lines:
             value = _without_braces(value)
         self._strings[name] = self._strings.get(name, "") + value if append else value
         if append:
-            self._spend(len(self._strings[name]))
+            self.spend(len(self._strings[name]))
         return None
 
     def _set_number(self, rest: str) -> None:
@@ -291,7 +304,7 @@ class Lines:
             self._aliases[new] = self._aliases.get(old, old)
 
     def _replace(self, rest: str) -> None:
-        signs = [plain(one) for one in re.findall(r"\\(?:\(..|\[[^\]]*\]|.)|.", rest)]
+        signs = [plain(one) for one in re.findall(r"\\(?:\(..|\[[^\]]{0,200}\]|.)|.", rest)]
         for old, new in zip(signs[::2], [*signs[1::2], " "], strict=False):
             if len(old) == 1:
                 self._replaced[ord(old)] = new
@@ -334,7 +347,7 @@ class Lines:
             depth += _braces(line)
             has_text |= bool(line.strip()) and line[0] not in ".'"
             if len(self._frames) > 1:
-                self._spend(_PER_LINE + len(line))
+                self.spend(_PER_LINE + len(line))
         self.dropped["if"] += has_text
 
     def _same(self, rest: str) -> str | None:

@@ -55,7 +55,9 @@ class Mdoc:
         self._is_first_part = True
         self._authors: list[str] = []
         self._is_spaced = True
+        # What the enclosures of a line end with; how many of them have a macro of their own for it.
         self._closers: list[str] = []
+        self._explicit = 0
         self._blocks: dict[str, Callable[[str], None]] = {
             **{"Dd": self._date, "Dt": self._begin, "Os": self._os, "Pp": self._paragraph, "Lp": self._paragraph},
             **{"Bl": self._list, "El": self._end_list, "It": self._item, "Bd": self._display, "Ed": self._end_display},
@@ -88,11 +90,9 @@ class Mdoc:
         while end > 1 and not words[end - 1][1] and words[end - 1][0] in _CLOSING:
             end -= 1
         self._page.start_line()
-        outer, self._closers = self._closers, []
         self._words(words[:end])
         while self._closers:
             self._close()
-        self._closers = outer
         for sign, _ in words[end:]:
             self._word(sign)
         if self._is_tag and not self._tag_parts:
@@ -160,8 +160,9 @@ class Mdoc:
             case "Nm":
                 if words and first not in _CLOSING:
                     self._name = self._name or first
-                else:
-                    return [self._name, *words] if self._name else words
+                elif self._name:
+                    self._lines.spend(len(self._name))
+                    return [self._name, *words]
             case "Xr":
                 section = rest[:1] if rest and rest[0] not in _CLOSING else []
                 self._page.put(self._lines.shown(first + (f"({section[0]})" if section else "")))
@@ -189,6 +190,7 @@ class Mdoc:
                 self._page.put(" ".join(map(self._lines.shown, [*rest, f"<{first}>"])))
                 return []
             case "Ex" | "Rv" if first == "-std":
+                self._lines.spend(len(self._name))
                 self._page.put(standard_sentence(name, [self._lines.shown(one) for one in rest], self._name))
                 return []
             case "Bt" | "Ud":
@@ -226,18 +228,20 @@ class Mdoc:
             self._page.is_joint = True
         # An empty string marks an enclosure that its own macro closes.
         self._closers.append("" if is_explicit else signs[1])
+        self._explicit += not self._closers[-1]
 
     def _close(self) -> None:
         sign = self._closers.pop()
+        self._explicit -= not sign
         if sign:
             self._page.is_joint = True
             self._page.put(sign)
 
     def _close_explicit(self, sign: str) -> None:
-        if "" in self._closers:
+        if self._explicit:
             while self._closers[-1]:
                 self._close()
-            self._closers.pop()
+            self._close()
         if sign:
             self._page.is_joint = True
             self._page.put(sign)

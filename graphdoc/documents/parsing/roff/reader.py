@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ....errors import DocumentError
-from ...section import Section
+from ...section import Section, clean_line
 from ..elements import names
 from ..html import dropped_metadata
 from ..outline import Outline, ParsedDocument, one_line
@@ -110,7 +110,8 @@ class _Reader:
         section = fields.get("manual_section", "")
         title = f"{name}({section})" if name and section else name
         title += f" - {found[2]}" if found and title else ""
-        return title, {key: value for key, value in fields.items() if value}
+        cleaned = {key: clean_line(value, key) for key, value in fields.items()}
+        return clean_line(title, "title"), {key: value for key, value in cleaned.items() if value}
 
 
 def _spelled(name: str, listed: list[str]) -> str:

@@ -11,6 +11,7 @@ from .page import Page
 
 _TAB = re.compile(r"\btab[ \t]*\((.)\)")
 _RULES = frozenset({"_", "=", "\\_", "\\="})
+_MARKS = _RULES | {"T{", "T}"}
 
 
 def write_table(
@@ -28,16 +29,19 @@ def write_table(
         A heading that begins before the table has ended, None if there is none.
     """
     tab, in_layout, is_first = "\t", True, True
+    # A layout that never ends is no layout, and its lines are rows.
+    layout: list[str] = []
+    following: tuple[str, str] | None = None
     page.gap(Break.PARAGRAPH)
     for name, text in events:
         if name in ("SH", "SS", "Sh", "Ss"):
-            return name, text
+            following = name, text
+            break
         if name == "TE":
             break
-        if name == ".":
-            in_layout = False
-        elif name == "T&":
-            in_layout = True
+        if name in (".", "T&"):
+            in_layout = name == "T&"
+            layout.clear()
         elif name:
             page.capture()
             write(name, text)
@@ -48,10 +52,15 @@ def write_table(
                 tab = found[1] if found else tab
             in_layout = not text.rstrip().endswith(".")
             is_first = False
+            layout.append(text)
         else:
             _write_row(page, _cells(text, tab, events, lines, page, write))
+    if in_layout:
+        has_options = bool(layout) and layout[0].rstrip().endswith(";")
+        for text in layout[has_options:]:
+            _write_row(page, [one_line(lines.shown(cell)) for cell in text.split(tab) if cell not in _MARKS])
     page.gap(Break.PARAGRAPH)
-    return None
+    return following
 
 
 def _cells(
