@@ -331,7 +331,9 @@ def _repeated(overview: Overview) -> list[str]:
     """What is said of what was left out as repeated; nothing where nothing repeats."""
     found = overview.repeats
     if not overview.knows_repeats:
-        return ["left out as repeated: not known; encode all documents again with --overwrite to list it"]
+        return [
+            "left out as repeated: not known; name all documents of the vectors, or encode them again (--overwrite)"
+        ]
     if not found.passages:
         kept = f"{counted(found.kept, 'document')} of little else, kept whole"
         return [f"left out as repeated: nothing; {kept}"] if found.kept else []

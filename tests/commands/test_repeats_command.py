@@ -125,6 +125,25 @@ def test_stored_vectors_leave_out_what_their_folder_records(
     assert status == 2 and "encode anew" in err
 
 
+def test_an_overview_of_what_was_kept_and_of_what_nobody_read(graphdoc: Command, model: str, tmp_path: Path) -> None:
+    folder = tmp_path / "notices"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text(f"{POPUP} {number}")
+    arguments = ("--model", model, "--vectors", "v", "--json", "o.json")
+    status, out, _ = graphdoc("overview", folder, *arguments)
+    assert status == 0 and "4 documents of little else" in out
+    found = json.loads((tmp_path / "o.json").read_text())["repeats"]
+    assert (found["kept"], found["passages"]) == (4, [])
+    # All documents say what repeats where it is not kept; vectors alone do not.
+    (tmp_path / "v" / "repeats.safetensors").unlink()
+    assert graphdoc("overview", folder, *arguments).status == 0
+    assert json.loads((tmp_path / "o.json").read_text())["repeats"] == found
+    status, out, _ = graphdoc("overview", *arguments)
+    assert status == 0 and "not known" in out
+    assert json.loads((tmp_path / "o.json").read_text())["repeats"] is None
+
+
 def test_nothing_to_list(graphdoc: Command, pages: Path, model: str, refused: Callable[..., str]) -> None:
     status, out, _ = graphdoc("repeats", pages / "maps.md", "--model", model)
     assert status == 0 and "0 passages" in out
