@@ -50,6 +50,9 @@ class Report:
         return found
 
     def text(self, selector: str) -> str:
+        # Hits off the screen have no text until they are drawn.
+        self.page.eval_on_selector_all(selector, "(all) => all.forEach((one) => { const hit = one.closest('.hit');"
+                                       " if (hit) hit.style.contentVisibility = 'visible'; })")  # fmt: skip
         return " ".join(self.page.inner_text(selector).split())
 
     def close(self) -> None:
