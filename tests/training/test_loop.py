@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing import active_children
 from pathlib import Path
@@ -660,7 +661,12 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
         assert setting.read_text() == "3"
     else:
         (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
-        content = file.read_bytes()
+        # The tracker's own process writes the file, perhaps after the run has ended.
+        for _ in range(600):
+            content = file.read_bytes()
+            if b"eval/score" in content:
+                break
+            time.sleep(0.1)
         assert b"training.seed" in content and b"eval/score" in content
         values = losses(tmp_path)
         found = {step: value for step, value in values.items() if json.dumps(value).encode() in content}
