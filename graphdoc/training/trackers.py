@@ -74,12 +74,15 @@ def start_tracker(name: str, folder: Path, settings: Mapping[str, Any]) -> Any:
         MissingExtraError: its library is not installed.
         OutputError: it does not start, as without a network or a login.
     """
+    from accelerate import PartialState
     from accelerate.tracking import LOGGER_TYPE_TO_CLASS
 
     if find_spec(name) is None:
         raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
     kind = TRACKERS[name]
     try:
+        # Accelerate's log asks for it; some trackers make it themselves.
+        PartialState()
         tracker = LOGGER_TYPE_TO_CLASS[name](**kind.options(folder))
         tracker.start()
         if kind.keeps_settings and settings:
