@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import ModelError
 from ..modeling.passage_encoder import PassageEncoder
+from ..segmentation.tokens import short_token_ids
 from .int8 import is_int8, quantize
 from .levels import as_numpy
 from .precision import PRECISIONS, LoadPrecision, inference
@@ -225,8 +226,10 @@ def _int8(encoder: PassageEncoder, inputs: dict[str, Tensor], name: str) -> tupl
 def _probe(tokenizer: PreTrainedTokenizerBase, device: torch.device, passages: int, tokens: int) -> dict[str, Tensor]:
     words = _TEXT.split() * 4
     texts = [" ".join(words[7 * row % 80 : 7 * row % 80 + tokens]) for row in range(passages)]
-    encoded = tokenizer(texts, padding=True, truncation=True, max_length=tokens, return_tensors="pt")
-    return {name: encoded[name].to(device) for name in ("input_ids", "attention_mask")}
+    rows = short_token_ids(tokenizer, texts, tokens)
+    shortest = min(map(len, rows))
+    ids = torch.tensor([row[:shortest] for row in rows], device=device)
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
 def _vectors(encoder: PassageEncoder, inputs: dict[str, Tensor]) -> Tensor:

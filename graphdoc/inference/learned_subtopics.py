@@ -18,6 +18,7 @@ from ..graphs.batch import GraphBatch
 from ..losses.clustering import assignment
 from ..modeling.weights_hash import weights_hash
 from ..segmentation.segmenter import Segmenter
+from ..segmentation.tokens import short_token_ids
 from ..subtopics.clustering import Subtopics, number_of_subtopics
 from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
 from ..subtopics.similarities import Floats, vector_similarity
@@ -82,7 +83,7 @@ class AdaptiveSubtopics(SubtopicFinder):
         config = pipeline.model.config
         if not len(texts):
             return np.empty((0, config.passage_size), np.float32)
-        tokens = pipeline.tokenizer(list(texts), truncation=True, max_length=config.passage_tokens)["input_ids"]
+        tokens = short_token_ids(pipeline.tokenizer, texts, config.passage_tokens)
         with inference(pipeline.model):
             found = pipeline.model.encode_passages(GraphBatch.of_passages(tuple(tokens)))
         require_finite(found)

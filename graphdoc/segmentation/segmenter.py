@@ -26,9 +26,10 @@ from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
 from .repeats import LeavesOut, Place
 from .sentence_groups import repeated_in, sentence_groups
 from .spans import SegmentedDocument
+from .tokens import token_spans, tokenise
 
 if TYPE_CHECKING:
-    from transformers import BatchEncoding, PreTrainedTokenizerFast
+    from transformers import PreTrainedTokenizerFast
 
 UNITS: tuple[str, ...] = get_args(Unit)
 CONTEXTS: tuple[str, ...] = get_args(Context)
@@ -201,7 +202,7 @@ class Segmenter:
             section,
             self.config.context,
             (max_tokens - self._special_tokens) // SHARE,
-            lambda text: _token_spans(self._encode([text]), 0),
+            lambda text: token_spans(tokenise(self.tokenizer, [text]), 0),
         )
 
     def repeated(self, document: Document) -> tuple[list[Place], bool]:
@@ -262,11 +263,11 @@ class Segmenter:
 
     def _tokenise(self, drafts: Sequence[Draft], max_tokens: int) -> Iterator[Draft]:
         """Give the drafts their token ids; those over the limit come back in parts instead."""
-        encoded = self._encode([draft.context.text + draft.text for draft in drafts])
+        encoded = tokenise(self.tokenizer, [draft.context.text + draft.text for draft in drafts])
         for position, (draft, token_ids) in enumerate(zip(drafts, encoded["input_ids"], strict=True)):
             own = self._special_tokens + draft.context.tokens
             if len(token_ids) > max_tokens:
-                spans = _token_spans(encoded, position, len(draft.context.text))
+                spans = token_spans(encoded, position, len(draft.context.text))
                 yield from self._cut(draft, spans, max_tokens - own)
                 continue
             draft.plan.finished.append(draft)
@@ -274,17 +275,6 @@ class Segmenter:
                 draft.token_ids = tuple(token_ids)
             else:
                 draft.reason = NO_TOKENS
-
-    def _encode(self, texts: list[str]) -> BatchEncoding:
-        encoded: BatchEncoding = self.tokenizer(
-            texts,
-            padding=False,
-            truncation=False,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-            verbose=False,
-        )
-        return encoded
 
     def _cut(self, draft: Draft, tokens: Sequence[tuple[int, int]], budget: int) -> Iterator[Draft]:
         plan, section, sentences, context = draft.plan, draft.section, draft.sentences, draft.context
@@ -312,7 +302,7 @@ class Segmenter:
         characters_per_token = 6.0
         while start < end:
             stop = min(end, start + int(budget * characters_per_token) + 1)
-            tokens = _token_spans(self._encode([text[start:stop]]), 0)
+            tokens = token_spans(tokenise(self.tokenizer, [text[start:stop]]), 0)
             if len(tokens) <= budget:
                 if stop == end:
                     yield start, end
@@ -333,17 +323,3 @@ def _plan(document: Document) -> Plan:
     if not isinstance(document, Document):
         raise DocumentError(f"{described(document)} is no document; make one with Document.from_text")
     return Plan(document)
-
-
-def _token_spans(encoded: BatchEncoding, position: int, after: int = 0) -> list[tuple[int, int]]:
-    """Spans of the tokens of one text, special tokens and those of what stands before it left out.
-
-    Args:
-        encoded: the texts.
-        position: which one.
-        after: characters that stand before it; spans count from its own first one.
-    """
-    encoding = encoded[position]
-    pairs = zip(encoding.offsets, encoding.special_tokens_mask, strict=True)
-    spans = [span for span, special in pairs if not special]
-    return [(max(start - after, 0), end - after) for start, end in spans if end > after] if after else spans
