@@ -13,14 +13,15 @@ if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 
-def without_limits(tokenizer: PreTrainedTokenizerFast) -> None:
+def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
     """Take out the padding and truncation that a tokenizer's file sets, so that no call has to.
 
     Args:
-        tokenizer: a tokenizer that no other thread uses yet; it changes.
+        tokenizer: a fast tokenizer that no other thread uses yet; it changes.
     """
-    tokenizer.backend_tokenizer.no_padding()
-    tokenizer.backend_tokenizer.no_truncation()
+    backend = cast("PreTrainedTokenizerFast", tokenizer).backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
 
 
 def tokenise(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> BatchEncoding:

@@ -32,7 +32,7 @@ def test_limits_of_a_file_are_taken_out(mini: DocumentEncoder, texts: list[str])
     backend = mini.tokenizer.backend_tokenizer
     backend.enable_truncation(16)
     backend.enable_padding(length=16)
-    without_limits(mini.tokenizer)  # type: ignore[arg-type]
+    without_limits(mini.tokenizer)
     assert backend.padding is None and backend.truncation is None
 
 
