@@ -21,11 +21,11 @@ from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.corpus.stored import open_corpus
 from graphdoc.evaluation import RankingTable, best_weight
 from graphdoc.evaluation.trec import Run, leave_out
-from graphdoc.inference.pipeline import progress_bar
 from graphdoc.recipes.corpus_vectors import corpus_vectors
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.runtime.processes import Processes
+from graphdoc.runtime.progress import progress_bar
 from graphdoc.training.starting_model import begin_training, load_start
 
 NAME = "wikir_title"
