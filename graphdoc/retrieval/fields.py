@@ -12,6 +12,7 @@ from ..documents.document import Document
 from ..documents.section import clean_text
 from ..errors import DocumentError
 from ..runtime.plain_text import described
+from .filter_types import kind_name
 
 # Every change touches every column of the table.
 MOST_FIELDS = 1_000
@@ -23,7 +24,6 @@ _KINDS: tuple[tuple[type, Any], ...] = (
     (str, pa.string()),
 )
 _TEXTS = pa.list_(pa.string())
-_NAMES = {"bool": "true or false", "int64": "a whole number", "double": "a number", "string": "text"}
 
 
 class Fields:
@@ -131,8 +131,7 @@ def _fitted(document: Document, name: str, value: Any, kind: Any) -> Any:
         return plain_value(value)
     if pa.types.is_integer(kind) and pa.types.is_floating(own) and float(value).is_integer():
         return int(value)
-    there = "a list of texts" if kind == _TEXTS else _NAMES.get(str(kind), kind)
     raise DocumentError(
-        f"document {document.id!r}: its {name} is {described(value)}, but the index holds {there} there; give it a "
-        "value of this type, or leave it out"
+        f"document {document.id!r}: its {name} is {described(value)}, but the index holds {kind_name(kind)} there; "
+        "give it a value of this type, or leave it out"
     )

@@ -21,6 +21,7 @@ from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors, with_kept_sentences
 from .engine import Engine, State
+from .filter_types import kind_name
 from .filters import require_filter
 from .grouping import Scores, as_run
 from .places import Place, ids_of, place_of, require_folder
@@ -35,7 +36,7 @@ from .record import (
     require_version,
 )
 from .results import SearchResults
-from .rows import DOCUMENT_COLUMNS, document_of, schema_of
+from .rows import DOCUMENT_COLUMNS, document_of, metadata_columns, schema_of
 from .search import Search, SearchOptions, SearchSettings
 from .sentence_settings import SentenceOptions
 from .sentences import PLACES, count_sentences
@@ -169,8 +170,11 @@ class DocumentIndex:
         return f"DocumentIndex({self.place!r}: {state.documents:,} documents, {state.passages:,} passages)"
 
     def describe(self) -> dict[str, Any]:
-        """Place, size and model as plain values."""
-        return about(self._engine, self.state(), self.place) | {"sentences": self._engine.record.get("sentences")}
+        """Place, size, model and columns of metadata as plain values."""
+        return about(self._engine, self.state(), self.place) | {
+            "sentences": self._engine.record.get("sentences"),
+            "fields": self.fields,
+        }
 
     @property
     def paragraph(self) -> Paragraph | None:
@@ -192,6 +196,15 @@ class DocumentIndex:
     def columns(self) -> list[str]:
         """Columns that a filter can name."""
         return list(self._engine.schema.names)
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Columns of metadata, with what each holds: ``text``, ``numbers``, ``lists of texts`` and so on."""
+        schema = self._engine.schema
+        return {
+            name: kind_name(schema.field(name).type)
+            for name in metadata_columns(schema, repeats=leaves_out_repeats(self.record))
+        }
 
     def state(self) -> State:
         """How large it is, and what is waiting for maintenance."""

@@ -12,6 +12,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, SettingsError
 from ..runtime.plain_text import one_line
+from .filter_types import misfit, misfit_in
 from .qdrant_conditions import Condition, Filter, every, present, some
 
 try:
@@ -60,6 +61,9 @@ class Filters:
             raise SettingsError(f"the filter cannot be read: {reason}; {_HOW}") from error
         try:
             return self._condition(parsed, True)
+        except SettingsError as error:
+            # What does not fit is said as LanceDB's filters say it, with the comparison that fits.
+            raise misfit_in(where, self._schema) or error from None
         except RecursionError as error:
             raise SettingsError(f"the filter {one_line(where, 60)!r} is too deep; {_HOW}") from error
 
@@ -167,9 +171,7 @@ class Filters:
         """Texts are compared here, each once, and those that fit are asked for."""
         kind = self._schema.field(name).type
         if not pa.types.is_string(kind):
-            raise SettingsError(
-                f"the filter does not fit its columns: {name} holds {kind}, not text; compare each with its own type"
-            )
+            raise misfit(name, kind, "a text")
         values = [value for value in self._values_of(name) if fits(value)]
         return self._matches(name, values, True) if values else False
 
@@ -204,10 +206,7 @@ class Filters:
         return int(node.this) if re.fullmatch(r"\d{1,19}", str(node.this)) else float(node.this)
 
     def _misfit(self, name: str, value: Any) -> SettingsError:
-        return SettingsError(
-            f"the filter does not fit its columns: {name} holds {self._schema.field(name).type} and is compared with "
-            f"{one_line(repr(value), 60)}; compare each with its own type"
-        )
+        return misfit(name, self._schema.field(name).type, repr(value))
 
     def _no_condition(self, node: sql.Expr) -> SettingsError:
         return SettingsError(f"the filter is no condition: {_shown(node)}; compare with something, like: year >= 2010")

@@ -57,6 +57,11 @@ def test_what_an_index_holds_is_described(graphdoc: Command, folder: Path, model
     status, out, _ = graphdoc("index", "--output", "papers.index", "--describe", "--maintain")
     assert status == 0
     assert all(word in out for word in ("3 documents", "tiny", "section graph", "float32", "document_text"))
+    assert out.count("none") == 1
+    (folder / "dated.md").write_text("---\nyear: 2010\ntags: [a, b]\n---\n# Dated\n\nWords.\n")
+    graphdoc("index", folder, "--output", "papers.index")
+    _, out, _ = graphdoc("index", "--output", "papers.index", "--describe")
+    assert "year (text), tags (lists of texts)" in out
 
 
 def test_mistakes(graphdoc: Command, refused: Callable[..., str], folder: Path, model: str) -> None:

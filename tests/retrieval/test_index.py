@@ -245,10 +245,51 @@ def test_ids_with_quotes_and_signs(tmp_path: Path, encoder: DocumentEncoder) -> 
     assert [index.document(id).id for id in ids if id in index] == [id for id in ids if "OR" not in id]
 
 
+@pytest.fixture(scope="module")
+def typed_index(tmp_path_factory: pytest.TempPathFactory, engine: str, encoder: DocumentEncoder) -> DocumentIndex:
+    """An index with a column of metadata of each kind."""
+    made = DocumentIndex.create(f"{engine}:{tmp_path_factory.mktemp('typed') / 'index'}", encoder)
+    metadata = {"written": "2012", "year": 2012, "is_new": True, "tags": ["rice"]}
+    made.update([Document("a", [Section("Tides rise.")], metadata=metadata)])
+    return made
+
+
 def test_a_filter_says_what_is_wrong(read_index: DocumentIndex) -> None:
-    for where, key in (("yaer >= 2010", "yaer"), ("year >=", "year >= 2010"), ("year = 'x'", "type"), (" ", "' '")):
+    for where, key in (("yaer >= 2010", "yaer"), ("year >=", "year >= 2010"), ("year = 'x'", "whole"), (" ", "' '")):
         with pytest.raises(SettingsError, match=key):
             read_index.search("tides", where=where)
+
+
+@pytest.mark.parametrize(
+    ("where", "column", "held", "fitting"),
+    [
+        ("written >= 2010", "written", "text", "written >= '2010'"),
+        ("label = 'sea' AND 2010 <= written", "written", "text", "'2010' <= written"),
+        ("title != 'a >= 3' AND written NOT IN (2009, '2010')", "written", "text", "written NOT IN ('2009', '2010')"),
+        ("written BETWEEN 2000 AND 2010", "written", "text", "written BETWEEN '2000' AND '2010'"),
+        ("year >= '2010'", "year", "whole numbers", "year >= 2010"),
+        ("year >= 'late'", "year", "whole numbers", "year >= 2010"),
+        ("year LIKE '19%'", "year", "whole numbers", "year >= 2010"),
+        ("is_new = 1", "is_new", "true or false", "is_new = true"),
+        ("tags = 'rice'", "tags", "lists of texts", "array_has(tags, 'rice')"),
+        ("document_vector = 1", "document_vector", "vectors", "another column"),
+    ],
+)
+def test_a_filter_that_does_not_fit_its_column_says_the_one_that_does(
+    typed_index: DocumentIndex, where: str, column: str, held: str, fitting: str
+) -> None:
+    with pytest.raises(SettingsError) as error:
+        typed_index.search("tides", where=where, by="words")
+    text = str(error.value)
+    assert f"{column} holds {held}," in text and text.endswith(fitting) and "literal" not in text
+    if "=" in fitting or "array" in fitting:
+        typed_index.search("tides", where=fitting, by="words")
+
+
+def test_fields_are_the_columns_of_metadata_with_what_they_hold(typed_index: DocumentIndex) -> None:
+    expected = {"written": "text", "year": "whole numbers", "is_new": "true or false", "tags": "lists of texts"}
+    assert typed_index.fields == typed_index.describe()["fields"] == expected
+    assert set(expected) < set(typed_index.columns)
 
 
 def test_many_changes_of_length_leave_the_last_of_each(tmp_path: Path, encoder: DocumentEncoder) -> None:
