@@ -10,7 +10,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
-from ..segmentation.tokens import without_limits
 from .contents import TOKENIZER_FILE, read_json
 from .quiet import first_line, quiet_transformers
 
@@ -50,7 +49,6 @@ def load_tokenizer(folder: Path, config: DocumentConfig, owner: str) -> PreTrain
             "take both from the same model"
         )
     tokenizer.chat_template = None
-    without_limits(tokenizer)
     return cast(PreTrainedTokenizerBase, tokenizer)
 
 

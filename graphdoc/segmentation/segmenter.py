@@ -26,7 +26,7 @@ from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
 from .repeats import LeavesOut, Place
 from .sentence_groups import repeated_in, sentence_groups
 from .spans import SegmentedDocument
-from .tokens import token_spans, tokenise
+from .tokens import token_ids, token_spans, without_limits
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -112,6 +112,7 @@ class Segmenter:
         if not isinstance(config, SegmentationConfig | None):
             raise SettingsError(f"config is {described(config)}; give a SegmentationConfig")
         self.tokenizer = tokenizer
+        without_limits(tokenizer)
         self.config = config or SegmentationConfig()
         self.repeats = repeats
         self._special_tokens = tokenizer.num_special_tokens_to_add()
@@ -202,7 +203,7 @@ class Segmenter:
             section,
             self.config.context,
             (max_tokens - self._special_tokens) // SHARE,
-            lambda text: token_spans(tokenise(self.tokenizer, [text]), 0),
+            lambda text: token_spans(self.tokenizer, text),
         )
 
     def repeated(self, document: Document) -> tuple[list[Place], bool]:
@@ -263,16 +264,16 @@ class Segmenter:
 
     def _tokenise(self, drafts: Sequence[Draft], max_tokens: int) -> Iterator[Draft]:
         """Give the drafts their token ids; those over the limit come back in parts instead."""
-        encoded = tokenise(self.tokenizer, [draft.context.text + draft.text for draft in drafts])
-        for position, (draft, token_ids) in enumerate(zip(drafts, encoded["input_ids"], strict=True)):
+        texts = [draft.context.text + draft.text for draft in drafts]
+        for draft, text, ids in zip(drafts, texts, token_ids(self.tokenizer, texts), strict=True):
             own = self._special_tokens + draft.context.tokens
-            if len(token_ids) > max_tokens:
-                spans = token_spans(encoded, position, len(draft.context.text))
+            if len(ids) > max_tokens:
+                spans = token_spans(self.tokenizer, text, len(draft.context.text))
                 yield from self._cut(draft, spans, max_tokens - own)
                 continue
             draft.plan.finished.append(draft)
-            if len(token_ids) > own:
-                draft.token_ids = tuple(token_ids)
+            if len(ids) > own:
+                draft.token_ids = tuple(ids)
             else:
                 draft.reason = NO_TOKENS
 
@@ -302,7 +303,7 @@ class Segmenter:
         characters_per_token = 6.0
         while start < end:
             stop = min(end, start + int(budget * characters_per_token) + 1)
-            tokens = token_spans(tokenise(self.tokenizer, [text[start:stop]]), 0)
+            tokens = token_spans(self.tokenizer, text[start:stop])
             if len(tokens) <= budget:
                 if stop == end:
                     yield start, end
