@@ -17,9 +17,9 @@ class DocumentOutput(ModelOutput):
         passages: ``(passages, node size)``, passage nodes after the last graph layer, document after document.
         nodes: ``(nodes, node size)``, all nodes after the last graph layer.
         readout_weights: ``(passages,)``, weight of every passage in its document's readout, not negative and summing
-            to 1 over a document: shown as attention, and what section vectors are means under; None for readouts
-            to which all passages of a document are alike, so that without graph layers each has the same weight, and
-            for those that read sections.
+            to 1 over a document: shown as attention, and what section vectors are means under. Weights of every
+            number of a passage are condensed to their mean. None for readouts whose vector without graph layers is the
+            plain mean of the passages, so that each counts the same, and for those that make section vectors.
         attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
             summing to 1 over the edges of one target; None unless asked for.
         layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.

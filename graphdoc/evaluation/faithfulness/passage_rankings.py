@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def attention_source(model: DocumentModel) -> str | None:
-    """Whose weights :func:`passage_attention` takes, in words; None for a model that treats all passages alike.
+    """Whose weights :func:`passage_attention` takes, in words; None for a model without attention.
 
     Args:
         model: the model.

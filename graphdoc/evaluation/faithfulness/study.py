@@ -262,7 +262,7 @@ def _methods(model: DocumentModel, scores: Sequence[dict[str, Floats]]) -> tuple
     notes = []
     gone = [name for name in ("attention", "words") if all(is_uniform(one[name]) for one in scores)]
     if "attention" in gone:
-        notes.append("attention is not measured: the model gives all passages of a document the same weight")
+        notes.append("attention is not measured: the model has none that differs between passages")
     else:
         notes.append(f"attention: {attention_source(model)}")
     if "words" in gone:

@@ -54,7 +54,10 @@ class Readout(nn.Module, ABC):
 
     @property
     def own_attention(self) -> str | None:
-        """Where it looks, in words; None where it treats all passages alike."""
+        """Where it looks, in words: whose weights can differ between passages; None for one without such weights.
+
+        Where it is None, the attention of the graph is taken for that of the model, or there is none.
+        """
         return None
 
     @classmethod
@@ -92,12 +95,19 @@ class Readout(nn.Module, ABC):
             output_attention: also return the weights of its own attention, if it has any.
 
         Returns:
-            Document vectors, and whatever else it knows.
+            Document vectors, and what else it knows. One that makes no section vectors, and whose vectors without
+            graph layers are not the plain mean of the passages, has to give ``readout_weights`` and to name them in
+            :attr:`own_attention`: one number for every passage, not negative, summing to 1 over a document. Where
+            every number of a passage has a weight of its own, that is their mean over the numbers.
         """
 
     @abstractmethod
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Read the vector of one document, which is not split, off nodes that are given as sums over passages.
+
+        A readout that is not linear holds what multiplies a part at the value that it has for the whole, and shares
+        constants, such as biases, equally between the passages: one that weighs every number of a passage by itself
+        multiplies the parts of that passage by these weights, all of them and not their mean.
 
         Args:
             states: ``(origins, nodes, node size)``, the part of every node that stems from each origin.

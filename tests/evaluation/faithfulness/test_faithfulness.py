@@ -145,9 +145,7 @@ def test_where_the_model_is_a_sum_no_order_beats_contributions(
     for encoder, pairs in ((similarity, PAIRS), (classes, None)):
         scores = FaithfulnessEvaluation(structured, pairs, steps=20, orders=8, resamples=200).measure(encoder)
         assert scores.methods == ("contribution", "words", "random")
-        assert (
-            scores.notes[0] == "attention is not measured: the model gives all passages of a document the same weight"
-        )
+        assert scores.notes[0] == "attention is not measured: the model has none that differs between passages"
         deletion, insertion = scores.curves[:, :, 0], scores.curves[:, :, 1]
         assert (deletion[:, :1] <= deletion[:, 1:] + 1e-6).all()
         assert (insertion[:, :1] >= insertion[:, 1:] - 1e-6).all()

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.mean_start import start_at_mean
-from graphdoc.modeling.readouts.readout import mean_by_group
+from graphdoc.modeling.readouts.readout import mean_by_group, mean_weights
 from graphdoc.registry import READOUTS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -60,6 +61,24 @@ def test_one_without_weights_treats_passages_alike(
         sizes = [len(document.passages) for document in documents]
         means = torch.stack([own.mean(dim=0) for own in output.passages.split(sizes)])
         assert functional.cosine_similarity(output.documents, means).min() > 1 - 1e-5
+
+
+@readouts
+@torch.no_grad()
+def test_one_with_uneven_weights_says_where_it_looks(
+    tiny_model: ModelFactory, documents: list[SegmentedDocument], readout: str
+) -> None:
+    """Else its weights would count for nothing where passages are ranked by attention."""
+    model = tiny_model(readout=readout, graph_layers=0)
+    # Weights may begin even, and be learned.
+    for parameter in model.readout.parameters():
+        nn.init.normal_(parameter)
+    batch = GraphBatch.from_documents(documents, model.config.vector_graph)
+    weights = model(batch).readout_weights
+    if weights is not None and not torch.allclose(
+        weights, mean_weights(weights, batch.rows.document_of, batch.rows.counts)
+    ):
+        assert model.readout.own_attention is not None
 
 
 @readouts
