@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from ..errors import SettingsError
-from ..registry import RECIPES, load, recipes_of, training_commands
+from ..registry import RECIPES, training_commands
 from ..runtime.plain_text import one_line
-from ..settings.loading import load_chosen
+from ..settings.loading import kinds_of, load_chosen
 from ..settings.run import RunSettings
 from .tables import console, plain
 
@@ -64,8 +64,7 @@ def _settings(options: argparse.Namespace) -> RunSettings:
     errors: list[SettingsError] = []
     for name in names:
         try:
-            kinds: list[type[RunSettings]] = [load(recipe.settings) for recipe in recipes_of(name).values()]
-            fitting[name] = load_chosen(kinds, options.config, options.settings)
+            fitting[name] = load_chosen(kinds_of(name), options.config, options.settings)
         except SettingsError as error:
             errors.append(error)
     if not fitting:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..registry import RECIPES, load
+from ..registry import RECIPES, load, training_commands
 from .tables import Table, console, names
 
 NAME = "settings"
@@ -31,8 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List the recipes or print a schema, and give the exit status."""
     if options.schema is None:
-        rows = [(words, load(recipe.settings).purpose) for words, recipe in RECIPES.items()]
-        Table([names("recipe"), names("purpose")], rows).print(console())
+        rows = Table([names("recipe"), names("purpose")])
+        commands = training_commands()
+        for words, recipe in RECIPES.items():
+            kind = load(recipe.settings)
+            chosen = "" if words in commands else f" (recipe: {words.rpartition(' ')[2]})"
+            rows.add(words, f"{kind.purpose}{chosen}")
+        rows.print(console())
         return 0
     wanted = [options.schema] if options.schema else list(RECIPES)
     schemas = [load(RECIPES[words].settings).model_json_schema() for words in wanted]

@@ -7,13 +7,13 @@ import inspect
 import os
 import shlex
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..registry import load, recipes_of, training_commands
 from ..runtime.imports import quick_imports
 from ..runtime.plain_text import one_line
-from ..settings.loading import load_chosen
+from ..settings.loading import RECIPE, kinds_of, load_chosen
 from ..settings.run import RunSettings
 from .tables import Column, Table, console, names, plain
 
@@ -46,10 +46,12 @@ class TrainingCommand:
     """
 
     def __init__(self, words: str) -> None:
+        self._words = words
         self._trainings = {load(recipe.settings): recipe.train for recipe in recipes_of(words).values()}
-        first: type[RunSettings] = next(iter(self._trainings))
+        kinds: list[type[RunSettings]] = list(self._trainings)
         self.NAME = words.rpartition(" ")[2]
-        self.HELP, self.EPILOG, self.DESCRIPTION = first.purpose, first.examples, inspect.getdoc(first)
+        self.HELP, self.DESCRIPTION = kinds[0].purpose, _description(kinds)
+        self.EPILOG = "examples:\n" + "".join(kind.examples.removeprefix("examples:\n") for kind in kinds)
 
     add_arguments = staticmethod(add_training_arguments)
 
@@ -60,13 +62,24 @@ class TrainingCommand:
             options: the arguments of the command.
             own: trains by the settings in the place of the recipe.
         """
-        settings = load_chosen(list(self._trainings), options.config, options.settings)
+        settings = load_chosen(kinds_of(self._words), options.config, options.settings)
         if options.print:
             print(settings.explained())
             return 0
         with quick_imports():
             run = own or load(self._trainings[type(settings)])
         return train(run, settings, options)
+
+
+def _description(kinds: Sequence[type[RunSettings]]) -> str:
+    """What a command does: what its first recipe says, and which others there are."""
+    text = inspect.getdoc(kinds[0]) or ""
+    if len(kinds) == 1:
+        return text
+    names = [str(kind.model_fields[RECIPE].default) if RECIPE in kind.model_fields else "" for kind in kinds]
+    width = max(map(len, names))
+    lines = (f"  {name:{width}}  {kind.purpose}" for name, kind in zip(names, kinds, strict=True))
+    return "\n".join([text, "", f"recipes, of which the key {RECIPE} chooses one, else the first:", *lines])
 
 
 class TrainingGroup:

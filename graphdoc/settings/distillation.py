@@ -64,7 +64,7 @@ class DistillationSettings(RunSettings):
     encoded the same documents by graphdoc encode. Batches hold documents of one corpus each.
     """
 
-    purpose: ClassVar[str] = "train a model without labels, on the vectors of a teacher (recipe: distillation)"
+    purpose: ClassVar[str] = "train a model without labels, on the vectors of a teacher"
     examples: ClassVar[str] = """examples:
   graphdoc encode papers/ --level passage --model TEACHER --max-passages 12 --repeats keep --output teacher/
   graphdoc pretrain --config configs/pretrain/distillation.yaml corpus.source=papers/ teacher=teacher/

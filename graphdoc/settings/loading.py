@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import yaml
 from pydantic import ValidationError
 
 from ..errors import SettingsError
+from ..registry import load, recipes_of
 from ..runtime.plain_text import one_line
 from .base import Settings
 from .mistakes import Mistake, Refused, first_mistake
+from .run import RunSettings
 from .yaml_files import parse_yaml, read_yaml
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
@@ -45,6 +47,29 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
     return load_chosen([kind], path, overrides)
 
 
+def kinds_of(command: str) -> list[type[RunSettings]]:
+    """The settings of the recipes of a command, those that it takes without the key ``recipe`` first.
+
+    Args:
+        command: the words of the command, as in the registry of recipes.
+
+    Raises:
+        SettingsError: settings of one of several recipes do not say the name that the registry gives it.
+    """
+    recipes = recipes_of(command)
+    kinds: list[type[RunSettings]] = [load(recipe.settings) for recipe in recipes.values()]
+    for words, kind in zip(recipes, kinds, strict=True) if len(kinds) > 1 else ():
+        name, field = words.removeprefix(command).strip(), kind.model_fields.get(RECIPE)
+        # The first one is named by the command, and its name is its own affair.
+        wanted = name or (field.default if field else "NAME")
+        if field is None or get_args(field.annotation) != (wanted,) or field.default != wanted:
+            raise SettingsError(
+                f"{kind.__qualname__}: settings of the recipe {words!r} need the field {RECIPE}: "
+                f'Literal["{wanted}"] = "{wanted}", the name that graphdoc/registry.py gives it'
+            )
+    return kinds
+
+
 def load_chosen(
     kinds: Sequence[type[SettingsT]], path: str | Path | None = None, overrides: Sequence[str] = ()
 ) -> SettingsT:
@@ -71,7 +96,7 @@ def load_chosen(
     chosen = values.get(RECIPE, next(iter(by_name), None))
     try:
         if by_name and chosen not in list(by_name):
-            raise Refused(RECIPE, chosen, f"is unknown; there are {' and '.join(by_name)}")
+            raise Refused(RECIPE, chosen, f"is unknown; there are {', '.join(by_name)}")
         kind = by_name.get(chosen, kinds[0])
         return kind.model_validate(values)
     except (ValidationError, Refused) as error:

@@ -99,7 +99,7 @@ class SentencePairSettings(RunSettings):
     documents are kept apart, and masked tokens are guessed meanwhile.
     """
 
-    purpose: ClassVar[str] = "train sentence vectors without labels, by pairs of sentences (recipe: sentence_pairs)"
+    purpose: ClassVar[str] = "train sentence vectors without labels, by pairs of sentences"
     examples: ClassVar[str] = """examples:
   graphdoc pretrain --config configs/pretrain/sdr_quick.yaml
   graphdoc pretrain --config configs/pretrain/sdr_minilm.yaml corpus.source=papers/ output=runs/papers

@@ -115,9 +115,7 @@ class ContrastTrainingSettings(TrainingSettings):
 class PretrainingSettings(RunSettings):
     """Everything about a pretraining run (Graph-RoBERTa, sections 2.2 and 3); the defaults are the paper's.
 
-    Train a document model without labels, by separating the halves of a document from those of others (recipe:
-    sub_documents, the default), by pairs of sentences (recipe: sentence_pairs; SDR, section 3.2), or on the stored
-    vectors of a teacher (recipe: distillation).
+    Train a document model without labels, by separating the halves of a document from those of others.
 
     All settings are in a YAML file; configs/pretrain/ holds recipes to start from. What follows the options
     as key=value replaces what the file says. The run's folder (output) gets checkpoints, the log, the
@@ -134,7 +132,6 @@ class PretrainingSettings(RunSettings):
   graphdoc pretrain --config configs/pretrain/own_corpus.yaml corpus.source=papers/ output=runs/papers
   graphdoc pretrain --config configs/pretrain/own_corpus.yaml corpus.source=papers/ output=runs/papers --resume
   graphdoc pretrain --config configs/pretrain/own_corpus.yaml --print
-  graphdoc pretrain --config configs/pretrain/sdr_minilm.yaml corpus.source=papers/ output=runs/sentences
   torchrun --nproc-per-node 8 pretrain/sub_documents.py --config configs/pretrain/graph_roberta.yaml
 """
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --model MODEL"

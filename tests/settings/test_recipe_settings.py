@@ -1,0 +1,120 @@
+"""What the settings of all recipes of the registry have in common."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from graphdoc.cli import parse
+from graphdoc.errors import SettingsError
+from graphdoc.registry import RECIPES, RecipeTargets, load, recipes_of, training_commands
+from graphdoc.settings.loading import kinds_of, load_chosen
+from graphdoc.settings.run import RunSettings
+from graphdoc.settings.sub_documents import PretrainingSettings
+
+ROOT = Path(__file__).parents[2]
+
+
+class Unnamed(PretrainingSettings):
+    """Settings that have the name of another recipe."""
+
+
+class Named(PretrainingSettings):
+    """Settings that have a name of their own."""
+
+    recipe: Literal["own"] = "own"  # type: ignore[assignment]
+    """own"""
+
+
+class Bare(RunSettings):
+    """Settings without a name."""
+
+
+@pytest.fixture
+def add_recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, type[Any]], None]:
+    """Adds a recipe with settings: ``add_recipe("pretrain own", Named)``."""
+
+    def add(words: str, kind: type[Any]) -> None:
+        monkeypatch.setitem(RECIPES, words, RecipeTargets(f"{__name__}:{kind.__name__}", "unused:unused"))
+
+    return add
+
+
+@pytest.mark.parametrize("command", training_commands())
+def test_settings_say_the_name_of_their_recipe(command: str) -> None:
+    kinds = kinds_of(command)
+    assert kinds == [load(recipe.settings) for recipe in recipes_of(command).values()]
+    if len(kinds) == 1:
+        assert "recipe" not in kinds[0].model_fields
+        return
+    names = [kind.model_fields["recipe"].default for kind in kinds]
+    assert len(set(names)) == len(names)
+    page = (ROOT / "docs" / "training-settings.md").read_text(encoding="utf-8")
+    (line,) = (
+        part for part in page.split("\n\n") if part.startswith(f"`recipe` chooses what `graphdoc {command}` does")
+    )
+    for name in names:
+        assert f"`{name}`" in line
+        assert all(name in (kind.model_fields["recipe"].description or "") for kind in kinds)
+
+
+def test_a_recipe_of_ones_own_is_chosen_by_its_name(add_recipe: Callable[[str, type[Any]], None]) -> None:
+    add_recipe("pretrain own", Named)
+    kinds = kinds_of("pretrain")
+    assert type(load_chosen(kinds, overrides=["corpus.source=a", "recipe=own"])) is Named
+    assert type(load_chosen(kinds, overrides=["corpus.source=a"])) is PretrainingSettings
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [
+        ("pretrain own", Unnamed),
+        ("pretrain other", Named),
+        ("pretrain own", Bare),
+    ],
+)
+def test_settings_with_another_name_are_refused(
+    add_recipe: Callable[[str, type[Any]], None], words: str, kind: type[Any]
+) -> None:
+    add_recipe(words, kind)
+    with pytest.raises(SettingsError, match="recipe: Literal"):
+        kinds_of("pretrain")
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    for words, recipe in RECIPES.items():
+        title, *lines = load(recipe.settings).examples.replace("\\\n", " ").splitlines()
+        assert title == "examples:"
+        yield from ((words, line.strip()) for line in lines)
+
+
+@pytest.mark.parametrize(("words", "line"), list(examples()))
+def test_examples_are_lines_that_work(words: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    (command,) = (one for one in training_commands() if f"{words} ".startswith(f"{one} "))
+    program, *arguments = shlex.split(line)
+    if program == "torchrun":
+        (script,) = (part for part in arguments if part.endswith(".py"))
+        assert Path(script).is_file()
+        arguments = [*command.split(), *arguments[arguments.index(script) + 1 :]]
+    options = parse(arguments)
+    if options.command != command:
+        # Such as what makes the data of a run.
+        return
+    settings = load_chosen(kinds_of(command), options.config, options.settings)
+    assert type(settings) is load(RECIPES[words].settings)
+
+
+@pytest.mark.parametrize("command", training_commands())
+def test_help_tells_of_every_recipe(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse([*command.split(), "--help"])
+    out = capsys.readouterr().out
+    for kind in kinds_of(command):
+        assert all(line in out for line in kind.examples.splitlines())
+        if "recipe" in kind.model_fields:
+            assert kind.model_fields["recipe"].default in out and kind.purpose in out
