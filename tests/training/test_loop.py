@@ -649,18 +649,20 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    monkeypatch.chdir(tmp_path.parent)
-    before = set(tmp_path.parent.iterdir())
-    (tmp_path / "config.yaml").write_text("training: {seed: 3}\n")
-    make_loop(tmp_path, trackers=[name], evaluation=lambda: {"score": 1.0}, epochs=1).run()
-    assert set(tmp_path.parent.iterdir()) == before
+    here, run = tmp_path / "here", tmp_path / "run"
+    here.mkdir()
+    run.mkdir()
+    monkeypatch.chdir(here)
+    (run / "config.yaml").write_text("training: {seed: 3}\n")
+    make_loop(run, trackers=[name], evaluation=lambda: {"score": 1.0}, epochs=1).run()
+    assert not list(here.iterdir())
     if name == "mlflow":
-        (metric,) = tmp_path.glob("mlruns/*/*/metrics/train/loss")
+        (metric,) = run.glob("mlruns/*/*/metrics/train/loss")
         found = {int(line.split()[2]): float(line.split()[1]) for line in metric.read_text().splitlines()}
-        (setting,) = tmp_path.glob("mlruns/*/*/params/training.seed")
+        (setting,) = run.glob("mlruns/*/*/params/training.seed")
         assert setting.read_text() == "3"
     else:
-        (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+        (file,) = run.glob("wandb/offline-run-*/*.wandb")
         # The tracker's own process writes the file, perhaps after the run has ended.
         for _ in range(600):
             content = file.read_bytes()
@@ -668,9 +670,9 @@ def test_trackers_get_the_numbers_and_the_settings_without_a_network(
                 break
             time.sleep(0.1)
         assert b"training.seed" in content and b"eval/score" in content
-        values = losses(tmp_path)
+        values = losses(run)
         found = {step: value for step, value in values.items() if json.dumps(value).encode() in content}
-    assert found == pytest.approx(losses(tmp_path))
+    assert found == pytest.approx(losses(run))
 
 
 def test_a_tracker_that_does_not_start_is_said_in_a_line(
