@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -31,7 +32,9 @@ if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..overview import Overview
+    from ..segmentation.coverage import Coverage
     from ..segmentation.repeats import Repeats
+    from ..similarity.encoded_document import EncodedDocument
     from ..vectors.store import Manifest
 
 NAME = "overview"
@@ -56,6 +59,8 @@ OUTPUTS = Outputs(
     csv=("documents.csv", "write a row for every document: group, place on the map, nearest document"),
 )
 SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
+# Documents whose vectors are held for further reports.
+_KEPT_ENCODED = 64
 # What readers call a row of a corpus: the file, and a line or a row.
 _ROW = re.compile(r"(?P<file>.+?):(?: row )?\d+")
 
@@ -108,8 +113,14 @@ def run(options: argparse.Namespace) -> None:
     from ..documents.readers import ReadingReport
 
     report = ReadingReport(places={})
-    overview, encoder, notes = _overview(options, folder, report)
-    pairs = _write_reports(options, overview, encoder()) if options.reports else []
+    is_stored = _is_stored(options)
+    overview, encoder, notes = _overview(options, folder, report, is_stored=is_stored)
+    pairs: list[Report] = []
+    if options.reports:
+        pairs, coverage = _write_reports(options, overview, encoder())
+        # Where all of the documents were encoded here, it was said of all of them.
+        if is_stored:
+            coverage.warn()
 
     def write_page(path: str) -> None:
         from ..analysis.overview_page.content import Command
@@ -135,17 +146,24 @@ def run(options: argparse.Namespace) -> None:
         written(target, [_reports_folder(options)])
 
 
+def _is_stored(options: argparse.Namespace) -> bool:
+    """Whether the vectors are there, and are taken as they are."""
+    from ..vectors.store import MANIFEST_FILE
+
+    return options.vectors is not None and not options.overwrite and (Path(options.vectors) / MANIFEST_FILE).exists()
+
+
 def _overview(
-    options: argparse.Namespace, folder: Path | None, report: ReadingReport
+    options: argparse.Namespace, folder: Path | None, report: ReadingReport, *, is_stored: bool
 ) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
     """The overview, what gives the encoder of its vectors, and what has to be said of the overview."""
     with quick_imports():
         from ..overview import Overview
-    from ..vectors.store import MANIFEST_FILE, Manifest, read_vectors
+    from ..vectors.store import Manifest, read_vectors
 
     documents: Iterable[Document] = read_many(options.sources, options, report) if options.sources else ()
     chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
-    if options.vectors is not None and not options.overwrite and (Path(options.vectors) / MANIFEST_FILE).exists():
+    if is_stored:
         manifest = Manifest.read(options.vectors)
         level = manifest.settings.get("level", "document")
         if level != "document":
@@ -239,25 +257,42 @@ def _folder(options: argparse.Namespace) -> Path | None:
     return folder
 
 
-def _write_reports(options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder) -> list[Report]:
-    """Compare the closest pairs; their documents are read a second time, since texts are not held."""
+def _write_reports(
+    options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder
+) -> tuple[list[Report], Coverage]:
+    """Compare the closest pairs; their documents are read a second time, since texts are not held.
+
+    Returns:
+        The reports, and what of their documents was encoded.
+    """
     from ..analysis.overview_page.content import Report
+    from ..inference.all_levels import encode_all_levels
     from ..runtime.progress import progress_bar
+    from ..segmentation.coverage import Coverage
 
     pairs = overview.pairs(options.reports)
     wanted = {overview.documents[row].id for a, b, _ in pairs for row in (a, b)}
     found = {one.id: one for one in read_many(options.sources, options) if one.id in wanted}
     folder = _reports_folder(options)
-    reports = []
+    reports: list[Report] = []
+    coverage: dict[str, Coverage] = {}
+
+    # Close documents come in several pairs, one soon after the other.
+    @lru_cache(_KEPT_ENCODED)
+    def encoded(id: str) -> EncodedDocument:
+        segmented = encoder.segment_with_text(found[id])
+        coverage[id] = segmented.coverage
+        return encode_all_levels(encoder, segmented)
+
     with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
         for number, (a, b, _) in enumerate(pairs, start=1):
-            both = [found.get(overview.documents[row].id) for row in (a, b)]
-            if None not in both:
+            ids = [overview.documents[row].id for row in (a, b)]
+            if all(id in found for id in ids):
                 name = f"{number:04}.html"
-                encoder.compare(*both).to_html(folder / name)  # type: ignore[arg-type]
+                encoder.compare(*map(encoded, ids)).to_html(folder / name)
                 reports.append(Report(a, b, f"{quote(folder.name)}/{name}"))
             bar.update(1)
-    return reports
+    return reports, sum(coverage.values(), Coverage())
 
 
 def _reports_folder(options: argparse.Namespace) -> Path:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from collections_of_topics import make_collection
+from collections_of_topics import LICENCE, make_collection
 
 from graphdoc.vectors.store import Manifest
 
@@ -52,6 +52,18 @@ def test_a_page_tables_and_reports(graphdoc: Command, folder: Path, model: str, 
     for line in ("12 documents, ", "near-duplicates: 2 documents in 1 set", "wrote o.html", "wrote o-reports"):
         assert line in out
     assert "picture.bin" in out
+
+
+def test_reports_say_once_that_documents_are_not_whole(graphdoc: Command, folder: Path, model: str) -> None:
+    for path in folder.rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        path.write_text(f"{text}\n## More\n\n{text[::-1]}\n\n## Licence\n\n{LICENCE}\n", encoding="utf-8")
+    arguments = ("overview", folder, "--model", model, "--html", "o.html", "--reports", "6")
+    for vectors, documents in (((), 12), (("--vectors", "o-vectors"), None)):
+        status, _, err = graphdoc(*arguments, *vectors)
+        assert status == 0
+        (said,) = [line for line in err.splitlines() if "encoded whole" in line]
+        assert documents is None or f"{documents} of {documents}" in said
 
 
 def test_a_second_run_goes_on_from_the_folder(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:

@@ -104,8 +104,9 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
         return {"row": row, "title": shown[row]}
 
     sets = overview["duplicates"]
-    # A payload of before repeated passages were listed has none.
-    repeats = overview.get("repeats") or {"passages": []}
+    # A payload of before repeated passages were listed says nothing of them; None is what is not known.
+    repeats = overview.get("repeats", {}) or {}
+    passages = repeats.get("passages", [])
     return {
         "groups": [
             {**group, "typical": [named(row) for row in group["typical"]], "words": group["words"]}
@@ -127,15 +128,17 @@ def lists_of(overview: Mapping[str, Any], reports: Sequence[Report]) -> dict[str
         "more_duplicates": max(0, len(sets) - LISTED_SETS),
         "in_duplicates": sum(map(len, sets)),
         "repeats": {
+            "kept": 0,
             **repeats,
-            "count": len(repeats["passages"]),
+            "is_known": overview.get("repeats", {}) is not None,
+            "count": len(passages),
             "passages": [
                 {
                     **one,
                     "text": one_line(one["text"], _PASSAGE_CHARACTERS),
                     "examples": [named(row) for row in one["examples"]],
                 }
-                for one in repeats["passages"][:LISTED_REPEATS]
+                for one in passages[:LISTED_REPEATS]
             ],
         },
         "outliers": [{**named(row), "closeness": documents[row]["closeness"]} for row in overview["outliers"]],

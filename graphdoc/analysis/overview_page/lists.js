@@ -8,10 +8,6 @@ const openTab = (name, focusIt = false) => {
     tab.tabIndex = chosen ? 0 : -1;
     find(`#panel-${tab.id.slice(4)}`).hidden = !chosen;
     if (chosen && focusIt) tab.focus();
-    // Five tabs and more are wider than a phone.
-    const bar = tab.parentElement;
-    const isSeen = tab.offsetLeft >= bar.scrollLeft && tab.offsetLeft + tab.offsetWidth <= bar.scrollLeft + bar.clientWidth;
-    if (chosen && !isSeen) bar.scrollLeft = tab.offsetLeft;
   }
 };
 for (const tab of tabs) {

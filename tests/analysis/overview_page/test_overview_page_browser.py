@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -244,10 +245,17 @@ def test_repeated_passages_have_a_tab(browser: Any, tmp_path: Path, size: str) -
     overview = overview_of(documents, vectors, repeats=find_repeats(documents))
     path = overview.to_html(tmp_path / "o.html")
     shown = Report(browser, path, viewport=SIZES[size])
+    # The count of a large collection.
+    shown.page.locator("#tab-repeats small").evaluate("(count) => (count.textContent = '12,345')")
     shown.page.fill("#find", "vinegar")
     shown.page.keyboard.press("Enter")
-    # The last tab, which a phone has no room for beside all others.
-    assert shown.page.locator("#tab-found").evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth")
+    # There is room for all of them beside each other in no font and on no phone: they wrap.
+    tabs = shown.page.locator("[role=tab]:visible")
+    assert tabs.count() == 6
+    assert all(
+        tabs.nth(place).evaluate("(tab) => tab.getBoundingClientRect().right <= innerWidth") for place in range(6)
+    )
+    assert len({tabs.nth(place).bounding_box()["y"] for place in range(6)}) == 2
     shown.page.click("#tab-repeats")
     most = str(overview.repeats.passages[0].documents)
     assert shown.text("#panel-repeats tbody tr:first-child td:nth-child(2)") == most
@@ -256,6 +264,17 @@ def test_repeated_passages_have_a_tab(browser: Any, tmp_path: Path, size: str) -
     assert title_of(shown) == documents[0].title
     assert shown.page.evaluate("window.attacked") is None
     shown.close()
+
+
+def test_what_repeats_may_be_unknown_or_kept(browser: Any, overview: Overview, tmp_path: Path) -> None:
+    unknown = replace(overview, model={**overview.model, "repeats": {"passages": 3}})
+    kept = replace(overview, repeats=replace(overview.repeats, kept=7))
+    for one, said in ((unknown, "not known"), (kept, "7 documents")):
+        shown = Report(browser, one.to_html(tmp_path / "o.html"), viewport=SIZES["desk"])
+        shown.page.click("#tab-repeats")
+        assert said in shown.text("#panel-repeats") and not shown.page.locator("#panel-repeats table").count()
+        assert shown.page.is_hidden("#panel-groups") and not shown.page.locator("#tab-repeats small").count()
+        shown.close()
 
 
 def test_the_map_is_drawn_in_light_and_in_dark(browser: Any, path: Path) -> None:
