@@ -81,6 +81,10 @@ def test_the_schema_names_bounds_and_choices() -> None:
     assert properties["graph_layers"]["maximum"] == 100
     assert properties["readout"]["enum"] == list(READOUTS)
     assert properties["graph_kind"]["enum"] == list(GRAPH_KINDS)
+    # Descriptions are those of the docstring.
+    for name, described in properties.items():
+        for choice in described.get("enum", []):
+            assert f"``{choice}``" in described["description"], f"{name} does not explain {choice}"
 
 
 def test_settings_and_registry_import_no_torch() -> None:
