@@ -7,9 +7,9 @@ from typing import cast
 import torch
 from torch import nn
 
-from ..errors import SettingsError
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
+from .readouts.readout import no_start_at_mean
 
 # What a graph layer adds to its nodes at the start, as a share of what it would add with weights of the usual size.
 MESSAGE_SHARE = 0.1
@@ -37,7 +37,7 @@ def start_at_mean(model: DocumentModel) -> None:
     if config.graph_layers > 1:
         reasons.append(f"graph_layers={config.graph_layers} (set it to 1 or 0)")
     if reasons:
-        raise SettingsError(f"a start at the mean of passages is not possible with {' and '.join(reasons)}")
+        raise no_start_at_mean(reasons)
     model.readout.start_at_mean()
     if model.projection is not None:
         # The tanh of numbers as small as those of unit vectors is nearly these numbers.

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import elu
 
-from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
@@ -104,9 +103,6 @@ class MaxReadout(Readout):
         assert output.passages is not None
         chosen = output.passages.argmax(0, keepdim=True)
         return states[:, batch.rows.passages].gather(1, chosen.expand(len(states), -1, -1)).squeeze(1)
-
-    def start_at_mean(self) -> None:
-        raise SettingsError("a start at the mean of passages is not possible with the largest numbers")
 
 
 @pytest.mark.parametrize("layers", [0, 2])

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
 
-from ...errors import SettingsError
 from ...graphs.batch import GraphBatch
 from ..grouped_softmax import softmax_by_group
 from .mean import WeightedReadout
@@ -33,9 +32,3 @@ class AttentionReadout(WeightedReadout):
         """The softmax of the scores, ``(passages,)``."""
         scores: Tensor = self.score(passages).squeeze(-1)
         return softmax_by_group(scores, batch.rows.document_of, len(batch))
-
-    def start_at_mean(self) -> None:
-        """Refuse: scores that are all zero would learn nothing that separates passages from the start."""
-        raise SettingsError(
-            "a start at the mean of passages is not possible with readout=attention; set it to mean or document_node"
-        )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from ...errors import SettingsError
 from ...graphs.batch import GraphBatch
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Readout(nn.Module, ABC):
 
     def __init__(self, config: DocumentConfig) -> None:
         super().__init__()
+        self.name = config.readout
 
     @property
     def own_attention(self) -> str | None:
@@ -130,15 +133,25 @@ class Readout(nn.Module, ABC):
         """
         return None
 
-    @abstractmethod
     def start_at_mean(self) -> None:
         """Set its layers so that document vectors are the mean of the passage nodes, or nearly.
 
-        A readout whose vectors are that mean without any layer has nothing to do; one that cannot give it refuses.
+        A readout whose vectors are that mean without any layer has nothing to do; one that cannot give it, or would
+        not learn from there, keeps this refusal.
 
         Raises:
             SettingsError: a layer does not allow it; the message names the setting and the fix.
         """
+        raise no_start_at_mean([f"readout={self.name} (set it to mean or document_node)"])
+
+
+def no_start_at_mean(reasons: Sequence[str]) -> SettingsError:
+    """The refusal of a start at the mean of passages.
+
+    Args:
+        reasons: the settings that do not allow it, each with its fix.
+    """
+    return SettingsError(f"a start at the mean of passages is not possible with {' and '.join(reasons)}")
 
 
 def mean_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor) -> Tensor:

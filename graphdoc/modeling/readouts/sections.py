@@ -9,12 +9,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from transformers import initialization as init
 
-from ...errors import SettingsError
 from ...graphs.batch import GraphBatch
 from ...graphs.section_layout import SectionLayout
 from ..outputs import DocumentOutput
 from .chunk_attention import ChunkAttention
-from .readout import Readout, ReadoutOutput, mean_by_group
+from .readout import Readout, ReadoutOutput, mean_by_group, no_start_at_mean
 from .section_terms import section_terms
 
 if TYPE_CHECKING:
@@ -132,7 +131,7 @@ class SectionReadout(Readout):
         if self.projection is not None and self.projection.out_features != self.node_size:
             reasons.append(f"section_projection_size={self.projection.out_features} (set it to {self.node_size})")
         if reasons:
-            raise SettingsError(f"a start at the mean of passages is not possible with {' and '.join(reasons)}")
+            raise no_start_at_mean(reasons)
         if self.attention is not None:
             nn.init.zeros_(self.attention.output.weight)
             nn.init.zeros_(self.attention.output.bias)
