@@ -110,7 +110,7 @@ class PairPooling(Pooling):
         """Nothing may stand between these vectors and the head."""
         super().check(config)
         if load(READOUTS[config.readout]).has_sections:
-            raise ValueError(f"pooling=pair with readout={config.readout} cannot be; set readout=mean or attention")
+            raise ValueError(f"pooling=pair with readout={config.readout} cannot be; set readout=mean")
 
     def __call__(self, hidden: Tensor, attention_mask: Tensor, token_types: Tensor | None) -> Tensor:
         """Both means, their product and their difference."""
