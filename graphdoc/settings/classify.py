@@ -91,6 +91,11 @@ class ClassificationSettings(LabelledRunSettings):
     validation: ValidationSettings = ValidationSettings()
     """what is measured meanwhile"""
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model may be measured while the run goes on: only the documents tell which of them are."""
+        return True
+
     @model_validator(mode="after")
     def _check_best(self) -> Self:
         if self.validation.best == "micro_f1" and not self.labels.multi_label:

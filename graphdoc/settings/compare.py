@@ -198,6 +198,7 @@ class ComparisonSettings(LabelledRunSettings):
   torchrun --nproc-per-node 8 finetune/compare.py --config configs/finetune/colde.yaml
 """
     next_command: ClassVar[str] = "graphdoc compare A B --model MODEL"
+    evaluation_fix: ClassVar[str | None] = "give validation.pairs"
 
     output: FileName = "runs/comparison"
     """folder of the run; the trained model is its folder model"""
@@ -236,8 +237,12 @@ class ComparisonSettings(LabelledRunSettings):
                 "groups.smallest", "leaves whole documents that belong with no other; set it to 2, or sections.number "
                 "to 2 or more"
             )  # fmt: skip
-        self.require_evaluation(self.validation.pairs is not None, "give validation.pairs")
         return self
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.validation.pairs is not None
 
     @property
     def smallest_group(self) -> int:

@@ -153,11 +153,3 @@ class LabelledCorpusSettings(CorpusSettings):
     """documents of fewer passages are skipped and counted"""
     deduplicate: bool = False
     """leave out documents whose text is exactly that of an earlier one"""
-
-    @model_validator(mode="after")
-    def _check_storing(self) -> Self:
-        if self.streaming:
-            raise self.refused(
-                "streaming", "is for pretraining, and labels are counted before training; set it to false"
-            )
-        return self

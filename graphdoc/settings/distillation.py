@@ -22,15 +22,6 @@ class DistillationCorpusSettings(CorpusSettings):
     least_passages: Passages = 1
     """documents of fewer passages are skipped and counted"""
 
-    @model_validator(mode="after")
-    def _check_storing(self) -> Self:
-        if self.streaming:
-            raise self.refused(
-                "streaming", "is for recipe=sub_documents, and a teacher's vectors are found by the ids of documents; "
-                "set it to false"
-            )  # fmt: skip
-        return self
-
 
 class DistillationTrainingSettings(TrainingSettings):
     """How long and how a model learns from a teacher."""
@@ -70,6 +61,7 @@ class DistillationSettings(RunSettings):
   graphdoc pretrain --config configs/pretrain/distillation.yaml corpus.source=papers/ teacher=teacher/
 """
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --model MODEL"
+    evaluation_fix: ClassVar[str | None] = "give evaluation.held_out"
 
     recipe: Literal["distillation"] = "distillation"
     """how a model is trained: sub_documents, sentence_pairs or distillation"""
@@ -92,9 +84,14 @@ class DistillationSettings(RunSettings):
         return [self.teacher] if isinstance(self.teacher, str) else list(self.teacher)
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.evaluation.held_out > 0
+
+    @property
     def numbers(self) -> list[str]:
         """Names of what is measured."""
-        return sorted(DISTILLATION_NUMBERS) if self.evaluation.held_out else []
+        return sorted(DISTILLATION_NUMBERS) if self.is_measured else []
 
     @model_validator(mode="after")
     def _check_teacher(self) -> Self:
@@ -104,11 +101,8 @@ class DistillationSettings(RunSettings):
 
     @model_validator(mode="after")
     def _check_evaluation(self) -> Self:
-        self.require_evaluation(self.evaluation.held_out > 0, "give evaluation.held_out")
         for name in ("at_start", "best"):
-            self.require_effect(
-                f"evaluation.{name}", self.evaluation.held_out > 0, "with evaluation.held_out=0; leave it out"
-            )
+            self.require_effect(f"evaluation.{name}", self.is_measured, "with evaluation.held_out=0; leave it out")
         if self.numbers and self.evaluation.best not in self.numbers:
             raise self.refused("evaluation.best", f"is not measured; there are {', '.join(self.numbers)}")
         return self

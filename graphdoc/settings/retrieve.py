@@ -198,6 +198,7 @@ class RetrievalSettings(LabelledRunSettings):
   torchrun --nproc-per-node 8 finetune/retrieve.py --config configs/finetune/msmarco_doc.yaml
 """
     next_command: ClassVar[str] = "graphdoc search DOCUMENTS QUERY --model MODEL"
+    evaluation_fix: ClassVar[str | None] = "raise validation.share, or give validation.source"
 
     output: FileName = "runs/retrieval"
     """folder of the run; the trained model is its folder model"""
@@ -239,17 +240,20 @@ class RetrievalSettings(LabelledRunSettings):
     @model_validator(mode="after")
     def _check_validation(self) -> Self:
         validation = self.validation
-        is_given = validation.source is not None or validation.split is not None
         if validation.split is not None and validation.source is None and self.queries.made_from:
             raise self.refused(
                 "validation.split", "has no effect on queries made of documents; give validation.source, or leave it "
                 "out"
             )  # fmt: skip
-        is_measured = is_given or validation.share > 0
         for name in ("most_queries", "documents"):
-            self.require_effect(f"validation.{name}", is_measured, "with validation.share=0; leave it out")
-        self.require_evaluation(is_measured, "raise validation.share, or give validation.source")
+            self.require_effect(f"validation.{name}", self.is_measured, "with validation.share=0; leave it out")
         return self
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        validation = self.validation
+        return validation.source is not None or validation.split is not None or validation.share > 0
 
     @property
     def similarity(self) -> Similarity:

@@ -26,6 +26,11 @@ class RunSettings(Settings):
     next_command: ClassVar[str]
     # What documents are cut into for training where the recipe decides it, and not the model.
     unit: ClassVar[Unit | None] = None
+    # Whether documents may be read anew in every epoch.
+    streams: ClassVar[bool] = False
+    # What to give so that the model is measured while the run goes on; a recipe that measures it says when it does by
+    # ``is_measured``.
+    evaluation_fix: ClassVar[str | None] = None
 
     output: FileName
     """folder of the run; the trained model is its folder model"""
@@ -62,6 +67,28 @@ class RunSettings(Settings):
             )  # fmt: skip
         return self
 
+    @model_validator(mode="after")
+    def _check_streams(self) -> Self:
+        if self.corpus.streaming and not self.streams:
+            raise self.refused(
+                "corpus.streaming", "is for graphdoc pretrain with recipe=sub_documents, and this recipe needs the "
+                "whole corpus beforehand; set it to false"
+            )  # fmt: skip
+        return self
+
+    @model_validator(mode="after")
+    def _check_is_measured(self) -> Self:
+        fix = self.evaluation_fix
+        reason = ", which this recipe does not have; leave it out" if fix is None else f"; {fix}, or leave it out"
+        for name in ("patience", "evaluation_steps"):
+            self.require_effect(f"training.{name}", self.is_measured, f"without an evaluation{reason}")
+        return self
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on, or may be, where only the documents tell."""
+        return False
+
     @property
     def similarity(self) -> Similarity:
         """How vectors are compared by the loss, and from then on."""
@@ -71,19 +98,6 @@ class RunSettings(Settings):
     def folder(self) -> Path:
         """The folder of the run."""
         return output_folder(self.output)
-
-    def require_evaluation(self, is_measured: bool, fix: str) -> None:
-        """Refuse settings of evaluations where there are none.
-
-        Args:
-            is_measured: whether anything is measured while a run goes on.
-            fix: what to give so that it is.
-
-        Raises:
-            Refused: there are such settings.
-        """
-        for name in ("patience", "evaluation_steps"):
-            self.require_effect(f"training.{name}", is_measured, f"without an evaluation; {fix}, or leave it out")
 
 
 class LabelledRunSettings(RunSettings):

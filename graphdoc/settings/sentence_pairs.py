@@ -30,14 +30,6 @@ class SentenceCorpusSettings(CorpusSettings):
     least_passages: Passages = 2
     """documents of fewer sentences are skipped and counted"""
 
-    @model_validator(mode="after")
-    def _check_storing(self) -> Self:
-        if self.streaming:
-            raise self.refused(
-                "streaming", "is for recipe=sub_documents, and pairs are drawn from the whole corpus; set it to false"
-            )
-        return self
-
 
 class PairTrainingSettings(TrainingSettings):
     """How long and how a model is trained on pairs; what the paper does not say is as in its code."""
@@ -106,6 +98,7 @@ class SentencePairSettings(RunSettings):
 """
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --level sentence --model MODEL"
     unit: ClassVar[Unit | None] = "sentence"
+    evaluation_fix: ClassVar[str | None] = "give evaluation.held_out"
 
     recipe: Literal["sentence_pairs"] = "sentence_pairs"
     """how a model is trained: sub_documents, sentence_pairs or distillation"""
@@ -123,9 +116,14 @@ class SentencePairSettings(RunSettings):
     """what is measured meanwhile"""
 
     @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.evaluation.held_out > 0
+
+    @property
     def numbers(self) -> list[str]:
         """Names of what is measured."""
-        if not self.evaluation.held_out:
+        if not self.is_measured:
             return []
         return sorted([*PAIR_NUMBERS, *(MASKED_NUMBERS if self.loss.mlm_weight else ())])
 
@@ -140,10 +138,9 @@ class SentencePairSettings(RunSettings):
 
     @model_validator(mode="after")
     def _check_evaluation(self) -> Self:
-        self.require_evaluation(self.evaluation.held_out > 0, "give evaluation.held_out")
         fix = "with evaluation.held_out=0; leave it out"
         for name in ("most_pairs", "at_start", "best"):
-            self.require_effect(f"evaluation.{name}", self.evaluation.held_out > 0, fix)
+            self.require_effect(f"evaluation.{name}", self.is_measured, fix)
         if self.numbers and self.evaluation.best not in self.numbers:
             raise self.refused("evaluation.best", f"is not measured; there are {', '.join(self.numbers)}")
         return self

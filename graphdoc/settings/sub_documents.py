@@ -135,6 +135,8 @@ class PretrainingSettings(RunSettings):
   torchrun --nproc-per-node 8 pretrain/sub_documents.py --config configs/pretrain/graph_roberta.yaml
 """
     next_command: ClassVar[str] = "graphdoc encode DOCUMENTS --model MODEL"
+    streams: ClassVar[bool] = True
+    evaluation_fix: ClassVar[str | None] = "give evaluation.held_out, data, or train and test"
 
     recipe: Literal["sub_documents"] = "sub_documents"
     """how a model is trained: sub_documents, sentence_pairs or distillation"""
@@ -155,6 +157,11 @@ class PretrainingSettings(RunSettings):
     def similarity(self) -> Similarity:
         """How vectors are compared by the loss, and from then on."""
         return self.loss.similarity
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.evaluation.measures
 
     @model_validator(mode="after")
     def _check_untrained(self) -> Self:
@@ -182,9 +189,4 @@ class PretrainingSettings(RunSettings):
             raise self.refused(
                 "evaluation.held_out", "cannot take documents out of a stream; set it to 0, or corpus.streaming=false"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_evaluation(self) -> Self:
-        self.require_evaluation(self.evaluation.measures, "give evaluation.held_out, data, or train and test")
         return self

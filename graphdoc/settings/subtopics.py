@@ -134,6 +134,7 @@ class SubtopicRunSettings(LabelledRunSettings):
 """
     next_command: ClassVar[str] = "graphdoc compare A B --subtopics adaptive --subtopic-model MODEL"
     unit: ClassVar[Unit | None] = "sentence"
+    evaluation_fix: ClassVar[str | None] = "give validation.pairs"
 
     output: FileName = "runs/subtopics"
     """folder of the run; the trained model is its folder model"""
@@ -158,7 +159,7 @@ class SubtopicRunSettings(LabelledRunSettings):
         """Without pairs, it is their file that is missing."""
         return {"pairs": {}, **values} if isinstance(values, dict) else values
 
-    @model_validator(mode="after")
-    def _check_validation(self) -> Self:
-        self.require_evaluation(self.validation.pairs is not None, "give validation.pairs")
-        return self
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.validation.pairs is not None

@@ -137,6 +137,7 @@ class ViewRunSettings(LabelledRunSettings):
 """
     next_command: ClassVar[str] = "graphdoc match A B --model MODEL"
     unit: ClassVar[Unit | None] = "sentence"
+    evaluation_fix: ClassVar[str | None] = "give validation.pairs"
 
     output: FileName = "runs/views"
     """folder of the run; the trained model is its folder model"""
@@ -192,7 +193,6 @@ class ViewRunSettings(LabelledRunSettings):
                 "pool", f"is less than the {self.views_at_once} views that views.together=true reads at once; raise it"
             )
         self._check_order()
-        self.require_evaluation(self.validation.pairs is not None, "give validation.pairs")
         return self
 
     def _check_order(self) -> None:
@@ -211,6 +211,11 @@ class ViewRunSettings(LabelledRunSettings):
         if self._range < self._epochs:
             name = "pool" if self.pool_range is None else "pool_range"
             raise self.refused(name, f"is less than the {self._epochs} epochs, which read a range each; raise it")
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether the model is measured while the run goes on."""
+        return self.validation.pairs is not None
 
     @property
     def _epochs(self) -> int:

@@ -12,7 +12,7 @@ import pytest
 from graphdoc.cli import parse
 from graphdoc.errors import SettingsError
 from graphdoc.registry import RECIPES, RecipeTargets, load, recipes_of, training_commands
-from graphdoc.settings.loading import kinds_of, load_chosen
+from graphdoc.settings.loading import kinds_of, load_chosen, load_settings
 from graphdoc.settings.run import RunSettings
 from graphdoc.settings.sub_documents import PretrainingSettings
 
@@ -118,3 +118,38 @@ def test_help_tells_of_every_recipe(command: str, capsys: pytest.CaptureFixture[
         assert all(line in out for line in kind.examples.splitlines())
         if "recipe" in kind.model_fields:
             assert kind.model_fields["recipe"].default in out and kind.purpose in out
+
+
+@pytest.mark.parametrize("setting", ["training.patience=2", "training.evaluation_steps=5", "corpus.streaming=true"])
+def test_what_a_recipe_does_not_have_is_refused(setting: str) -> None:
+    given = ["corpus.source=a", "output=runs/own", "training.max_steps=5"]
+    assert not load_settings(Bare, overrides=given).is_measured
+    with pytest.raises(SettingsError) as caught:
+        load_settings(Bare, overrides=[*given, setting])
+    assert setting in str(caught.value)
+
+
+# A teacher, queries and pairs have no defaults.
+NEEDED = {
+    "pretrain distillation": ["teacher=b"],
+    "finetune retrieve": ["queries.source=b"],
+    "finetune views": ["pairs.file=b"],
+    "finetune subtopics": ["pairs.file=b"],
+}
+
+
+@pytest.mark.parametrize("words", RECIPES)
+def test_recipes_without_an_evaluation_say_how_to_get_one(words: str) -> None:
+    kind = load(RECIPES[words].settings)
+    given = ["corpus.source=a", *NEEDED.get(words, [])]
+    for setting in ("evaluation.held_out=0", "validation.share=0"):
+        part, name = setting.partition("=")[0].split(".")
+        if part in kind.model_fields and name in kind.model_fields[part].annotation.model_fields:
+            given.append(setting)
+    if load_settings(kind, overrides=given).is_measured:
+        # Which documents a classifier is measured on is known once they are read.
+        assert words == "finetune classify"
+        return
+    with pytest.raises(SettingsError) as caught:
+        load_settings(kind, overrides=[*given, "training.patience=2"])
+    assert "training.patience=2" in str(caught.value) and kind.evaluation_fix in str(caught.value)
