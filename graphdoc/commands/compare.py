@@ -36,7 +36,8 @@ A contribution is a section's share of the document score, over all of B; contri
 With --subtopics sentences of both documents are put into groups of one subject: what both speak of, and what only one.
 A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
 table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
-Of three and more, passages that most of them share, such as licences, are left out; of two documents nothing is."""
+Of three and more, passages that several of them share, such as licences, are left out; of two documents nothing is. So
+the score of a pair among many can differ from that of the two alone; --repeats keep leaves nothing out."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
   graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on

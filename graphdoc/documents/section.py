@@ -11,6 +11,8 @@ from ..errors import DocumentError
 from ..runtime.plain_text import described
 
 _DEEPEST_LEVEL = 10_000
+# Every section below a heading has it in its path: one that is a page long would be there thousands of times.
+PATH_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +23,8 @@ class Section:
         text: the running text, without its heading; paragraphs are separated by a blank line.
         heading: the heading as written, empty for text that stands before the first heading.
         level: the heading's level as written (``##`` and ``<h2>`` are 2), in XML its depth; 1 is the outermost.
-        path: headings from the outermost enclosing section down to and including this one; the title is not in it.
+        path: headings from the outermost enclosing section down to and including this one; the title is not in it. Of
+            a heading that is longer, a path has the first 500 characters.
 
     Raises:
         DocumentError: a value is of the wrong type, or the level is out of range.
@@ -44,7 +47,7 @@ class Section:
         path: Any = self.path
         if isinstance(path, str) or not isinstance(path, Iterable):
             raise DocumentError(f"its path is {described(path)}; give the headings as a list")
-        object.__setattr__(self, "path", tuple(clean_line(heading, "path") for heading in path))
+        object.__setattr__(self, "path", tuple(map(_in_path, path)))
 
 
 def clean_text(text: str) -> str:
@@ -78,7 +81,13 @@ def clean_line(text: Any, name: str) -> str:
     """
     if not isinstance(text, str):
         raise DocumentError(f"its {name} is {described(text)}; give a string")
-    return " ".join(clean_text(text).split())
+    cleaned = " ".join(clean_text(text).split())
+    # What is clean stays the same object: sections share the headings above them.
+    return text if cleaned == text else cleaned
+
+
+def _in_path(heading: Any) -> str:
+    return clean_line(heading[:PATH_CHARACTERS] if isinstance(heading, str) else heading, "path")
 
 
 def _checked_level(level: Any) -> int:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,18 @@ def test_cleaned_text_can_be_encoded_and_stays_clean(text: str) -> None:
 def test_clean_text_is_kept_character_for_character(text: str) -> None:
     document = Document.from_text(text, id="a")
     assert "".join(section.text for section in document.sections) == text
+
+
+def test_a_long_heading_is_not_copied_into_all_sections_below_it(tmp_path: Path) -> None:
+    source = f"# {'Long heading ' * 800}\n\nText.\n\n" + "## Part\n\nText.\n\n" * 500 + "# Another\n\nText.\n"
+    (tmp_path / "a.md").write_text(source)
+    document = Document.from_file(tmp_path / "a.md")
+    first, *parts, _ = document.sections
+    assert len(first.heading) == 10_399 and len(parts) == 500
+    assert {part.path for part in parts} == {(first.heading[:500].rstrip(), "Part")}
+    assert first.path == parts[0].path[:1] and len({id(part.path[0]) for part in parts}) == 1
+    assert len(pickle.dumps(document)) < 5 * len(source)
+    assert Document.from_mapping(document.to_dict()).sections == document.sections
 
 
 def test_id_without_one_is_a_stable_hash_of_the_content() -> None:

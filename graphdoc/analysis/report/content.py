@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...documents.section import PATH_CHARACTERS
 from ...registry import SIMILARITIES
 from ...runtime.wording import section_name
 from ...similarity.kinds import similarity_of
@@ -125,7 +126,8 @@ def read_side(letter: str, comparison: Mapping[str, Any], similarity: Mapping[st
 
 def _ancestors(section: Mapping[str, Any]) -> tuple[str, ...]:
     path = tuple(section.get("path") or ())
-    return path[:-1] if path and path[-1] == (section.get("heading") or "") else path
+    own = (section.get("heading") or "")[:PATH_CHARACTERS].rstrip()
+    return path[:-1] if path and path[-1] == own else path
 
 
 def _depth(section: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from ..section import Section
+from ..section import PATH_CHARACTERS, Section
 
 _NUMBER = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+)*[.):]?\s+")
 _SHORTEST_TITLE = 3
@@ -164,18 +164,19 @@ class Outline:
         if not title and page_title:
             title = _take_title(entries, page_title)
         sections: list[Section] = []
-        enclosing: list[tuple[int, str]] = []
+        # Level, heading, and the heading as paths have it, which all sections below it share.
+        enclosing: list[tuple[int, str, str]] = []
         for entry in entries:
             innermost = entry.level + 1 if entry.resumed else entry.level
             while enclosing and enclosing[-1][0] >= innermost:
                 enclosing.pop()
             heading = entry.heading
             if heading:
-                enclosing.append((entry.level, heading))
+                enclosing.append((entry.level, heading, heading[:PATH_CHARACTERS].rstrip()))
             elif entry.resumed and enclosing and enclosing[-1][0] == entry.level:
                 heading = enclosing[-1][1]
             text = "".join(entry.parts).strip("\n").rstrip()
             if text or heading:
-                path = tuple(name for _, name in enclosing)
+                path = tuple(name for _, _, name in enclosing)
                 sections.append(Section(text=text, heading=heading, level=max(entry.level, 1), path=path))
         return ParsedDocument(tuple(sections), title)

@@ -10,6 +10,7 @@ from ..outline import Break
 from .conditions import number
 from .escapes import arguments
 from .lines import Lines
+from .macros import Macros
 from .page import Page
 
 # Requests that set type, page and margins.
@@ -30,18 +31,11 @@ _BULLET = re.compile(r"[•·◦‣▪∙*+–—-]")
 _SHORT_TAG = re.compile(r"[(\[]?\w{1,3}[.)\]]|o")
 
 
-class Man:
-    """Writes what the macros of man(7) show.
-
-    Args:
-        page: where text goes.
-        lines: the lines of the source, which resolve escapes.
-    """
+class Man(Macros):
+    """Writes what the macros of man(7) show."""
 
     def __init__(self, page: Page, lines: Lines) -> None:
-        self._page = page
-        self._lines = lines
-        self.title: list[str] = []
+        super().__init__(page, lines)
         # What the next line of text is: a tag, or a heading of a level.
         self._awaited: str | int = ""
         self._between_items = Break.PARAGRAPH

@@ -9,6 +9,7 @@ from ..elements import names
 from ..outline import Break
 from .escapes import quoted_arguments
 from .lines import Lines
+from .macros import Macros
 from .mdoc_names import ENCLOSED, STANDARDS, SYSTEMS, library, listed, standard_sentence, system
 from .page import Page
 
@@ -29,18 +30,11 @@ _DEFAULTS = {"Ar": "file ...", "Pa": "~", "Mt": "~"}
 _OWN_LINE = names("Cd Fd In Ft Vt Nm")
 
 
-class Mdoc:
-    """Writes what the macros of mdoc(7) show.
-
-    Args:
-        page: where text goes.
-        lines: the lines of the source, which resolve escapes.
-    """
+class Mdoc(Macros):
+    """Writes what the macros of mdoc(7) show."""
 
     def __init__(self, page: Page, lines: Lines) -> None:
-        self._page = page
-        self._lines = lines
-        self.title: list[str] = []
+        super().__init__(page, lines)
         self.date = self.system = ""
         self._name = ""
         self.section = ""
