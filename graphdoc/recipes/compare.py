@@ -9,7 +9,7 @@ from typing import Unpack
 from ..errors import SettingsError
 from ..losses import PairCosine, SupervisedContrastive
 from ..modeling import DocumentModel
-from ..settings.compare import LOSS_KINDS, ComparisonLossSettings, ComparisonSettings, LossKind
+from ..settings.compare import LOSS_KINDS, ComparisonLossSettings, ComparisonSettings
 from ..similarity.kinds import similarity_of
 from ..training.objectives import Objective, PairMaxSim, PairSimilarity, SectionContrast
 from ..training.starting_model import begin_training
@@ -68,14 +68,14 @@ def require_sections(settings: ComparisonSettings, model: DocumentModel) -> None
 
 
 # By the kind of loss; which settings it has and what it is computed of is in settings.compare.LOSS_KINDS.
-OBJECTIVES: dict[LossKind, Callable[[ComparisonLossSettings], Objective]] = {
+OBJECTIVES: dict[str, Callable[[ComparisonLossSettings], Objective]] = {
     "contrastive": lambda loss: SectionContrast(SupervisedContrastive(loss.temperature)),
     "cosine": lambda loss: PairSimilarity(PairCosine(loss.margin)),
 }
 
 
 # Of models that compare documents passage by passage.
-PASSAGE_OBJECTIVES: dict[LossKind, Callable[[ComparisonLossSettings], Objective]] = {
+PASSAGE_OBJECTIVES: dict[str, Callable[[ComparisonLossSettings], Objective]] = {
     "cosine": lambda loss: PairMaxSim(PairCosine(loss.margin)),
 }
 

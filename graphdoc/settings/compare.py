@@ -7,7 +7,8 @@ from typing import Annotated, ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from ..documents.readers.pair_files import Unknown
-from .base import Count, FileName, Settings
+from .base import Count, FileName, Settings, known_name
+from .loss_kinds import require_read
 from .run import LabelledRunSettings
 from .sub_documents import Temperature
 from .training import TrainingSettings
@@ -16,7 +17,6 @@ GroupsBy = Literal["label", "pairs", "links"]
 Joining = Literal["components", "stars"]
 SplitRule = Literal["headings", "length"]
 SectionPositions = Literal["natural", "shuffled"]
-LossKind = Literal["contrastive", "cosine"]
 
 
 class KindOfLoss(NamedTuple):
@@ -24,14 +24,14 @@ class KindOfLoss(NamedTuple):
 
     Args:
         takes: all documents of ``groups``, or labelled ``pairs`` themselves.
-        own: settings of the loss that no other kind reads.
+        own: settings of the loss that it reads and not every kind does.
     """
 
     takes: Literal["groups", "pairs"]
     own: tuple[str, ...]
 
 
-LOSS_KINDS: dict[LossKind, KindOfLoss] = {
+LOSS_KINDS: dict[str, KindOfLoss] = {
     "contrastive": KindOfLoss("groups", ("temperature",)),
     "cosine": KindOfLoss("pairs", ("margin",)),
 }
@@ -111,7 +111,7 @@ class SectionSettings(Settings):
 class ComparisonLossSettings(Settings):
     """What separates documents of one group from others."""
 
-    kind: LossKind = "contrastive"
+    kind: Annotated[str, known_name(LOSS_KINDS), Field(json_schema_extra={"enum": list(LOSS_KINDS)})] = "contrastive"
     """contrastive draws all sections of a group together; cosine trains on the labelled pairs themselves, on document
     vectors (the paper's "without contrastive loss")"""
     temperature: Temperature = PAPER_TEMPERATURE
@@ -121,13 +121,7 @@ class ComparisonLossSettings(Settings):
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
-        for owner, kind in LOSS_KINDS.items():
-            for name in kind.own:
-                self.require_effect(
-                    name, self.kind == owner,
-                    f"with {{here}}kind={self.kind}; set {{here}}{name}={self.default_values()[name]}, or "
-                    f"{{here}}kind={owner}",
-                )  # fmt: skip
+        require_read(self, self.kind, LOSS_KINDS)
         return self
 
     @property
@@ -216,16 +210,17 @@ class ComparisonSettings(LabelledRunSettings):
     @model_validator(mode="after")
     def _check_groups(self) -> Self:
         groups, batch_size = self.groups, self.training.batch_size
+        of_groups = " or ".join(name for name, kind in LOSS_KINDS.items() if kind.takes == "groups")
         if self.loss.takes_pairs and groups.by != "pairs":
             raise self.refused(
                 "loss.kind", f"trains on labelled pairs, and groups.by is {groups.by}; set groups.by=pairs and "
-                "groups.file, or loss.kind=contrastive"
+                f"groups.file, or loss.kind={of_groups}"
             )  # fmt: skip
         for name, default in type(groups).default_values().items():
             self.require_effect(
                 f"groups.{name}", not self.loss.takes_pairs or name in ("by", "file", "unknown"),
                 f"with loss.kind={self.loss.kind}, which takes pairs as they are; set groups.{name}="
-                f"{'null' if default is None else default}, or loss.kind=contrastive",
+                f"{'null' if default is None else default}, or loss.kind={of_groups}",
             )  # fmt: skip
         if not self.loss.takes_pairs and batch_size < 2 * groups.per_batch:
             raise self.refused(

@@ -13,6 +13,7 @@ from .base import Count, FileName, Settings, known_name
 from .compare import PairValidationSettings
 from .corpus import LabelledCorpusSettings, Passages
 from .document import Unit
+from .loss_kinds import require_read
 from .run import LabelledRunSettings
 from .sub_documents import Temperature
 from .training import LearningRate, TrainingSettings
@@ -27,7 +28,7 @@ class KindOfLoss(NamedTuple):
 
     Args:
         encoder: how views are read.
-        own: settings of the loss that no other kind reads.
+        own: settings of the loss that it reads and not every kind does.
     """
 
     encoder: str
@@ -92,13 +93,7 @@ class ViewLossSettings(Settings):
 
     @model_validator(mode="after")
     def _check_kind(self) -> Self:
-        for owner, kind in LOSS_KINDS.items():
-            for name in kind.own:
-                self.require_effect(
-                    name, self.kind == owner,
-                    f"with {{here}}kind={self.kind}; set {{here}}{name}={self.default_values()[name]}, or "
-                    f"{{here}}kind={owner}",
-                )  # fmt: skip
+        require_read(self, self.kind, LOSS_KINDS)
         return self
 
 

@@ -1,0 +1,62 @@
+"""Kinds of a loss that settings choose among."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, Self
+
+import pytest
+from pydantic import model_validator
+
+from graphdoc.errors import SettingsError
+from graphdoc.recipes import compare, views
+from graphdoc.settings.base import Settings
+from graphdoc.settings.compare import ComparisonLossSettings
+from graphdoc.settings.loss_kinds import require_read
+from graphdoc.settings.view_training import ViewLossSettings
+
+KINDS: dict[str, Any] = {
+    "plain": SimpleNamespace(own=()),
+    "pair": SimpleNamespace(own=("margin",)),
+    "triplet": SimpleNamespace(own=("margin", "mined")),
+}
+
+
+class ToyLossSettings(Settings):
+    """A loss of three kinds, two of which share a setting."""
+
+    kind: str = "plain"
+    margin: float = 0.0
+    mined: int = 1
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> Self:
+        require_read(self, self.kind, KINDS)
+        return self
+
+
+def test_kinds_share_a_setting() -> None:
+    for kind in ("pair", "triplet"):
+        assert ToyLossSettings(kind=kind, margin=0.3).margin == 0.3
+    assert ToyLossSettings(kind="triplet", mined=3).mined == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"kind": "plain", "margin": 0.3}, ["margin=0.3", "kind=plain", "margin=0.0", "pair or triplet"]),
+        ({"kind": "pair", "mined": 3}, ["mined=3", "kind=pair", "kind=triplet"]),
+    ],
+)
+def test_a_setting_of_other_kinds_is_refused(values: dict[str, Any], told: list[str]) -> None:
+    with pytest.raises(SettingsError) as caught:
+        ToyLossSettings(**values)
+    assert all(part in str(caught.value) for part in told)
+
+
+@pytest.mark.parametrize(("recipe", "settings"), [(compare, ComparisonLossSettings), (views, ViewLossSettings)])
+def test_every_kind_has_an_objective(recipe: Any, settings: type[Settings]) -> None:
+    assert recipe.OBJECTIVES.keys() == recipe.LOSS_KINDS.keys()
+    for kind, make in recipe.OBJECTIVES.items():
+        assert kind in (settings.model_fields["kind"].description or "")
+        assert make(settings(kind=kind)) is not None
