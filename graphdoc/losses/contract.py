@@ -27,8 +27,11 @@ class Loss(Protocol):
     """A loss: a frozen dataclass of its settings, called with this process's tensors.
 
     It takes vectors, and what is known of them, as tensors; ``gather``, how rows of other processes are seen (see
-    :class:`~graphdoc.losses.Gather`), none by default; and computes in fp32, also under autocast. On rows that are
-    spread over processes in any way, the mean of losses, metrics and gradients is that of one process with all rows.
+    :class:`~graphdoc.losses.Gather`), none by default; and computes in fp32, also under autocast.
+
+    The mean over processes of losses, metrics and gradients is that of one process with all rows, however many of them
+    each process has, also none. Rows that belong together by a label may lie in different processes. Rows that belong
+    together by their places lie in one, as the two vectors of a pair, or an anchor and positives given by their rows.
     """
 
     def __call__(self, *tensors: Any, **options: Any) -> LossOutput:

@@ -1,4 +1,4 @@
-"""What all recipes share that train on documents whose labels, groups or pairs are known beforehand."""
+"""What all recipes share that train on a corpus made ready beforehand, with labels, groups or pairs, or without."""
 
 from __future__ import annotations
 

@@ -43,12 +43,14 @@ class Case:
         shares: tensors of each process; those that are floating point have a gradient.
         union: the same in one process.
         has_loss: whether there is anything to learn.
+        is_whole: whether each share can be measured without the other, too.
     """
 
     loss: Loss
     shares: tuple[Tensors, Tensors]
     union: Tensors
     has_loss: bool = True
+    is_whole: bool = True
 
 
 def measured(loss: Loss, tensors: Tensors, gather: Gather) -> dict[str, Any]:
@@ -81,7 +83,7 @@ def _labelled(loss: Loss, first: list[int], second: list[int], has_loss: bool = 
     return _dealt(loss, len(first), _rows(len(labels)), labels, has_loss=has_loss)
 
 
-def _contrast(counts: tuple[int, int], positives: tuple[list[list[int]], list[list[int]]]) -> Case:
+def _contrast(loss: Loss, counts: tuple[int, int], positives: tuple[list[list[int]], list[list[int]]]) -> Case:
     """Anchors with any number of positives among unequal numbers of candidates."""
     anchors, candidates = _rows(sum(map(len, positives))), _rows(sum(counts), seed=1)
     left_out = torch.rand(len(anchors), len(candidates), generator=torch.Generator().manual_seed(2)) < 0.2
@@ -92,7 +94,9 @@ def _contrast(counts: tuple[int, int], positives: tuple[list[list[int]], list[li
         (anchors[start:], candidates[counts[0] :], own[1], left_out[start:]),
     )
     moved = torch.where(own[1] < 0, -1, own[1] + counts[0])
-    return Case(InfoNCE("cosine", 0.3), shares, (anchors, candidates, torch.cat([own[0], moved]), left_out))
+    union = (anchors, candidates, torch.cat([own[0], moved]), left_out)
+    # What is left out is known for candidates of all processes.
+    return Case(loss, shares, union, is_whole=False)
 
 
 def _classified(loss: ClassificationLoss, first: int, second: int) -> Case:
@@ -123,7 +127,7 @@ def _clustered(labels: list[int], first: int) -> Case:
     return Case(SubtopicLoss(dissimilar_weight=0.5), shares, (logits, _paired(sizes), known))
 
 
-SUPERVISED, COSINE = SupervisedContrastive(0.3), PairCosine(0.1)
+SUPERVISED, COSINE, CONTRAST = SupervisedContrastive(0.3), PairCosine(0.1), InfoNCE("cosine", 0.3)
 WEIGHTS = (0.5, 2.0, 7.0, 1.0)
 CLASSIFICATION = {
     "single": ClassificationLoss(),
@@ -146,9 +150,9 @@ CASES: dict[str, Case] = {
             ("none in one", 0, [1, 0]),
         )
     },
-    "contrast, uneven": _contrast((7, 2), ([[0, 3], [2, -1], [-1, -1], [6, 1], [0, -1]], [[1, 0]])),
-    "contrast, no anchors in one": _contrast((3, 4), ([[0, 1], [2, -1]], [])),
-    "contrast, candidates of one": _contrast((4, 0), ([[0, -1], [3, 2]], [[-1, -1]])),
+    "contrast, uneven": _contrast(CONTRAST, (7, 2), ([[0, 3], [2, -1], [-1, -1], [6, 1], [0, -1]], [[1, 0]])),
+    "contrast, no anchors in one": _contrast(CONTRAST, (3, 4), ([[0, 1], [2, -1]], [])),
+    "contrast, candidates of one": _contrast(CONTRAST, (4, 0), ([[0, -1], [3, 2]], [[-1, -1]])),
     **{
         f"sub-documents, {name}": _dealt(loss, 2, _rows(7), _rows(7, seed=1), GROUPS)
         for name, loss in (
@@ -202,8 +206,7 @@ def main(output: str) -> None:
 
 
 def _gathers(case: Case) -> list[Gather]:
-    # What is left out is known for candidates of all processes.
-    return [AllProcesses()] if isinstance(case.loss, InfoNCE) else [AllProcesses(), ONE_PROCESS]
+    return [AllProcesses(), ONE_PROCESS] if case.is_whole else [AllProcesses()]
 
 
 if __name__ == "__main__":
