@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from ....errors import DocumentError
 from .conditions import condition, number
 from .escapes import arguments, plain, uncommented
+from .frames import Frame, braces, is_endless, without_braces
+from .predefined import NUMBERS, STRINGS
 
 # Macros may call themselves: what they write in place is at most this much, and a few times the source.
 _LEAST_EXPANDED, _MOST_EXPANDED, _PER_LINE = 500_000, 5, 20
@@ -19,38 +20,9 @@ _LONGEST_MACRO = 3
 # So much of a text is replaced at once: what grows is refused before it fills the memory.
 _PART = 1000
 _REQUEST = re.compile(r"[.'][ \t]*([^\s\\]*)[ \t]*")
-_BRACE = re.compile(r"\\(.)", re.DOTALL)
 _VALUE = re.compile(
     r"\\(?:(\\)|(?:([*$])|n([+-]?))(?:\((..)|\[([^\]]{0,200})\]|(.)))|\\w([^\s\w\\])(.{0,200}?)\7", re.DOTALL
 )
-# Strings that the macro packages define.
-_STRINGS = {
-    **{"lq": "\\[lq]", "rq": "\\[rq]", "R": "\\[rg]", "Tm": "\\[tm]", "S": "", "Lq": "\\[lq]", "Rq": "\\[rq]"},
-    **{
-        "Ba": "|",
-        "Ne": "\\[!=]",
-        "Ge": "\\[>=]",
-        "Le": "\\[<=]",
-        "Gt": ">",
-        "Lt": "<",
-        "Pm": "\\[+-]",
-        "q": '"',
-        "lp": "(",
-        "rp": ")",
-    },
-    **{"If": "\\[if]", "Na": "NaN", "Am": "&", "Pi": "\\[*p]", "Aq": "'", "-": "\\-", "ga": "`", "aa": "'"},
-}
-_NUMBERS = {".g": 1.0, ".H": 24.0, ".V": 40.0, ".l": 1872.0, ".x": 1.0, ".y": 22.0, ".u": 1.0}
-
-
-@dataclass(slots=True)
-class _Frame:
-    """Lines that are read: the source, or the body of a macro with its arguments."""
-
-    lines: list[str]
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
-    at: int = 0
 
 
 class Lines:
@@ -69,15 +41,15 @@ class Lines:
         self.dropped: Counter[str] = Counter()
         self.warnings: list[str] = []
         self._builtin, self._known = builtin, known
-        self._frames = [_Frame(text.split("\n"))]
+        self._frames = [Frame(text.split("\n"))]
         self._left = _LEAST_EXPANDED + _MOST_EXPANDED * len(text)
-        self._strings = dict(_STRINGS)
+        self._strings = dict(STRINGS)
         self._macros: dict[str, list[str]] = {}
         self._aliases: dict[str, str] = {}
         # What conditions ask for.
         self._names: ChainMap[str, Any] = ChainMap()
         self._names.maps = [self._macros, self._strings]
-        self._numbers = dict(_NUMBERS)
+        self._numbers = dict(NUMBERS)
         self._branches: list[bool] = []
         self._replaced: dict[int, str] = {}
         self._unclosed = 0
@@ -91,7 +63,13 @@ class Lines:
             **{"ig": self._ignore, "nr": self._set_number, "rm": self._remove, "rn": self._rename},
             **{"als": self._alias, "if": self._if, "ie": self._if_else, "el": self._else, "while": self._while},
             **{"nop": self._same, "do": self._as_request, "tr": self._replace, "return": self._return},
-            **{"shift": self._shift, "eo": self._no_escapes, "ec": self._escapes},
+            **{
+                "break": self._break,
+                "continue": self._continue,
+                "shift": self._shift,
+                "eo": self._no_escapes,
+                "ec": self._escapes,
+            },
         }
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -119,12 +97,15 @@ class Lines:
                 if len(self._frames) > 1:
                     self.spend(_PER_LINE + len(frame.lines[frame.at]))
                 return self._joined(frame)
+            if frame.loop:
+                self._begin_round(frame)
+                continue
             if len(self._frames) == 1:
                 return None
             self._frames.pop()
         return None
 
-    def _joined(self, frame: _Frame) -> str:
+    def _joined(self, frame: Frame) -> str:
         """The next line, with those that it goes on in behind a backslash at its end."""
         parts: list[str] = []
         while frame.at < len(frame.lines):
@@ -151,19 +132,24 @@ class Lines:
         for _ in range(_MOST_CONDITIONS):
             if line is None:
                 return None
+            found = _REQUEST.match(line)
+            # A loop asks for values anew in each round; behind another condition they are there already.
+            if line is raw and found and found[1] == "while" and not self._is_verbatim:
+                self._loop(line[found.end() :])
+                return None
             if not self._is_verbatim:
                 line = self._with_values(line)
-            found = _REQUEST.match(line)
+                found = _REQUEST.match(line)
             if found is None and self._is_verbatim:
                 return "", line.replace("\\", "\\e")
             if found is None:
-                return "", _without_braces(uncommented(line))
+                return "", without_braces(uncommented(line))
             name, rest = found[1], line[found.end() :]
             if not name:
                 self.dropped["comment"] += rest.startswith(('\\"', "\\#"))
                 # A point alone ends the layout of a table.
                 return (".", "") if not rest else None
-            rest = rest if name in ("ds", "as", "ds1", "as1") else _without_braces(uncommented(rest), name)
+            rest = rest if name in ("ds", "as", "ds1", "as1") else without_braces(uncommented(rest), name)
             name = self._aliases.get(name, name)
             if name in self._macros and name not in self._builtin:
                 self._call(name, rest)
@@ -185,9 +171,9 @@ class Lines:
 
     def _call(self, name: str, rest: str) -> None:
         frame = self._frames[-1]
-        if frame.at >= len(frame.lines) and len(self._frames) > 1:
+        if frame.at >= len(frame.lines) and len(self._frames) > 1 and not frame.loop:
             self._frames.pop()
-        self._frames.append(_Frame(self._macros[name], name, arguments(rest)))
+        self._frames.append(Frame(self._macros[name], name, arguments(rest)))
 
     def _with_values(self, line: str, depth: int = 0) -> str:
         """A line with the values of strings, numbers and arguments in it."""
@@ -269,8 +255,8 @@ class Lines:
     def _define_string(self, rest: str, *, append: bool = False) -> str | None:
         name, _, value = uncommented(rest).partition(" ")
         value = value.lstrip(" \t").removeprefix('"').replace("\\\\", "\\")
-        if _braces(value) < 0:
-            value = _without_braces(value)
+        if braces(value) < 0:
+            value = without_braces(value)
         self._strings[name] = self._strings.get(name, "") + value if append else value
         if append:
             self.spend(len(self._strings[name]))
@@ -324,8 +310,43 @@ class Lines:
         return self._branch(rest, holds=bool(self._branches) and not self._branches.pop())
 
     def _while(self, rest: str) -> None:
+        """Leave out a loop whose condition has its values already."""
         self.dropped["while"] += 1
         self._skip(rest)
+
+    def _loop(self, rest: str) -> None:
+        """Read the lines of a loop as long as its condition holds; what it writes is spent, as of macros."""
+        frame = self._frames[-1]
+        start, depth = frame.at, braces(rest)
+        body: list[str] = []
+        while depth > 0 and frame.at < len(frame.lines):
+            body.append(self._joined(frame))
+            depth += braces(body[-1])
+            if len(self._frames) > 1:
+                self.spend(_PER_LINE + len(body[-1]))
+        if depth > 0 or is_endless(rest, body):
+            frame.at = start
+            self._while(rest)
+            return
+        self._frames.append(Frame(["", *body], frame.name, frame.arguments, 1 + len(body), uncommented(rest)))
+
+    def _begin_round(self, frame: Frame) -> None:
+        """Go back to the start of a loop, or leave it."""
+        self.spend(_PER_LINE + len(frame.loop))
+        holds, behind = condition(self._with_values(frame.loop), self._names, self._numbers)
+        if not holds:
+            self._frames.pop()
+            return
+        frame.lines[0] = behind.removeprefix("\\{").lstrip(" \t")
+        frame.at = 0 if frame.lines[0] else 1
+
+    def _break(self, rest: str) -> None:
+        if self._frames[-1].loop:
+            self._frames.pop()
+
+    def _continue(self, rest: str) -> None:
+        if self._frames[-1].loop:
+            self._frames[-1].at = len(self._frames[-1].lines)
 
     def _branch(self, rest: str, *, holds: bool) -> str | None:
         if not holds:
@@ -335,7 +356,7 @@ class Lines:
 
     def _skip(self, rest: str) -> None:
         """Leave out a branch: the rest of the line, and all lines to the end of a block that opens there."""
-        depth, has_text = _braces(rest), bool(rest) and rest[0] not in ".'\\"
+        depth, has_text = braces(rest), bool(rest) and rest[0] not in ".'\\"
         frame = self._frames[-1]
         start = frame.at
         while depth > 0:
@@ -344,7 +365,7 @@ class Lines:
                 self._warn_unclosed(".if")
                 return
             line = self._joined(frame)
-            depth += _braces(line)
+            depth += braces(line)
             has_text |= bool(line.strip()) and line[0] not in ".'"
             if len(self._frames) > 1:
                 self.spend(_PER_LINE + len(line))
@@ -357,6 +378,8 @@ class Lines:
         return f".{rest}"
 
     def _return(self, rest: str) -> None:
+        while self._frames[-1].loop:
+            self._frames.pop()
         if len(self._frames) > 1:
             self._frames.pop()
 
@@ -368,15 +391,3 @@ class Lines:
 
     def _escapes(self, rest: str) -> None:
         self._is_verbatim = False
-
-
-def _braces(text: str) -> int:
-    """How many blocks open more than close."""
-    return sum((found[1] == "{") - (found[1] == "}") for found in _BRACE.finditer(text)) if "\\" in text else 0
-
-
-def _without_braces(text: str, name: str = "") -> str:
-    """A line without the ends of blocks in it; a condition keeps the brace that opens its own."""
-    if "\\}" not in text or name in ("if", "ie", "el", "while"):
-        return text
-    return _BRACE.sub(lambda found: "" if found[1] == "}" else found[0], text)

@@ -134,7 +134,34 @@ def test_what_is_left_out_is_counted() -> None:
     assert dropped(".ds x y\n.nh\n.ne 3\nseen") == {}
 
 
-@pytest.mark.parametrize("opening", [".de XX", ".ig", ".if t \\{", ".de XX yy"])
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        (".nr i 0 1\n.while \\n[i]<3 \\{\\\n.nr i +1\nround \\n[i]\n.\\}\nend", "round 1 round 2 round 3 end"),
+        (".nr i 3\n.while \\n-[i] left \\n[i]\nend", "left 2 left 1 end"),
+        (".de all\n.while \\\\n[.$] \\{\\\n.BI \\\\$1 ,\n.shift\n.\\}\n..\n.all a b c\nend", "a, b, c, end"),
+        (".nr i 0\n.while 1 \\{\n.nr i +1\n.if \\n[i]>2 .break\nx\n.\\}\nend", "x x end"),
+        (".nr i 0\n.while \\n[i]<4 \\{\n.nr i +1\n.if \\n[i]=2 .continue\n\\n[i]\n.\\}\nend", "1 3 4 end"),
+        (
+            ".nr i 0\n.while \\n+[i]<3 \\{\n.nr k 0\n.while \\n+[k]<3 \\{\nat \\n[i].\\n[k]\n.\\}\n.\\}\nend",
+            "at 1.1 at 1.2 at 2.1 at 2.2 end",
+        ),
+        (".nr i 5\n.while \\n[i]<3 \\{\nunseen\n.\\}\nend", "end"),
+        (".while 0 unseen\nend", "end"),
+    ],
+)
+def test_loops_are_read_as_often_as_they_hold(source: str, shown: str) -> None:
+    assert text(source) == shown
+
+
+def test_a_loop_without_end_is_left_out_and_counted_or_refused() -> None:
+    assert dropped(".while 1 \\{\nx\n.\\}\nseen")["while"] == 1
+    assert dropped(".nr i 1\n.if n .while \\n[i] x\nseen")["while"] == 1
+    with pytest.raises(DocumentError, match="grow"):
+        parse_roff(f"{HEAD}.nr i 1\n.while \\n[i] \\{{\n.\\}}\nend")
+
+
+@pytest.mark.parametrize("opening", [".de XX", ".ig", ".while \\n[i] \\{", ".if t \\{", ".de XX yy"])
 def test_what_has_no_end_is_read_as_text(opening: str) -> None:
     page = parse_roff(f"{HEAD}before\n{opening}\nafter\n.SH LAST\nlast")
     assert page.sections[1].text == "before after" and page.sections[2].text == "last"
