@@ -17,6 +17,7 @@ from graphdoc.losses import SubDocumentContrast
 from graphdoc.recipes.base import Recipe, Start, train
 from graphdoc.recipes.sub_document_data import open_data
 from graphdoc.recipes.sub_documents import evaluation_of
+from graphdoc.sampling import SubDocuments
 from graphdoc.settings.sub_documents import PretrainingSettings
 from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.starting_model import begin_training
@@ -29,7 +30,7 @@ def recipe(start: Start[PretrainingSettings]) -> Recipe:
     begin_training(start.encoder, settings.model)
 
     # 1. Documents, each split into two sub-documents anew in every epoch.
-    data = open_data(start)
+    data = open_data(start, SubDocuments(settings.split, settings.training.seed))
     # 2. Every sub-document looks for the other one of its document among those of the batch.
     objective = ViewContrast(SubDocumentContrast(**settings.loss.as_values()))
     # 3. What is measured while the run goes on, as far as the settings ask for it.

@@ -10,7 +10,7 @@ import torch
 
 from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.kinds.kind import GraphKind
-from ..sampling import SubDocuments
+from ..sampling import DocumentSplit
 from ..sampling.draws import Rows
 from ..training.batch import TrainingBatch, TrainingExample
 from .parts_batch import VectorsOfDocuments, batch_of_parts
@@ -18,7 +18,7 @@ from .parts_batch import VectorsOfDocuments, batch_of_parts
 
 def sub_document_batch(
     examples: Sequence[TrainingExample],
-    sub_documents: SubDocuments,
+    split: DocumentSplit,
     epoch: int,
     *,
     graph: GraphKind | str | None = "full",
@@ -31,7 +31,7 @@ def sub_document_batch(
 
     Args:
         examples: the documents, each of two passages at least.
-        sub_documents: how they are split.
+        split: how they are split.
         epoch: number of the epoch, for the draw.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
@@ -40,15 +40,15 @@ def sub_document_batch(
 
     Returns:
         The batch, with the roles ``anchor`` and ``candidate`` and the targets ``group`` and, if asked for,
-        ``untrained``; every passage of every document is in it exactly once.
+        ``untrained``.
     """
-    draws = [sub_documents.draw(example.id, epoch, len(example.sections)) for example in examples]
+    draws = [split.draw(example.id, epoch, len(example.sections)) for example in examples]
     parts: list[tuple[int, Rows]] = []
     graphs: list[JoinedGraphs] = []
     for view in (0, 1):
         parts += [(number, draw[view]) for number, draw in enumerate(draws)]
         sections = [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)]
-        if view == 0 and sub_documents.has_queries:
+        if view == 0 and split.has_queries:
             graphs.append(JoinedGraphs.of_queries([one[0] for one in sections]))
         else:
             graphs.append(JoinedGraphs.of_sections(sections, graph))

@@ -15,7 +15,7 @@ from ..corpus.stream import StreamingCorpus
 from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.kinds.kind import GraphKind
 from ..runtime.wording import counted
-from ..sampling import EpochBatches, SubDocuments
+from ..sampling import DocumentSplit, EpochBatches
 from ..sampling.draws import Rows, random_generator
 from ..settings.sub_documents import PretrainingSettings
 from ..training.batch import TrainingBatch, TrainingExample
@@ -37,13 +37,13 @@ class SubDocumentCollator:
     """Makes batches of sub-documents, in the processes that load ahead.
 
     Args:
-        sub_documents: how documents are split.
+        split: how documents are split.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
         untrained: whether the means of these go along too.
     """
 
-    sub_documents: SubDocuments
+    split: DocumentSplit
     graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
     untrained: bool = False
@@ -52,7 +52,7 @@ class SubDocumentCollator:
         """Make a batch of documents of one epoch."""
         return sub_document_batch(
             [example for example, _, _ in places],
-            self.sub_documents,
+            self.split,
             places[0][1],
             graph=self.graph,
             passage_vectors=vectors_at(self.passage_vectors, [row for _, _, row in places]),
@@ -60,10 +60,11 @@ class SubDocumentCollator:
         )
 
 
-def _collator(start: Start[PretrainingSettings], vectors: PassageVectors | None) -> SubDocumentCollator:
-    sub_documents = SubDocuments(start.settings.split, start.settings.training.seed)
+def _collator(
+    start: Start[PretrainingSettings], split: DocumentSplit, vectors: PassageVectors | None
+) -> SubDocumentCollator:
     graph = start.encoder.model.config.vector_graph
-    return SubDocumentCollator(sub_documents, graph, vectors, start.settings.reads_untrained)
+    return SubDocumentCollator(split, graph, vectors, start.settings.reads_untrained)
 
 
 class StoredData(CorpusData):
@@ -71,6 +72,7 @@ class StoredData(CorpusData):
 
     Args:
         start: what the recipe begins with.
+        split: how documents are split.
 
     Attributes:
         held_out: batches of the documents that are held out.
@@ -80,10 +82,10 @@ class StoredData(CorpusData):
         SettingsError: batches are too small for the processes.
     """
 
-    def __init__(self, start: Start[PretrainingSettings]) -> None:
+    def __init__(self, start: Start[PretrainingSettings], split: DocumentSplit) -> None:
         super().__init__(start)
         training, processes = self._training, self._processes
-        collator = _collator(start, self._vectors)
+        collator = _collator(start, split, self._vectors)
         rows, held_out = self._hold_out(start.settings)
         self.documents, self._held_out_documents = len(rows), len(held_out)
 
@@ -149,12 +151,13 @@ class StreamedData(TaskData):
 
     Args:
         start: what the recipe begins with.
+        split: how documents are split.
 
     Raises:
         SettingsError: something is asked for that a stream cannot give.
     """
 
-    def __init__(self, start: Start[PretrainingSettings]) -> None:
+    def __init__(self, start: Start[PretrainingSettings], split: DocumentSplit) -> None:
         settings, processes = start.settings, start.processes
         training = settings.training
         assert training.max_steps is not None, "settings of a stream have them"
@@ -170,7 +173,7 @@ class StreamedData(TaskData):
         self.documents = training.batch_size * training.max_steps
         self.held_out: list[TrainingBatch] = []
         self.loader = StreamLoader(
-            self._corpus, training.batch_size // processes.count, _collator(start, None), processes
+            self._corpus, training.batch_size // processes.count, _collator(start, split, None), processes
         )
 
     @property
@@ -207,6 +210,11 @@ class StreamedData(TaskData):
 PretrainingData = StoredData | StreamedData
 
 
-def open_data(start: Start[PretrainingSettings]) -> PretrainingData:
-    """Open the corpus of a run, stored or streamed as the settings say."""
-    return StreamedData(start) if start.settings.corpus.streaming else StoredData(start)
+def open_data(start: Start[PretrainingSettings], split: DocumentSplit) -> PretrainingData:
+    """Open the corpus of a run, stored or streamed as the settings say.
+
+    Args:
+        start: what the recipe begins with.
+        split: how documents are split.
+    """
+    return StreamedData(start, split) if start.settings.corpus.streaming else StoredData(start, split)

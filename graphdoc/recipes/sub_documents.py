@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ..losses import SubDocumentContrast
+from ..sampling import SubDocuments
 from ..settings.sub_documents import PretrainingSettings
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
@@ -26,7 +27,7 @@ def recipe(start: Start[PretrainingSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings, encoder, processes = start.settings, start.encoder, start.processes
     begin_training(encoder, settings.model)
-    data = open_data(start)
+    data = open_data(start, SubDocuments(settings.split, settings.training.seed))
     objective = ViewContrast(SubDocumentContrast(**settings.loss.as_values()))
     steps = (
         f"{data.steps:,} steps of {data.batch_size:,} documents: each is compared with {data.batch_size - 1:,} "

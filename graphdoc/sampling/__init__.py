@@ -10,7 +10,7 @@ from .epoch_batches import DocumentBatches, EpochBatches, Place
 from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
 from .negative_draws import NegativeDraws, RowLists
 from .pair_batches import PairBatches
-from .sub_documents import SPLITS, SubDocuments
+from .sub_documents import SPLITS, DocumentSplit, SubDocuments
 
 __all__ = [
     "SECTION_POSITIONS",
@@ -21,6 +21,7 @@ __all__ = [
     "CorpusBatches",
     "DocumentBatches",
     "DocumentSections",
+    "DocumentSplit",
     "EpochBatches",
     "GroupLabels",
     "GroupReport",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import Protocol, get_args
 
 import numpy as np
 
@@ -13,6 +13,28 @@ from .draws import Rows, random_generator
 SPLITS: tuple[str, ...] = get_args(Split)
 
 FIRST_PASSAGE_PROBABILITY = 0.5
+
+
+class DocumentSplit(Protocol):
+    """Splits documents into two views; it goes to the processes that load batches, so that it can be pickled."""
+
+    @property
+    def has_queries(self) -> bool:
+        """Whether anchors are single passages, which are encoded as queries are."""
+        ...
+
+    def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
+        """Split a document, by its id, the epoch and a seed alone, so that a run can be repeated and gone on with.
+
+        Args:
+            id: id of the document.
+            epoch: number of the epoch; -1 for documents that are measured.
+            passages: number of its passages, at least 2.
+
+        Returns:
+            Passages of the anchor and of the candidate, one or more each.
+        """
+        ...
 
 
 @dataclass(frozen=True, slots=True)

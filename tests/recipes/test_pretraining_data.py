@@ -9,6 +9,7 @@ from training_fixtures import ExampleFactory
 
 from graphdoc.recipes.sub_document_data import SubDocumentCollator, held_out_parts
 from graphdoc.sampling import SubDocuments
+from graphdoc.sampling.draws import Rows
 
 
 @given(st.integers(2, 300), st.integers(2, 80))
@@ -40,6 +41,24 @@ def test_the_mean_of_the_passages_of_a_half_goes_along(training_examples: Exampl
             unit = [vectors[number][row] / np.linalg.norm(vectors[number][row]) for row in rows]
             found = batch.targets["untrained"][len(examples) * view + number]
             np.testing.assert_allclose(found.numpy(), np.mean(unit, axis=0), rtol=1e-4, atol=1e-6)
+
+
+def test_documents_are_split_as_one_says(training_examples: ExampleFactory) -> None:
+    examples = training_examples(4)
+    batch = SubDocumentCollator(_Ends(), None)([(one, 0, row) for row, one in enumerate(examples)])
+    # All but the last passage look for all but the first.
+    counts = [len(one.sections) - 1 for one in examples]
+    assert list(batch.graphs.passage_counts) == counts + counts
+
+
+class _Ends:
+    """Splits documents into views that overlap."""
+
+    has_queries = False
+
+    def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
+        everything = np.arange(passages)
+        return everything[:-1], everything[1:]
 
 
 class _Stored:
