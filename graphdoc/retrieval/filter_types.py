@@ -16,10 +16,10 @@ _NAME = r"\"[^\"]+\"|`[^`]+`|\b[^\W\d]\w*\b"
 _SIGN = "<=|>=|<>|!=|==|=|<|>"
 # A column compared with values; else a word or value, which is passed over.
 _COMPARED = re.compile(
-    rf"(?P<column>{_NAME})\s*(?:(?P<sign>{_SIGN})\s*(?P<value>{_VALUE})"
-    rf"|\s(?:not\s+)?in\s*\((?P<list>\s*(?:{_VALUE})(?:\s*,\s*(?:{_VALUE}))*)\s*\)"
-    rf"|\s(?:not\s+)?between\s+(?P<bounds>(?:{_VALUE})\s+and\s+(?:{_VALUE}))"
-    rf"|\s(?:not\s+)?i?(?P<like>like)\s+(?P<pattern>{_VALUE}))"
+    rf"(?P<column>{_NAME})(?:[\s)]*(?P<sign>{_SIGN})[\s(]*(?P<value>{_VALUE})"
+    rf"|\s+(?:not\s+)?in\s*\((?P<list>\s*(?:{_VALUE})(?:\s*,\s*(?:{_VALUE}))*)\s*\)"
+    rf"|\s+(?:not\s+)?between\s+(?P<bounds>(?:{_VALUE})\s+and\s+(?:{_VALUE}))"
+    rf"|\s+(?:not\s+)?i?(?P<like>like)\s+(?P<pattern>{_VALUE}))"
     rf"|(?P<first>{_VALUE})\s*(?:{_SIGN})\s*(?P<last>{_NAME})"
     rf"|{_VALUE}|{_NAME}",
     re.IGNORECASE,
@@ -129,6 +129,9 @@ def _fitting(found: re.Match[str], name: str, kind: Any, values: list[str]) -> s
         return f"array_has({name}, {values[0]})"
     else:
         return None
+    if found["sign"]:
+        # Without the parentheses between them.
+        return one_line(f"{found['column']} {found['sign']} {own[0]}", 200)
     after = iter(own)
     written = _VALUES.sub(lambda _: next(after), found[0][len(found["column"] or "") :])
     return one_line((found["column"] or "") + written, 200)

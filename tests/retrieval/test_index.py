@@ -266,6 +266,7 @@ def test_a_filter_says_what_is_wrong(read_index: DocumentIndex) -> None:
         ("written >= 2010", "written", "text", "written >= '2010'"),
         ("label = 'sea' AND 2010 <= written", "written", "text", "'2010' <= written"),
         ("title != 'a >= 3' AND written NOT IN (2009, '2010')", "written", "text", "written NOT IN ('2009', '2010')"),
+        ("((written) >= (2010))", "written", "text", "written >= '2010'"),
         ("written BETWEEN 2000 AND 2010", "written", "text", "written BETWEEN '2000' AND '2010'"),
         ("year >= '2010'", "year", "whole numbers", "year >= 2010"),
         ("year >= 'late'", "year", "whole numbers", "year >= 2010"),
