@@ -18,7 +18,6 @@ from graphdoc.errors import GraphdocError
 from graphdoc.evaluation import untrained_mean
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.elements import NodeKind
-from graphdoc.graphs.kinds.window import WindowGraph
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -61,7 +60,7 @@ def test_weights_of_one_target_sum_to_one(
 def test_it_is_the_attention_of_gatconv(tiny_encoder: EncoderFactory, structured: list[Document], kind: str) -> None:
     encoder = tiny_encoder(graph_kind=kind, graph_layers=2, window=1, skip="linear")
     table = encoder.attention(structured[0])
-    batch = GraphBatch.from_documents([encoder.segment(structured[0])], WindowGraph(1) if kind == "window" else kind)
+    batch = GraphBatch.from_documents([encoder.segment(structured[0])], encoder.model.config.graph)
     with torch.no_grad():
         output = encoder.model(batch, output_attention=True)
     assert output.layer_inputs is not None

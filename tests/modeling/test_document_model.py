@@ -15,6 +15,7 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.elements import NodeKind
+from graphdoc.graphs.kinds.kind import graph_kind
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.readouts.mean import WeightedReadout
@@ -51,9 +52,8 @@ def test_equations_1_and_2_are_the_papers(kind: str, tiny_model, documents) -> N
     for document, layout in zip(documents, LAYOUTS, strict=True):
         passages = vectors_by_hand(model, document.token_ids)
         expected += [passages.mean(0), *passages]
-        if kind == "hierarchical":
-            for number in dict.fromkeys(layout):
-                expected.append(passages[[i for i, section in enumerate(layout) if section == number]].mean(0))
+        for number in graph_kind(kind).section_nodes(np.array(layout)):
+            expected.append(passages[[i for i, section in enumerate(layout) if section == number]].mean(0))
     np.testing.assert_allclose(actual, np.stack(expected), atol=1e-5)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphdoc.errors import SettingsError
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.settings.classify import ClassificationSettings
 from graphdoc.settings.distillation import DistillationSettings
 from graphdoc.settings.loading import load_chosen, load_settings
@@ -184,11 +185,7 @@ WRONG = [
     ('model: {start: "a\\0b"}', "model.start='a\\x00b'", "NUL"),
     # Given by something else, or of no effect.
     ("model: {settings: {graph_layers: 100000000}}", "model.settings.graph_layers=100000000", "at most 100"),
-    (
-        "model: {settings: {graph_kind: no_kind}}",
-        "model.settings.graph_kind='no_kind'",
-        "window or hierarchical",
-    ),
+    ("model: {settings: {graph_kind: no_kind}}", "model.settings.graph_kind='no_kind'", list(GRAPH_KINDS)[-1]),
     ("model: {settings: {multi_label: true}}", "model.settings.multi_label=true", "labels.multi_label"),
     ("model: {settings: {labels: a}}", "model.settings.labels='a'", "the labels of the documents"),
     ("training: {weight_decay: 0.1}", "training.weight_decay=0.1", "training.optimizer=adamw"),

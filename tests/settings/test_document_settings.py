@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -85,6 +86,15 @@ def test_the_schema_names_bounds_and_choices() -> None:
     for name, described in properties.items():
         for choice in described.get("enum", []):
             assert f"``{choice}``" in described["description"], f"{name} does not explain {choice}"
+
+
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
+def test_what_a_graph_kind_reads_is_a_setting_with_the_same_default(kind: str) -> None:
+    """A field that is no setting would never be given, and the default of the settings is the one that counts."""
+    defaults = DocumentSettings.default_values()
+    for field in fields(load(GRAPH_KINDS[kind])):
+        assert field.name in defaults
+        assert field.default == defaults[field.name]
 
 
 def test_settings_and_registry_import_no_torch() -> None:

@@ -20,6 +20,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.evaluation import untrained_mean
 from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.elements import NodeKind
 from graphdoc.registry import GRAPH_KINDS
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -56,7 +57,7 @@ def test_files(
         lxml.etree.parse(path)
 
 
-@pytest.mark.parametrize("kind", ["full", "section", "hierarchical"])
+@pytest.mark.parametrize("kind", GRAPH_KINDS)
 def test_headings_stand_above_the_bars_of_their_sections(
     tiny_encoder: EncoderFactory, structured: list[Document], kind: str
 ) -> None:
@@ -71,7 +72,7 @@ def test_headings_stand_above_the_bars_of_their_sections(
         own = looked_at[sections[looked_at] == number]
         # A graph may look at the first passage of a section alone; its heading stands above all of them.
         assert own[0] <= place <= max(own[-1], np.flatnonzero(sections == number)[-1])
-        assert kind != "hierarchical" or place == own[0]
+        assert table.node_kind[own[0]] != NodeKind.SECTION or place == own[0]
 
 
 @pytest.mark.parametrize("path", ["plot", "plot.gif", "plot.jpeg", ".png"])
