@@ -1,4 +1,4 @@
-"""The scripts that show a recipe do what its command does."""
+"""All recipes train, and go on where they were; the scripts that show one do what its command does."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from corpus_examples import write_rows
 from safetensors.torch import load_file
 
 from graphdoc.cli import main
+from graphdoc.registry import RECIPES, training_commands
 
 PATIENCE = 600
 ROOT = Path(__file__).parents[2]
@@ -53,50 +54,87 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return load_file(run / "model" / "model.safetensors")
 
 
-@pytest.mark.parametrize(
-    ("script", "command", "options"),
-    [
-        ("pretrain/sub_documents.py", ["pretrain"], ["evaluation.held_out=0.2"]),
-        (
-            "pretrain/sentence_pairs.py",
-            ["pretrain"],
-            [
-                "recipe=sentence_pairs",
-                "model.settings.graph_layers=0",
-                "model.settings.readout=mean",
-                "loss.mlm_weight=0",
-                "loss.contrast_on=clean",
-            ],
-        ),
-        ("pretrain/distillation.py", ["pretrain"], ["recipe=distillation", "teacher={teacher}"]),
-        ("finetune/classify.py", ["finetune", "classify"], []),
-        ("finetune/compare.py", ["finetune", "compare"], ["sections.number=1", "groups.per_batch=2"]),
-        (
-            "finetune/retrieve.py",
-            ["finetune", "retrieve"],
-            ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
-        ),
-        (
-            "finetune/subtopics.py",
-            ["finetune", "subtopics"],
-            ["pairs.file={pairs}", "model.settings.readout=initial_mean"],
-        ),
+# What a recipe needs for a tiny run on the documents of ``config``, beside what all share.
+NEEDED: dict[str, list[str]] = {
+    "pretrain": ["evaluation.held_out=0.2"],
+    "pretrain sentence_pairs": [
+        "model.settings.graph_layers=0",
+        "model.settings.readout=mean",
+        "loss.mlm_weight=0",
+        "loss.contrast_on=clean",
     ],
-)
-def test_a_script_trains_the_model_of_its_command(
-    config: Path, tmp_path: Path, script: str, command: list[str], options: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    "pretrain distillation": ["teacher={folder}/teacher"],
+    "finetune classify": [],
+    "finetune compare": ["sections.number=1", "groups.per_batch=2"],
+    "finetune retrieve": ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
+    "finetune views": [
+        "pairs.file={folder}/pairs.tsv",
+        "model.settings.graph_layers=0",
+        "model.settings.readout=mean",
+        "views.view_tokens=12",
+        "training.epochs=2",
+    ],
+    "finetune subtopics": ["pairs.file={folder}/pairs.tsv", "model.settings.readout=initial_mean"],
+}
+
+
+@pytest.fixture
+def arguments(config: Path, tmp_path: Path) -> Callable[[str], list[str]]:
+    """Gives the arguments of a tiny run of a recipe, behind the words of its command."""
     (tmp_path / "pairs.tsv").write_text("d0\td2\t1\nd0\td1\t0\nd3\td5\t1\nd3\td8\t0\n", encoding="utf-8")
-    options = [option.replace("{pairs}", str(tmp_path / "pairs.tsv")) for option in options]
-    if "recipe=distillation" in options:
-        encode = ["encode", str(tmp_path / "corpus.jsonl"), "--level", "document", "--device", "cpu"]
-        assert main([*encode, "--output", str(tmp_path / "teacher")]) == 0
-        options = [option.replace("{teacher}", str(tmp_path / "teacher")) for option in options]
-    common = ["--config", str(config), "--device", "cpu", *options]
-    assert main([*command, *common, f"output={tmp_path / 'command'}"]) == 0
-    monkeypatch.setattr(sys, "argv", [script, *common, f"output={tmp_path / 'script'}"])
+
+    def of(words: str) -> list[str]:
+        options = [option.replace("{folder}", str(tmp_path)) for option in NEEDED[words]]
+        if any(option.startswith("teacher=") for option in options):
+            encode = ["encode", str(tmp_path / "corpus.jsonl"), "--level", "document", "--device", "cpu"]
+            assert main([*encode, "--output", str(tmp_path / "teacher")]) == 0
+        if words != command_of(words):
+            options.append(f"recipe={words.rpartition(' ')[2]}")
+        return ["--config", str(config), "--device", "cpu", *options]
+
+    return of
+
+
+def command_of(words: str) -> str:
+    (command,) = (one for one in training_commands() if f"{words} ".startswith(f"{one} "))
+    return command
+
+
+def script_of(words: str) -> str:
+    return "pretrain/sub_documents.py" if words == "pretrain" else f"{words.replace(' ', '/')}.py"
+
+
+@pytest.mark.parametrize("words", RECIPES)
+def test_a_run_of_any_recipe_goes_on_where_it_was(
+    arguments: Callable[[str], list[str]], tmp_path: Path, words: str
+) -> None:
+    command = [*command_of(words).split(), *arguments(words), "training.save_steps=1", f"output={tmp_path / 'run'}"]
+    assert main(command) == 0
+    expected = weights(tmp_path / "run")
+    for name in ("checkpoint-2", "model"):
+        (tmp_path / "run" / name).rename(tmp_path / name)
+    assert main([*command, "--resume"]) == 0
+    found = weights(tmp_path / "run")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(weight, expected[name]) for name, weight in found.items())
+
+
+def test_every_script_is_that_of_a_recipe() -> None:
+    there = {
+        str(path.relative_to(ROOT)) for folder in ("pretrain", "finetune") for path in (ROOT / folder).glob("*.py")
+    }
+    assert there <= {script_of(words) for words in RECIPES}
+
+
+@pytest.mark.parametrize("words", [words for words in RECIPES if (ROOT / script_of(words)).is_file()])
+def test_a_script_trains_the_model_of_its_command(
+    arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = arguments(words)
+    assert main([*command_of(words).split(), *given, f"output={tmp_path / 'command'}"]) == 0
+    monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ROOT / script), run_name="__main__")
+        runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
     assert ended.value.code == 0
     by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
     assert by_command.keys() == by_script.keys()
