@@ -487,6 +487,7 @@ def run_study(
     figure = results / f"{name}.png"
     plot(table, figure)
     comparison = study.comparison
+    seeds = "1 seed" if settings.seeds == 1 else f"{settings.seeds} seeds (mean ± standard deviation)"
     lines = [
         f"# {settings.title}",
         "",
@@ -494,7 +495,7 @@ def run_study(
         "",
         describe_machine(),
         "",
-        f"Recipe `{settings.base}`, {settings.seeds} seeds (mean ± standard deviation), on {settings.folder}: "
+        f"Recipe `{settings.base}`, {seeds}, on {settings.folder}: "
         f"{len(comparison.pairs):,} test pairs, threshold from {len(comparison.validation):,} validation pairs. "
         f"Changed for all rows: {', '.join(f'`{one}`' for one in settings.settings) or 'nothing'}.",
         "",
