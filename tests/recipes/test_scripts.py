@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,8 @@ from safetensors.torch import load_file
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES, training_commands
+from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.step import CachedStep
 
 PATIENCE = 600
 ROOT = Path(__file__).parents[2]
@@ -106,14 +109,23 @@ def script_of(words: str) -> str:
 
 @pytest.mark.parametrize("words", RECIPES)
 def test_a_run_of_any_recipe_goes_on_where_it_was(
-    arguments: Callable[[str], list[str]], tmp_path: Path, words: str
+    arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = [*command_of(words).split(), *arguments(words), "training.save_steps=1", f"output={tmp_path / 'run'}"]
     assert main(command) == 0
     expected = weights(tmp_path / "run")
     for name in ("checkpoint-2", "model"):
         (tmp_path / "run" / name).rename(tmp_path / name)
+    steps, take = [], CachedStep.__call__
+
+    def counted(step: CachedStep, batch: TrainingBatch) -> Any:
+        steps.append(batch)
+        return take(step, batch)
+
+    monkeypatch.setattr(CachedStep, "__call__", counted)
     assert main([*command, "--resume"]) == 0
+    # Anew from its start it would come to the same.
+    assert len(steps) == 1
     found = weights(tmp_path / "run")
     assert found.keys() == expected.keys()
     assert all(torch.equal(weight, expected[name]) for name, weight in found.items())
