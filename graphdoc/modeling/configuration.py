@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
-from ..registry import POOLINGS, READOUTS, SIMILARITIES, load
+from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.lexical import LexicalSettings
@@ -71,6 +72,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
             "trained",
         ]
+        keys += [field.name for field in fields(load(GRAPH_KINDS[self.graph_kind]))]
         if self.centre is not None:
             keys += ["centre", "normalize_centred"]
         if self.lexical is not None:

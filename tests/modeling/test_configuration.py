@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,16 @@ def test_names_of_classes_are_on_one_line() -> None:
 )
 def test_edges_that_no_vector_depends_on_are_not_built(settings: dict[str, Any], expected: WindowGraph | None) -> None:
     assert DocumentConfig(graph_kind="window", window=3, **settings).vector_graph == expected
+
+
+def test_what_the_graph_kind_reads_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors that are made with another value of it are others; folders of vectors tell them apart by this."""
+
+    @dataclass(frozen=True)
+    class Wider(WindowGraph):
+        structural_chunks: int = 128
+
+    monkeypatch.setattr("graphdoc.graphs.kinds.window.WindowGraph", Wider)
+    described = DocumentConfig(graph_kind="window", window=3, structural_chunks=9).describe()
+    assert (described["window"], described["structural_chunks"]) == (3, 9)
+    assert "structural_chunks" not in DocumentConfig(graph_kind="full", structural_chunks=9).describe()
