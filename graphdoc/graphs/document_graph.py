@@ -62,8 +62,8 @@ def build_graph(document: SegmentedDocument, kind: GraphKind | str | None = "ful
 
     Args:
         document: a document cut into passages.
-        kind: a graph kind or its name: ``full``, ``section``, ``window`` or ``hierarchical`` (see
-            :mod:`graphdoc.graphs.kinds`); None for nodes without edges, where nothing reads them.
+        kind: a graph kind or its name, a key of :data:`graphdoc.registry.GRAPH_KINDS`; None for nodes without edges,
+            where nothing reads them.
         **settings: settings of a kind that is given by its name, such as ``window=2``.
 
     Returns:

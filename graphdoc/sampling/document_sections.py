@@ -80,9 +80,9 @@ class DocumentSections:
     ``section_positions`` is what the model sees. With ``natural`` positions sections keep the ids that they have in
     reading order, so that the structural embeddings, the pairs that chunkwise attention forms and the order in which
     the LSTM reads chunks are those of the text as it was: section vectors and document vectors are unchanged, for
-    every model and every permutation (with graph layers, for the graph kinds ``full``, ``section`` and
-    ``hierarchical``; the edges of ``window`` follow the passages). With ``shuffled`` positions sections are counted as
-    they stand, and the model sees another document. What is drawn depends on seed, epoch and the document's id alone.
+    every model and every permutation (with graph layers, for the graph kinds whose edges go along with sections, all
+    but ``window``, whose edges follow the passages). With ``shuffled`` positions sections are counted as they stand,
+    and the model sees another document. What is drawn depends on seed, epoch and the document's id alone.
 
     Args:
         sections: most sections of a document; the paper's is 2, and it tries 2 to 5. 1 leaves documents whole.

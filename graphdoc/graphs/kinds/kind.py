@@ -26,7 +26,9 @@ class GraphKind(ABC):
     where a kind has them. Self-loops and the other direction of every edge are added to all kinds alike.
 
     A kind is a frozen dataclass in a file of this folder and a line in :mod:`graphdoc.registry`. Its fields are the
-    settings that it reads, by their names in :class:`~graphdoc.settings.document.DocumentSettings`.
+    settings that it reads, by their names in :class:`~graphdoc.settings.document.DocumentFields`. A setting that is
+    new goes there first, with its bounds, its default and a line of the docstring; a model gives all settings to its
+    kind, so that the default there is the one that counts, and the one here has to be the same.
     """
 
     description: ClassVar[str]

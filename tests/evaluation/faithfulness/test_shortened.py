@@ -12,15 +12,15 @@ from graphdoc.evaluation.faithfulness import shortened
 from graphdoc.evaluation.faithfulness.shortened import encode_shortened
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
+from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]
 SECTIONS = [0, 0, 0, 1, 1, 2, 2, 2]
 MODELS: dict[str, dict[str, Any]] = {
-    "full": {"graph_kind": "full"},
-    "section": {"graph_kind": "section", "readout": "mean"},
-    "window": {"graph_kind": "window", "readout": "attention"},
-    "hierarchical": {"graph_kind": "hierarchical"},
+    **{kind: {"graph_kind": kind} for kind in GRAPH_KINDS},
+    "mean": {"graph_kind": "section", "readout": "mean"},
+    "attention": {"graph_kind": "window", "readout": "attention"},
     "before the graph": {"readout": "initial_mean"},
     "no graph": {"graph_layers": 0, "readout": "mean"},
     "classes": {"labels": ["a", "b", "c"], "readout": "mean"},
