@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forked import PATIENCE
 
 import graphdoc
 from graphdoc.encoder import DocumentEncoder
@@ -256,7 +257,7 @@ class TestBadPlaces:
     def test_full_standard_output(self, two: tuple[Path, Path], model: str) -> None:
         with Path("/dev/full").open("wb") as full:
             process = start("graph", two[0], "--model", model, stdout=full)
-            _, err = process.communicate(timeout=120)
+            _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 2
         assert err.decode() == "graphdoc graph: No space left on device; free some space and try again\n"
 
@@ -341,14 +342,14 @@ class TestEnds:
         process.stdin.write(b"Some text that has not ended. " * 20_000)
         process.stdin.flush()
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, out, err) == (130, b"", b"graphdoc compare: interrupted\n")
 
     def test_a_reader_that_goes_away(self, two: tuple[Path, Path], model: str) -> None:
         process = start("graph", two[0], "--model", model, "--json", "-", stdout=subprocess.PIPE)
         assert process.stdout is not None
         process.stdout.close()
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=PATIENCE)
         assert (process.returncode, err) == (141, b"")
 
 
@@ -370,7 +371,7 @@ def test_a_terminal_is_filled_and_not_exceeded(examples: Path, model: str) -> No
         while block := os.read(ours, 65536):
             shown += block
     os.close(ours)
-    process.communicate(timeout=120)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     lines = re.sub(r"\x1b\[[0-9;]*m", "", shown.decode()).splitlines()
     assert width - 5 <= max(map(len, lines)) <= width

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from forked import PATIENCE
 
 from graphdoc.errors import GraphdocError
 from graphdoc.runtime.workers import work_ahead
@@ -109,7 +110,7 @@ except KeyboardInterrupt:
     assert process.stdout is not None
     pids = {int(process.stdout.readline()) for _ in range(8)}
     os.killpg(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=300)
+    out, err = process.communicate(timeout=PATIENCE)
     assert out.endswith("interrupted\n")
     assert err == ""
     for pid in pids:
