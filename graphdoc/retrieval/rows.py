@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -107,6 +107,12 @@ def metadata_columns(schema: Any, *, repeats: bool) -> list[str]:
     own = set(schema_of(Sizes(1, 1, 1), repeats=repeats).names)
     # No field of metadata is kept as bytes.
     return [one.name for one in schema if one.name not in own and not pa.types.is_large_binary(one.type)]
+
+
+def metadata_first(names: Iterable[str]) -> list[str]:
+    """Names of columns, those of metadata before those that every index has."""
+    everywhere = set(schema_of(Sizes(1, 1, 1), repeats=True).names)
+    return sorted(names, key=lambda name: name in everywhere)
 
 
 def content_hash(document: Document) -> str:

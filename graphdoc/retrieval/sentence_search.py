@@ -106,9 +106,9 @@ class SentenceSearch:
         if settings.pool is None:
             if not keeps:
                 raise RetrievalError(
-                    f"{self.place} keeps no sentences, so by={settings.by!r} cannot rank all of its documents; index "
-                    "them into another place with sentences (graphdoc index --sentences), or give pool (--pool 100): "
-                    "the sentences of so many are encoded now"
+                    f"{self.place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; index "
+                    "them into another place with sentences (graphdoc index --sentences), or rank the nearest alone "
+                    "(pool=100, --pool 100), whose sentences are encoded now"
                 )
             return None
         first = Search(self.engine, self.query(), SearchSettings(k=settings.pool, where=settings.where, passages=0))

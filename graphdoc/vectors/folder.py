@@ -342,10 +342,12 @@ def _hash_model(encoder: EncodingPipeline) -> str:
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:
+    # Weights that were brought to another precision are other numbers of the same model.
+    is_rounded_alike = there.get("model", {}).get("dtype") == here["model"].get("dtype")
     for part in ("settings", "model", "versions"):
         for name in dict.fromkeys((*here[part], *there.get(part, {}))):
             before, now = there.get(part, {}).get(name), here[part].get(name)
             if before != now:
                 yield f"{name} was {before!r}, now {now!r}"
-    if there.get("weights") != here["weights"]:
+    if is_rounded_alike and there.get("weights") != here["weights"]:
         yield "the model has other weights"

@@ -34,6 +34,9 @@ class TestNames:
         with pytest.raises(ModelError, match="check the name or the network"):
             DocumentEncoder.from_backbone(name)
 
+    def test_a_name_that_is_nearly_one(self) -> None:
+        assert refusal("minni").endswith("; did you mean mini? Otherwise check the name or the network")
+
     def test_a_hub_that_is_not_reached(self, monkeypatch: pytest.MonkeyPatch) -> None:
         client = logging.getLogger("huggingface_hub.utils._http")
         told: list[bool] = []

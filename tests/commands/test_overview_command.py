@@ -80,6 +80,17 @@ def test_a_second_run_goes_on_from_the_folder(graphdoc: Command, folder: Path, m
     assert "Another" in (tmp_path / "o.html").read_text()
 
 
+def test_vectors_of_an_earlier_overview_in_another_precision(
+    graphdoc: Command, refused: Command, folder: Path, model: str
+) -> None:
+    arguments = ("overview", folder, "--model", model, "--html", "o.html")
+    assert graphdoc(*arguments, "--dtype", "float32").status == 0
+    said = refused(*arguments, "--dtype", "bfloat16")
+    assert "o-vectors holds the vectors of an earlier overview" in said and "dtype was 'float32'" in said
+    assert "weights" not in said and "--overwrite" in said and "--vectors" in said
+    assert graphdoc(*arguments, "--dtype", "bfloat16", "--overwrite").status == 0
+
+
 def test_stored_vectors_need_no_model(
     graphdoc: Command, folder: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -287,6 +287,13 @@ def test_a_filter_that_does_not_fit_its_column_says_the_one_that_does(
         typed_index.search("tides", where=fitting, by="words")
 
 
+def test_a_filter_of_no_column_names_those_of_metadata_first(typed_index: DocumentIndex) -> None:
+    with pytest.raises(SettingsError) as error:
+        typed_index.search("tides", where="colour = 'red'", by="words")
+    named = str(error.value).partition("there are ")[2].split(", ")
+    assert set(named[:4]) == {"written", "year", "is_new", "tags"} and "passage_vector" in named[4:]
+
+
 def test_fields_are_the_columns_of_metadata_with_what_they_hold(typed_index: DocumentIndex) -> None:
     expected = {"written": "text", "year": "whole numbers", "is_new": "true or false", "tags": "lists of texts"}
     assert typed_index.fields == typed_index.describe()["fields"] == expected
