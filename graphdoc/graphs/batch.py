@@ -288,8 +288,8 @@ class GraphBatch:
             )
 
 
-def _restored(skeleton: dict[str, Any], blocks: dict[torch.dtype, Tensor]) -> GraphBatch:
-    return GraphBatch(**unpack(skeleton, blocks))
+def _restored(skeleton: dict[str, Any], block: Tensor) -> GraphBatch:
+    return GraphBatch(**unpack(skeleton, block))
 
 
 def _require_vectors_of_passages(documents: Sequence[SegmentedDocument]) -> None:

@@ -1,4 +1,4 @@
-"""Tensors inside of dataclasses: changed one by one, and pickled as few blocks of memory."""
+"""Tensors inside of dataclasses: changed one by one, and pickled as one block of memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+
+# Where numbers of any type may begin.
+_ALIGNMENT = 16
 
 
 def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
@@ -35,11 +38,11 @@ def _may_hold(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor stands in the block of its type.
+    """Where a tensor stands in a block.
 
     Args:
-        dtype: the type.
-        start: its first number.
+        dtype: the type of its numbers.
+        start: its first byte.
         shape: its shape.
     """
 
@@ -47,37 +50,53 @@ class Place:
     start: int
     shape: torch.Size
 
+    @property
+    def end(self) -> int:
+        """The byte after its last one."""
+        return self.start + self.shape.numel() * self.dtype.itemsize
 
-def pack(part: Any) -> tuple[Any, dict[torch.dtype, Tensor]]:
-    """Take the tensors out of a part and put those of one type into one block.
 
-    Workers of a data loader hand over every tensor as a file of its own, of which a process may have only so many.
+def pack(part: Any) -> tuple[Any, Tensor]:
+    """Take the tensors out of a part and put them into one block.
+
+    Workers of a data loader hand over every tensor as a file of its own, of which a process may have only so many, and
+    the trained process waits for each.
+
+    Args:
+        part: what holds tensors, all on one device.
 
     Returns:
-        The part with places instead of tensors, and the blocks.
+        The part with places instead of tensors, and the block of bytes, ``(bytes,)``.
     """
-    found: dict[torch.dtype, list[Tensor]] = {}
-    ends: dict[torch.dtype, int] = {}
+    found: list[tuple[Tensor, Place]] = []
+    end = 0
 
     def take(tensor: Tensor) -> Place:
-        start = ends.get(tensor.dtype, 0)
-        found.setdefault(tensor.dtype, []).append(tensor.reshape(-1))
-        ends[tensor.dtype] = start + tensor.numel()
-        return Place(tensor.dtype, start, tensor.shape)
+        nonlocal end
+        place = Place(tensor.dtype, end, tensor.shape)
+        found.append((tensor, place))
+        end = -(-place.end // _ALIGNMENT) * _ALIGNMENT
+        return place
 
     skeleton = map_tensors(part, take)
-    return skeleton, {dtype: torch.cat(tensors) for dtype, tensors in found.items()}
+    block = torch.empty(end, dtype=torch.uint8, device=found[0][0].device if found else None)
+    for tensor, place in found:
+        _at(block, place).copy_(tensor)
+    return skeleton, block
 
 
-def unpack(skeleton: Any, blocks: dict[torch.dtype, Tensor]) -> Any:
-    """The part that :func:`pack` took apart; its tensors are views of the blocks."""
+def _at(block: Tensor, place: Place) -> Tensor:
+    return block[place.start : place.end].view(place.dtype).view(place.shape)
+
+
+def unpack(skeleton: Any, block: Tensor) -> Any:
+    """The part that :func:`pack` took apart; its tensors are views of the block."""
     if isinstance(skeleton, Place):
-        block = blocks[skeleton.dtype]
-        return block[skeleton.start : skeleton.start + skeleton.shape.numel()].view(skeleton.shape)
+        return _at(block, skeleton)
     if type(skeleton) is tuple:
-        return tuple(unpack(one, blocks) for one in skeleton) if skeleton and _may_hold(skeleton[0]) else skeleton
+        return tuple(unpack(one, block) for one in skeleton) if skeleton and _may_hold(skeleton[0]) else skeleton
     if type(skeleton) is dict:
-        return {key: unpack(value, blocks) for key, value in skeleton.items()}
+        return {key: unpack(value, block) for key, value in skeleton.items()}
     if is_dataclass(skeleton) and not isinstance(skeleton, type):
-        return type(skeleton)(**{one.name: unpack(getattr(skeleton, one.name), blocks) for one in fields(skeleton)})
+        return type(skeleton)(**{one.name: unpack(getattr(skeleton, one.name), block) for one in fields(skeleton)})
     return skeleton

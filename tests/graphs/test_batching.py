@@ -17,7 +17,7 @@ from graphdoc.graphs.elements import EdgeKind
 from graphdoc.graphs.kinds.window import WindowGraph
 from graphdoc.graphs.packing import Packing
 from graphdoc.graphs.section_layout import section_ids
-from graphdoc.graphs.tensors import map_tensors, pack
+from graphdoc.graphs.tensors import map_tensors, pack, unpack
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -208,10 +208,17 @@ def tensors_of(part: object) -> list[torch.Tensor]:
     return found
 
 
-def test_a_batch_goes_through_pickle_in_a_few_blocks(random_document) -> None:
+def test_a_batch_goes_through_pickle_in_one_block(random_document) -> None:
     documents = [random_document([0] * count, seed=count) for count in (1, 3, 9, 30, 31)]
     batch = GraphBatch.from_documents(documents, "hierarchical", split=True)
-    assert len(pack(batch.rows)[1]) == 1 < len(tensors_of(batch.rows))
+    skeleton, block = pack(
+        {"batch": batch.rows, "beside": (torch.ones(3, dtype=torch.bool), torch.zeros(0, 2), batch)}
+    )
+    assert not tensors_of(skeleton) and len({tensor.dtype for tensor in tensors_of(batch)}) > 1
+    assert block.dtype == torch.uint8 and block.ndim == 1
+    again = unpack(skeleton, block)
+    assert torch.equal(again["beside"][0], torch.ones(3, dtype=torch.bool)) and again["beside"][1].shape == (0, 2)
+    assert pack({"nothing": 1})[1].numel() == 0
     back = pickle.loads(pickle.dumps(batch))
     assert back.token_ids == batch.token_ids
     assert np.array_equal(back.places, batch.places)
