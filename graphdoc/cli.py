@@ -8,7 +8,7 @@ import errno
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,6 +38,8 @@ Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, -
 
 
 _LONGEST_MESSAGE = 1000
+# Options that the first line of a help text names.
+_MOST_IN_USAGE = 3
 # Stands before an argument that is no option, whatever it begins with; no system passes such a character.
 _NO_OPTION = "\0"
 # What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
@@ -65,6 +67,21 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, _shortened(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Shows in the first line what a command needs, where its options alone would fill a screen."""
+
+    def add_usage(
+        self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
+    ) -> None:
+        """Name what has to be given, and that there are options, which are listed below."""
+        every = list(actions)
+        needed = [action for action in every if action.required or not action.option_strings]
+        if len(every) - len(needed) > _MOST_IN_USAGE:
+            others = argparse.Action([], "options", metavar="[options]")
+            every, groups = [*needed, others], ()
+        super().add_usage(usage, every, groups, prefix)
+
+
 def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     """The parser that knows the commands, and the parser of every command by its words."""
     from .commands import (
@@ -87,8 +104,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
     )
     from .commands.training_run import TrainingCommand, TrainingGroup
 
-    formatter = argparse.RawDescriptionHelpFormatter
-    parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=formatter)
+    parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=_Formatter)
     parser.add_argument("--version", action="version", version=f"graphdoc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
     found: dict[tuple[str, ...], Parser] = {}
@@ -99,7 +115,7 @@ def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
             help=module.HELP,
             description=module.DESCRIPTION,
             epilog=module.EPILOG,
-            formatter_class=formatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
 

@@ -37,7 +37,8 @@ With --subtopics sentences of both documents are put into groups of one subject:
 A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
 table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
 Of three and more, passages that several of them share, such as licences, are left out; of two documents nothing is. So
-the score of a pair among many can differ from that of the two alone; --repeats keep leaves nothing out."""
+the score of a pair among many can differ from that of the two alone; --repeats keep leaves nothing out, and
+--repeats-of leaves out of two documents what a whole collection does."""
 EPILOG = """examples:
   graphdoc compare a.md b.md                            a summary on the terminal
   graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
@@ -107,7 +108,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="level of --csv (default: passage) and of --plot (default: section)",
     )
     add_model_arguments(parser)
-    add_repeats_argument(add_reading_arguments(parser, labels=False))
+    reading = add_reading_arguments(parser, labels=False)
+    add_repeats_argument(reading)
+    reading.add_argument(
+        "--repeats-of",
+        metavar="FOLDER",
+        help="of two: leave out what a folder of vectors leaves out as repeated in its documents",
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -130,10 +137,12 @@ def run(options: argparse.Namespace) -> None:
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
     from ..documents.readers import ReadingReport
+    from ..vectors.store import read_repeats
 
+    left_out = None if options.repeats_of is None else read_repeats(options.repeats_of)
     report = ReadingReport()
     documents = [read_one(source, options, report) for source in sources]
-    encoder = load_encoder(options)
+    encoder = load_encoder(options).leaving_out(left_out)
     target = _compare_two(encoder, list(noting_languages(documents, encoder)), options)
     if target is not None:
         list_left_out(target, report)

@@ -70,6 +70,11 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
     for name in ("level", "sentences", "subtopics", "maps"):
         if getattr(options, name):
             raise SettingsError(f"--{name} is for two documents, not {_described(sources)}; leave it out, or name two")
+    if options.repeats_of is not None:
+        raise SettingsError(
+            f"--repeats-of is for two documents, not {_described(sources)}, which say themselves what repeats; "
+            "leave it out, or name two"
+        )
     if options.reports is not None and options.html is None and options.output is None:
         raise SettingsError(f"--reports {options.reports} needs --html, the page that leads to them; give it too")
     OUTPUTS.prepare(options, sources)

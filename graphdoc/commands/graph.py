@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import fields
 from typing import Any
 
+from ..errors import SettingsError
 from ..graphs.elements import EdgeKind, NodeKind
 from ..registry import GRAPH_KINDS, load
 from ..runtime.csv import write_csv
@@ -52,8 +54,12 @@ def run(options: argparse.Namespace) -> None:
     document = read_one(options.document, options)
     settings = {"graph_kind": options.kind, "window": options.window}
     encoder = load_encoder(options, **{key: value for key, value in settings.items() if value is not None})
-    segmented, graph = encoder.segment(document), encoder.graph(document)
     kind = encoder.model.config.graph_kind
+    if options.window is not None and "window" not in {field.name for field in fields(load(GRAPH_KINDS[kind]))}:
+        raise SettingsError(
+            f"--window {options.window} has no effect on a {kind} graph; give --kind window, or leave it out"
+        )
+    segmented, graph = encoder.segment(document), encoder.graph(document)
     edge_kinds = [EdgeKind(edge).label for edge in graph.edge_kind.tolist()]
     edges = dict(zip(("source", "target"), graph.edge_index.tolist(), strict=True)) | {"edge_kind": edge_kinds}
 

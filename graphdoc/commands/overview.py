@@ -3,38 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import re
-import shlex
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
-from ..documents.parsing.formats import is_corpus, split_suffix
 from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.imports import quick_imports
-from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
-from .arguments import COLUMNS, add_model_arguments, add_reading_arguments, load_encoder, positive, whole
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .languages import noting_languages
 from .outputs import Outputs, check_apart, require_name, write_json, written
+from .overview_pairs import beside, command_of, encoder_of, reports_folder, write_reports
+from .overview_summary import print_overview
 from .repeated import KEEP, add_repeats_argument, repeats_in, without_repeats
 from .sources import read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
-from .tables import Column, Table, names
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..analysis.overview_page.content import Report
     from ..documents.document import Document
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..segmentation.coverage import Coverage
     from ..segmentation.repeats import Repeats
-    from ..similarity.encoded_document import EncodedDocument
     from ..vectors.store import Manifest
 
 NAME = "overview"
@@ -58,11 +49,6 @@ OUTPUTS = Outputs(
     json=("overview.json", "write everything as JSON (- for standard output)"),
     csv=("documents.csv", "write a row for every document: group, place on the map, nearest document"),
 )
-SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
-# Documents whose vectors are held for further reports.
-_KEPT_ENCODED = 64
-# What readers call a row of a corpus: the file, and a line or a row.
-_ROW = re.compile(r"(?P<file>.+?):(?: row )?\d+")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -113,21 +99,19 @@ def run(options: argparse.Namespace) -> None:
     from ..documents.readers import ReadingReport
 
     report = ReadingReport(places={})
-    is_stored = _is_stored(options)
+    is_stored, keeps_repeats = _is_stored(options), options.repeats == KEEP
     overview, encoder, notes = _overview(options, folder, report, is_stored=is_stored)
     pairs: list[Report] = []
     if options.reports:
-        pairs, coverage = _write_reports(options, overview, encoder())
+        pairs, coverage = write_reports(options, overview, encoder())
         # Where all of the documents were encoded here, it was said of all of them.
         if is_stored:
             coverage.warn()
 
     def write_page(path: str) -> None:
-        from ..analysis.overview_page.content import Command
-
-        places = [_place(digest.id, (report.places or {}).get(digest.id)) for digest in overview.documents]
         title = options.title or ", ".join(map(_source_name, options.sources or [options.vectors]))
-        overview.to_html(path, name=title, reports=pairs, command=Command(places, _options_of(options)))
+        command = command_of(options, overview, folder, report.places or {}, is_stored=is_stored)
+        overview.to_html(path, name=title, reports=pairs, command=command, keeps_repeats=keeps_repeats)
 
     target = OUTPUTS.write(
         options,
@@ -137,13 +121,13 @@ def run(options: argparse.Namespace) -> None:
     )
     if target is None:
         return
-    _print(target, overview)
+    print_overview(target, overview, keeps_repeats=keeps_repeats)
     print_lines(target, notes)
     list_left_out(target, report)
     list_without_id(target, report)
     OUTPUTS.report(options, target)
     if pairs:
-        written(target, [_reports_folder(options)])
+        written(target, [reports_folder(options)])
 
 
 def _is_stored(options: argparse.Namespace) -> bool:
@@ -202,7 +186,7 @@ def _overview(
         unread = sum(not digest.fingerprint for digest in overview.documents)
         if unread:
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
-        return overview, lambda: load_encoder(options).leaving_out(left_out), notes
+        return overview, lambda: encoder_of(options, manifest).leaving_out(left_out), notes
     encoder = load_encoder(options)
     encoder, kept = without_repeats(encoder, noting_languages(documents, encoder), options)
     try:
@@ -253,10 +237,10 @@ def _folder(options: argparse.Namespace) -> Path | None:
         require_name(options.vectors)
         check_apart(options.sources, [], [options.vectors])
         return Path(options.vectors)
-    beside = next((path for path in OUTPUTS.paths(options) if path != "-"), None)
-    if beside is None:
+    first = next((path for path in OUTPUTS.paths(options) if path != "-"), None)
+    if first is None:
         return None
-    folder = _beside(beside, "vectors")
+    folder = beside(first, "vectors")
     try:
         check_apart(options.sources, [], [str(folder)])
     except OutputError as error:
@@ -264,127 +248,8 @@ def _folder(options: argparse.Namespace) -> Path | None:
     return folder
 
 
-def _write_reports(
-    options: argparse.Namespace, overview: Overview, encoder: DocumentEncoder
-) -> tuple[list[Report], Coverage]:
-    """Compare the closest pairs; their documents are read a second time, since texts are not held.
-
-    Returns:
-        The reports, and what of their documents was encoded.
-    """
-    from ..analysis.overview_page.content import Report
-    from ..inference.all_levels import encode_all_levels
-    from ..runtime.progress import progress_bar
-    from ..segmentation.coverage import Coverage
-
-    pairs = overview.pairs(options.reports)
-    wanted = {overview.documents[row].id for a, b, _ in pairs for row in (a, b)}
-    found = {one.id: one for one in read_many(options.sources, options) if one.id in wanted}
-    folder = _reports_folder(options)
-    reports: list[Report] = []
-    coverage: dict[str, Coverage] = {}
-
-    # Close documents come in several pairs, one soon after the other.
-    @lru_cache(_KEPT_ENCODED)
-    def encoded(id: str) -> EncodedDocument:
-        segmented = encoder.segment_with_text(found[id])
-        coverage[id] = segmented.coverage
-        return encode_all_levels(encoder, segmented)
-
-    with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
-        for number, (a, b, _) in enumerate(pairs, start=1):
-            ids = [overview.documents[row].id for row in (a, b)]
-            if all(id in found for id in ids):
-                name = f"{number:04}.html"
-                encoder.compare(*map(encoded, ids)).to_html(folder / name)
-                reports.append(Report(a, b, f"{quote(folder.name)}/{name}"))
-            bar.update(1)
-    return reports, sum(coverage.values(), Coverage())
-
-
-def _reports_folder(options: argparse.Namespace) -> Path:
-    return _beside(options.html, "reports")
-
-
-def _beside(file: str, what: str) -> Path:
-    path = Path(file)
-    return path.with_name(f"{path.stem}-{what}")
-
-
-def _place(id: str, place: str | None) -> str | None:
-    """What a command calls a document that was read; None where it cannot name it."""
-    if place is None:
-        return None
-    row = _ROW.fullmatch(place)
-    if row is not None and is_corpus(split_suffix(Path(row["file"]))[1]):
-        return f"{row['file']}#{id}"
-    return place if Path(place).is_file() else None
-
-
 def _source_name(source: str) -> str:
     return Path(source).resolve().name if source != "-" else "Standard input"
-
-
-def _options_of(options: argparse.Namespace) -> str:
-    """What a command that compares two of the documents has to say besides, ready for a shell."""
-    given = [] if options.model == "mini" else ["--model", options.model]
-    for name in COLUMNS:
-        if (column := getattr(options, f"{name}_column")) != name:
-            given += [f"--{name}-column", column]
-    if options.encoding != "utf-8":
-        given += ["--encoding", options.encoding]
-    return shlex.join([*given, "--html", "report.html"])
-
-
-def _print(target: Console, overview: Overview) -> None:
-    title = [digest.title for digest in overview.documents]
-    without = int((overview.group_of < 0).sum())
-    rows = Table([Column("group"), Column("documents"), names("telling words", 44), names("most typical", 44)])
-    for group in overview.groups[:SHOWN_GROUPS]:
-        rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
-    if overview.groups:
-        rows.print(target)
-        if len(overview.groups) > SHOWN_GROUPS:
-            print_lines(target, [f"... and {counted(len(overview.groups) - SHOWN_GROUPS, 'more group')}"])
-        target.print()
-    pairs = Table(["cosine", names("closest pairs", 44), names("", 44)])
-    for a, b, score in overview.pairs(SHOWN_PAIRS):
-        pairs.add(score, title[a], title[b])
-    pairs.print(target)
-    target.print()
-    copies = sum(map(len, overview.duplicates))
-    far = ", ".join(one_line(title[row], 60) for row in overview.outliers(SHOWN_OUTLIERS))
-    model = overview.model.get("name")
-    print_lines(
-        target,
-        [
-            f"{counted(len(title), 'document')}, {counted(len(overview.groups), 'group')}"
-            + (f", {without:,} in none" if overview.groups else "")
-            + (f", model {model}" if model else ""),
-            f"near-duplicates: {counted(copies, 'document')} in {counted(len(overview.duplicates), 'set')}"
-            f" (cosine of {overview.settings['duplicates']} or the same text)",
-            *_repeated(overview),
-            f"farthest from all others: {far}",
-        ],
-    )
-
-
-def _repeated(overview: Overview) -> list[str]:
-    """What is said of what was left out as repeated; nothing where nothing repeats."""
-    found = overview.repeats
-    if not overview.knows_repeats:
-        return [
-            "left out as repeated: not known; name all documents of the vectors, or encode them again (--overwrite)"
-        ]
-    if not found.passages:
-        kept = f"{counted(found.kept, 'document')} of little else, kept whole"
-        return [f"left out as repeated: nothing; {kept}"] if found.kept else []
-    passages, characters = counted(len(found.passages), "passage"), counted(found.characters, "character")
-    kept = f"; {counted(found.kept, 'document')} of little else, kept whole" if found.kept else ""
-    return [
-        f"left out as repeated: {passages}, {characters} without the space between them, of "
-        f"{counted(found.shortened, 'document')}{kept}"
-    ]
 
 
 def _cosine(value: str) -> float:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from ..registry import RECIPES, load, training_commands
+from ..registry import RECIPES, training_commands
+from ..settings.loading import settings_of
 from .tables import Table, console, names
 
 NAME = "settings"
@@ -34,13 +35,13 @@ def run(options: argparse.Namespace) -> int:
         rows = Table([names("recipe"), names("purpose")])
         commands = training_commands()
         for words, recipe in RECIPES.items():
-            kind = load(recipe.settings)
+            kind = settings_of(recipe)
             chosen = "" if words in commands else f" (recipe: {words.rpartition(' ')[2]})"
             rows.add(words, f"{kind.purpose}{chosen}")
         rows.print(console())
         return 0
     wanted = [options.schema] if options.schema else list(RECIPES)
-    schemas = [load(RECIPES[words].settings).model_json_schema() for words in wanted]
+    schemas = [settings_of(RECIPES[words]).model_json_schema() for words in wanted]
     definitions = {name: part for schema in schemas for name, part in schema.pop("$defs").items()}
     schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     print(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": definitions}))

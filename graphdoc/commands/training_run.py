@@ -13,7 +13,7 @@ from pathlib import Path
 from ..registry import load, recipes_of, training_commands
 from ..runtime.imports import quick_imports
 from ..runtime.plain_text import one_line
-from ..settings.loading import RECIPE, kinds_of, load_chosen
+from ..settings.loading import RECIPE, kinds_of, load_chosen, settings_of
 from ..settings.run import RunSettings
 from .tables import Column, Table, console, names, plain
 
@@ -47,7 +47,7 @@ class TrainingCommand:
 
     def __init__(self, words: str) -> None:
         self._words = words
-        self._trainings = {load(recipe.settings): recipe.train for recipe in recipes_of(words).values()}
+        self._trainings = {settings_of(recipe): recipe.train for recipe in recipes_of(words).values()}
         kinds: list[type[RunSettings]] = list(self._trainings)
         self.NAME = words.rpartition(" ")[2]
         self.HELP, self.DESCRIPTION = kinds[0].purpose, _description(kinds)

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from ..errors import SettingsError
-from ..registry import load, recipes_of
+from ..registry import RecipeTargets, load, recipes_of
 from ..runtime.plain_text import one_line
 from .base import Settings
 from .mistakes import Mistake, Refused, first_mistake
@@ -47,6 +47,25 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
     return load_chosen([kind], path, overrides)
 
 
+def settings_of(recipe: RecipeTargets) -> type[RunSettings]:
+    """The settings of a recipe.
+
+    Args:
+        recipe: its line in the registry.
+
+    Raises:
+        SettingsError: they do not say what commands say of a recipe.
+    """
+    kind: type[RunSettings] = load(recipe.settings)
+    for name in ("purpose", "examples", "next_command"):
+        if not isinstance(getattr(kind, name, None), str):
+            raise SettingsError(
+                f"{recipe.settings}: settings of a recipe need {name}, a class variable of text; add {name}: "
+                f'ClassVar[str] = "..." to {kind.__qualname__}, as graphdoc/settings/run.py explains it'
+            )
+    return kind
+
+
 def kinds_of(command: str) -> list[type[RunSettings]]:
     """The settings of the recipes of a command, those that it takes without the key ``recipe`` first.
 
@@ -54,10 +73,11 @@ def kinds_of(command: str) -> list[type[RunSettings]]:
         command: the words of the command, as in the registry of recipes.
 
     Raises:
-        SettingsError: settings of one of several recipes do not say the name that the registry gives it.
+        SettingsError: settings of a recipe do not say what commands say of it, or those of one of several do not
+            say the name that the registry gives it.
     """
     recipes = recipes_of(command)
-    kinds: list[type[RunSettings]] = [load(recipe.settings) for recipe in recipes.values()]
+    kinds = [settings_of(recipe) for recipe in recipes.values()]
     for words, kind in zip(recipes, kinds, strict=True) if len(kinds) > 1 else ():
         name, field = words.removeprefix(command).strip(), kind.model_fields.get(RECIPE)
         # The first one is named by the command, and its name is its own affair.

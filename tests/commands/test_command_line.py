@@ -53,6 +53,16 @@ class TestHelp:
         for option in ("--plot",) * (command != "encode") + ("--html",) * (command == "compare"):
             assert option in out
 
+    def test_the_first_line_names_what_is_needed(self, graphdoc: Command) -> None:
+        _, out, _ = graphdoc("finetune", "classify", "--help")
+        assert out.splitlines()[:2] == [
+            "usage: graphdoc finetune classify --config FILE [KEY=VALUE ...] [options]",
+            "",
+        ]
+        _, out, _ = graphdoc("compare", "--help")
+        assert out.startswith("usage: graphdoc compare A [B] [C ...] [options]\n\n")
+        assert graphdoc("evaluate", "--help").out.startswith("usage: graphdoc evaluate [-h] TASK ...\n")
+
     def test_overview(self, graphdoc: Command) -> None:
         status, out, _ = graphdoc("--help")
         assert status == 0

@@ -28,8 +28,9 @@ def test_summary(graphdoc: Command, two: tuple[Path, Path], model: str) -> None:
 
 @pytest.mark.parametrize("kind", GRAPH_KINDS)
 def test_every_output(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path, kind: str) -> None:
+    window = ("--window", "1") if kind == "window" else ()
     status, out, err = graphdoc(
-        "graph", two[0], "--model", model, "--kind", kind, "--window", "1", "--output", "out", "--plot", "own.svg"
+        "graph", two[0], "--model", model, "--kind", kind, *window, "--output", "out", "--plot", "own.svg"
     )
     assert (status, err) == (0, "")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["edges.csv", "graph.json"]
@@ -71,6 +72,7 @@ def test_sections_beyond_the_passage_limit(graphdoc: Command, tmp_path: Path, mo
     [
         (("--kind", "no_such_kind"), ("--kind", "'no_such_kind'")),
         (("--window", "0"), ("--window", "'0'", "at least 1")),
+        (("--kind", "full", "--window", "1"), ("--window 1", "full", "--kind window")),
         (("--plot", "g.jpg"), ("g.jpg", ".svg")),
     ],
 )

@@ -119,15 +119,59 @@ def test_the_command_of_the_page_compares_two(graphdoc: Command, folder: Path, m
     (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = ("c.jsonl", "papers/tides", "--model", model, "--text-column", "body", "--html", "o.html")
     assert graphdoc("overview", *arguments).status == 0
-    page = (tmp_path / "o.html").read_text()
-    data = json.loads(page.partition('id="data">')[2].partition("</script>")[0])["command"]
-    places = [data["places"]["start"] + rest for rest in data["places"]["rest"]]
+    places, options = command_in(tmp_path / "o.html")
     assert places == ["c.jsonl#it's 0", "c.jsonl#it's 1", "c.jsonl#it's 2"] + [
         f"papers/tides/00{n}.md" for n in range(3)
     ]
-    command = shlex.split(f"compare {shlex.quote(places[1])} {shlex.quote(places[4])} {data['options']}")
-    assert graphdoc(*command).status == 0
+    assert graphdoc("compare", places[1], places[4], *options).status == 0
     assert (tmp_path / "report.html").exists()
+
+
+def command_in(page: Path) -> tuple[list[str | None], list[str]]:
+    """What a page calls its documents in a command, and the options that follow them."""
+    text = page.read_text(encoding="utf-8")
+    command = json.loads(text.partition('id="data">')[2].partition("</script>")[0])["command"]
+    places = [rest and command["places"]["start"] + rest for rest in command["places"]["rest"]]
+    return places, shlex.split(command["options"])
+
+
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.parametrize("given", [(), ("--repeats", "keep"), ("--max-passages", "2", "--no-text-headings")])
+def test_the_command_of_the_page_gives_the_score_of_the_page(
+    graphdoc: Command, folder: Path, model: str, tmp_path: Path, given: tuple[str, ...], stored: bool
+) -> None:
+    for path in list(folder.rglob("*.md")):
+        text = f"{path.read_text(encoding='utf-8')}\n\nCHANGES\n\nNone since {path.name}.\n\nLICENCE\n\n{LICENCE}\n"
+        path.with_suffix(".txt").write_text(text, encoding="utf-8")
+        path.unlink()
+    settings = ("--model", model, "--dtype", "float32", "--repeats", "leave-out", *given)
+    if stored:
+        assert graphdoc("encode", folder, *settings, "--output", "v").status == 0
+        settings = ("--model", model, "--vectors", "v", *given[2:])
+    assert graphdoc("overview", folder, *settings, "--html", "o.html", "--json", "o.json").status == 0
+    places, options = command_in(tmp_path / "o.html")
+    content = json.loads((tmp_path / "o.json").read_text())
+    assert "keep" in given or content["repeats"]["passages"]
+    for pair in content["pairs"][:3]:
+        a, b = places[pair["a"]], places[pair["b"]]
+        assert graphdoc("compare", a, b, *options, "--json", "c.json").status == 0
+        assert json.loads((tmp_path / "c.json").read_text())["document"] == pytest.approx(pair["score"], abs=2e-5)
+
+
+def test_reports_are_made_by_the_model_of_the_vectors(
+    graphdoc: Command, refused: Command, folder: Path, model: str
+) -> None:
+    assert graphdoc("encode", folder, "--model", model, "--max-passages", "2", "--output", "v").status == 0
+    arguments = ("overview", folder, "--vectors", "v", "--model", model, "--html", "o.html", "--reports", "1")
+    assert "max_passages=2" in refused(*arguments)
+    assert graphdoc(*arguments, "--max-passages", "2").status == 0
+
+
+def test_that_repeats_are_kept_is_said(graphdoc: Command, folder: Path, model: str, tmp_path: Path) -> None:
+    arguments = ("overview", folder, "--model", model, "--html", "o.html")
+    status, out, _ = graphdoc(*arguments, "--repeats", "keep")
+    assert status == 0 and "left out as repeated: nothing" in out
+    assert "--repeats keep" in (tmp_path / "o.html").read_text(encoding="utf-8")
 
 
 def test_refusals(refused: Command, folder: Path, model: str, tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ class Named(PretrainingSettings):
 class Bare(RunSettings):
     """Settings without a name."""
 
+    purpose, examples, next_command = "train a model", "examples:\n", "encode"
+
+
+class Silent(RunSettings):
+    """Settings that do not say what they are for."""
+
 
 @pytest.fixture
 def add_recipe(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, type[Any]], None]:
@@ -83,6 +89,12 @@ def test_settings_with_another_name_are_refused(
     add_recipe(words, kind)
     with pytest.raises(SettingsError, match="recipe: Literal"):
         kinds_of("pretrain")
+
+
+def test_settings_that_say_nothing_of_themselves_are_refused(add_recipe: Callable[[str, type[Any]], None]) -> None:
+    add_recipe("finetune own", Silent)
+    with pytest.raises(SettingsError, match=r"Silent.*purpose"):
+        parse(["compare", "a.md"])
 
 
 def examples() -> Iterator[tuple[str, str]]:

@@ -33,6 +33,7 @@ def render_overview(
     name: str = "",
     reports: Sequence[Report] = (),
     command: Command | None = None,
+    keeps_repeats: bool = False,
 ) -> str:
     """Return the page of an overview, which loads nothing and needs no network.
 
@@ -41,6 +42,7 @@ def render_overview(
         name: what the collection is called.
         reports: reports that lie beside the page.
         command: how the report of any other pair is made.
+        keeps_repeats: whether what repeats was left in on purpose, which the page then says.
 
     Raises:
         OutputError: the payload has another format.
@@ -59,6 +61,7 @@ def render_overview(
         documents=len(overview["documents"]),
         model=overview.get("model") or {},
         settings=overview["settings"],
+        keeps_repeats=keeps_repeats,
         **lists_of(overview, reports),
     )
     return writable(page)

@@ -123,6 +123,11 @@ def test_where_nothing_repeats_nothing_is_said(payload: dict[str, Any]) -> None:
         assert not lxml.html.fromstring(page).xpath("//*[@id='panel-repeats' or @id='tab-repeats']")
 
 
+def test_that_repeats_are_kept_is_said(payload: dict[str, Any]) -> None:
+    page = lxml.html.fromstring(render_overview(payload, keeps_repeats=True))
+    assert "--repeats keep" in page.get_element_by_id("panel-repeats").text_content()
+
+
 def test_another_format_is_refused(payload: dict[str, Any]) -> None:
     with pytest.raises(OutputError, match=r"graphdoc\.overview/2"):
         render_overview(payload | {"format": "graphdoc.overview/2"})
