@@ -156,7 +156,14 @@ def is_numbered(line: Line) -> bool:
 def _is_spread(line: Line) -> bool:
     """Whether a line has gaps that no justified text has."""
     gaps = [right.left - left.right for left, right in pairwise(line.segments)]
-    return any(gap > 1.5 * line.size for gap in gaps)
+    return any(gap > 1.5 * line.size for gap in gaps) and not _is_justified(line, gaps)
+
+
+def _is_justified(line: Line, gaps: Sequence[float]) -> bool:
+    """Whether few long words fill a narrow column, with the same gap between all of them."""
+    alike = len(gaps) > 1 and max(gaps) - min(gaps) <= 0.1 * line.size
+    fills = line.left - line.column_left < 0.5 * line.size and line.column_right - line.right < 0.5 * line.size
+    return alike and fills and all(len(segment.text.split()) == 1 for segment in line.segments)
 
 
 def is_heading_like(line: Line, size: float, bold: bool) -> bool:

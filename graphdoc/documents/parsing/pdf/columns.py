@@ -117,6 +117,11 @@ def _count_both(band: Sequence[Line], gutter: float) -> int:
     return min(len(left), len(right))
 
 
+def _count_rows(side: Sequence[Segment]) -> int:
+    """The number of rows among segments from top to bottom and from left to right."""
+    return 1 + sum(after.left < before.right for before, after in pairwise(side))
+
+
 def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:
     left, right = _sides(band, gutter)
     if min(len(left), len(right)) < _FEWEST_ROWS:
@@ -132,7 +137,9 @@ def _are_columns(band: Sequence[Line], gutter: float, width: float) -> bool:
         statistics.median((part.right - part.left) / span for part in side)
         for side, span in zip((left, right), spans, strict=True)
     ]
-    prose = min(statistics.mean(len(part.text) for part in side) for side in (left, right)) >= 20
+    # Of all that stands in a row: where a narrow column is justified, each word may be a segment.
+    letters = [sum(len(part.text) for part in side) / _count_rows(side) for side in (left, right)]
+    prose = min(letters) >= 20
     if switches <= max(2, fewer // 5):
         return prose or min(fills) > 0.3
     return prose and min(fills) > 0.75 and fewer >= 2 * _FEWEST_ROWS

@@ -296,7 +296,8 @@ class HeadingFinder:
 
     def _levels(self, found: Sequence[int]) -> dict[int, int]:
         """Levels: from the outline and tags where they say, else by number, size and weight."""
-        looks = sorted({self._looks[place] for place in found}, key=self._rank)
+        # Of looks that rank alike, the one that comes first stands above.
+        looks = sorted(dict.fromkeys(self._looks[place] for place in found), key=self._rank)
         known: dict[Look, Counter[int]] = defaultdict(Counter)
         for place in found:
             level = self._outline.get(place) or self._tag_level(place)

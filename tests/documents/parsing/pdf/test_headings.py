@@ -92,6 +92,16 @@ def test_a_number_in_words_above_a_heading_is_left_out_and_counted() -> None:
     assert parsed.metadata["dropped_elements"] == {"number in words": 1}
 
 
+@pytest.mark.parametrize(("upper", "lower"), ["FH", "HF"])
+def test_of_looks_that_rank_alike_the_first_stands_above(upper: str, lower: str) -> None:
+    fonts = (upper, lower, upper)
+    page = [Words(72, 790, "Tides", 20, "B"), *paragraph(72, 770, LINES)]
+    for number, font in enumerate(fonts):
+        page += [Words(72, 700 - 80 * number, f"Part {font}", 14, font), *paragraph(72, 680 - 80 * number, LINES)]
+    first, second, third = [section.level for section in read(page).sections if section.heading]
+    assert first == third < second
+
+
 def test_a_slide_that_goes_on_keeps_its_heading_once() -> None:
     slides = [[Words(72, 700, "High water", 20, "B"), *paragraph(72, 660, [line])] for line in LINES]
     parsed = read(sections(), *slides)

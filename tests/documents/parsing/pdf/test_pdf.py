@@ -114,6 +114,22 @@ def test_columns_are_read_one_after_the_other() -> None:
     assert body(parse_pdf(write_pdf([by_rows]))) == expected
 
 
+def test_justified_lines_of_few_words_are_no_tables() -> None:
+    def justified(left: float, base: float, word: str, step: float, **look: Any) -> list[Words]:
+        return [Words(left + step * at, base, word, **look) for at in range(4)]
+
+    left, right = (
+        [words for row in range(12) for words in justified(place, 700 - 12 * row, word, 70)]
+        for place, word in ((60, "riverbed"), (330, "seacoast"))
+    )
+    heading = [*justified(60, 520, "BAY", 71.5, size=14.0, font="B"), Words(60, 504, "everywhere", 14.0, "B")]
+    below = [Words(60, 480, "The river rises twice a day and falls")]
+    parsed = parse_pdf(write_pdf([[Words(60, 780, "Tides", 18, "B"), *left, *heading, *right, *below]]))
+    assert [name for _, name in headings(parsed)] == ["BAY BAY BAY BAY everywhere"]
+    assert parsed.sections[0].text == " ".join(["riverbed"] * 48)
+    assert " ".join(["seacoast"] * 48) in parsed.sections[1].text
+
+
 def test_a_table_is_read_row_by_row() -> None:
     rows = [("Gauge", "Spring", "Neap"), ("Upper", "4.1", "2.9"), ("Lower", "5.3", "3.8"), ("Bar", "6.0", "4.4")]
     cells = [
