@@ -161,17 +161,23 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
-    """The lines of a file, of which none may take more memory than is free, such as one that a few bytes unpack to.
+    """The lines of a file, of which none may take more memory than is free, or unpack to far more than text does.
 
     Raises:
-        DocumentError: a line would.
+        DocumentError: a line does.
     """
     free = free_memory()
     most = sys.maxsize - 1 if free is None else free // _COPIES
+    packed = isinstance(stream, gzip.GzipFile)
+    largest = max(LARGE, MOST_PACKED * os.fstat(stream.fileno()).st_size) if packed else most
     for number in itertools.count(1):
-        line = stream.readline(most + 1)
+        line = stream.readline(min(most, largest) + 1)
         if not line:
             return
+        if len(line) > largest:
+            raise DocumentError(
+                f"its line {number:,} unpacks to more than {largest:,} bytes, as no text does; it is not read"
+            )
         if len(line) > most:
             raise too_large(f"its line {number:,} has more than {most:,} bytes and does not fit into memory")
         yield line
