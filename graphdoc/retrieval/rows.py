@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -224,12 +225,13 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:
         rows: values by column.
         schema: the columns, with those of metadata.
     """
+    # Arrow's own pool keeps what it was once given, which the many sizes of texts let grow with the number of tables.
+    array = partial(pa.array, memory_pool=pa.system_memory_pool())
     columns = []
     for field in schema:
         values = [row.get(field.name) for row in rows]
-        columns.append(
-            _vectors(values, field.type) if pa.types.is_fixed_size_list(field.type) else pa.array(values, field.type)
-        )
+        is_vector = pa.types.is_fixed_size_list(field.type)
+        columns.append(_vectors(values, field.type) if is_vector else array(values, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
