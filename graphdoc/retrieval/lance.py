@@ -39,6 +39,9 @@ _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
 # with 2 it reads twice as many rows as are wanted to find the best.
 _BITS = 3
 _PARTITION = 8_192
+# Parts of a search structure: a maintenance adds one, and a search looks into all. Ten make no difference that can be
+# measured, and making one of them takes a minute for 300,000 passages.
+_MOST_PARTS = 20
 _LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
 # Rows of sections have such vectors too.
 _SHARED = (DOCUMENT_VECTOR,)
@@ -255,8 +258,8 @@ class LanceEngine:
         self._changed()
 
     def _is_divided(self, name: str) -> bool:
-        """Whether a search structure has parts: every maintenance adds one, and a search looks into all of them."""
-        return bool(self._do(lambda: self._table.index_stats(name)).num_indices > 1)
+        """Whether a search structure has so many parts that it is made anew."""
+        return bool(self._do(lambda: self._table.index_stats(name)).num_indices > _MOST_PARTS)
 
     def state(self) -> State:
         """How large it is, and what is waiting."""
