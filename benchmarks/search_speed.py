@@ -318,6 +318,7 @@ def report(found: dict[str, dict[str, Any]], count: int) -> list[str]:
             f"{built['maintain']:.1f}",
             beside["build"],
         ),
+        ("the whole build, CPU s", f"{sum(built[part] for part in ('rows', 'write', 'maintain')):.1f}", ""),
         ("memory of the build, MB", f"{built['memory']:,} ({built['vectors']:,} before it)", ""),
         ("on disk, MB", f"{built['disk']:,.0f}", ""),
         *_ways("", found["search"], bare.get("query"), exact),
