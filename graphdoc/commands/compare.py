@@ -137,9 +137,12 @@ def run(options: argparse.Namespace) -> None:
     if sources.count("-") > 1:
         raise DocumentError("standard input can be read only once; name a file for the other document")
     from ..documents.readers import ReadingReport
-    from ..vectors.store import read_repeats
 
-    left_out = None if options.repeats_of is None else read_repeats(options.repeats_of)
+    left_out = None
+    if options.repeats_of is not None:
+        from ..vectors.store import read_repeats
+
+        left_out = read_repeats(options.repeats_of)
     report = ReadingReport()
     documents = [read_one(source, options, report) for source in sources]
     encoder = load_encoder(options).leaving_out(left_out)
