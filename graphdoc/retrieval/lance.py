@@ -39,9 +39,9 @@ _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
 # with 2 it reads twice as many rows as are wanted to find the best.
 _BITS = 3
 _PARTITION = 8_192
-# Parts of a search structure: a maintenance adds one, and a search looks into all. Ten make no difference that can be
-# measured; making one of them takes 12 CPU minutes for a million passages.
-_MOST_PARTS = 20
+# Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long;
+# making one of them takes 12 CPU minutes for a million passages.
+_MOST_PARTS = 8
 _LEVELS = {PASSAGE_VECTOR: PASSAGE, DOCUMENT_VECTOR: DOCUMENT}
 # Rows of sections have such vectors too.
 _SHARED = (DOCUMENT_VECTOR,)
