@@ -115,7 +115,7 @@ def test_what_is_no_word_file_says_so_in_a_line(tmp_path: Path, content: bytes, 
 
 def test_the_text_of_a_file_with_macros_is_read_and_the_macros_are_not(tmp_path: Path) -> None:
     path = tmp_path / "report.docm"
-    plain = docx(paragraph("Salt", "H1") + paragraph(TEXT))
+    plain = docx("".join(paragraph(*entry) for entry in [("Salt", "H1"), (TEXT, ""), ("Smoke", "H1"), (TEXT, "")]))
     with zipfile.ZipFile(BytesIO(plain)) as source, zipfile.ZipFile(path, "w") as file:
         for name in source.namelist():
             content = source.read(name).replace(b"document.main+xml", b"document.macroEnabled.main+xml")
@@ -123,7 +123,7 @@ def test_the_text_of_a_file_with_macros_is_read_and_the_macros_are_not(tmp_path:
         file.writestr("word/vbaProject.bin", b"\xd0\xcf\x11\xe0" + b"Sub AutoOpen() Shell calc " * 100)
         file.writestr("word/vbaData.xml", f"<w:mcds {W}><w:mcd w:macroName='PROJECT.AUTOOPEN'/></w:mcds>")
     document = Document.from_file(path)
-    assert document.sections == (Section(TEXT, "Salt", 1, ("Salt",)),)
+    assert document.sections == (Section(TEXT, "Salt", 1, ("Salt",)), Section(TEXT, "Smoke", 1, ("Smoke",)))
 
 
 def test_what_is_made_to_fill_the_memory_is_refused() -> None:
