@@ -286,6 +286,22 @@ def test_the_library_runs_in_a_process_of_its_own(tmp_path: Path) -> None:
         os.kill(int(result.stdout), 0)
 
 
+@pytest.mark.slow
+def test_five_hundred_interpreters_that_read_a_file_end_well(tmp_path: Path) -> None:
+    """The interpreter once ended with 134 after all was read, in one of some hundred runs."""
+    path = tmp_path / "river.pdf"
+    path.write_bytes(write_pdf([page(paragraph(72, 760, LINES)) for _ in range(3)]))
+    code = f"from graphdoc import Document; print(len(Document.from_file({str(path)!r}).text))"
+    ends = set()
+    for _ in range(500):
+        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        ends.add((result.returncode, result.stdout, result.stderr))
+    assert len(ends) == 1
+    code_of_end, length, complaint = ends.pop()
+    assert (code_of_end, complaint) == (0, "")
+    assert int(length) > 3 * len(" ".join(LINES)) - 3
+
+
 @pytest.mark.parametrize(
     ("numbers", "text"), [([], ""), ([3], "3"), ([1, 2, 3], "1-3"), ([1, 4, 5, 7], "1, 4-5, 7"), ([0], "0")]
 )
