@@ -165,10 +165,10 @@ def run(options: argparse.Namespace) -> None:
 
 def _reports(options: argparse.Namespace) -> list[Path]:
     """The comparison reports that may be written beside the page."""
-    from ..retrieval.page import comparison_name, comparisons_of
-
     if options.html is None or options.document is None:
         return []
+    with quick_imports():
+        from ..retrieval.page import comparison_name, comparisons_of
     return [comparisons_of(options.html) / comparison_name(rank) for rank in range(1, options.top + 1)]
 
 

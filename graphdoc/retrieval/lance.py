@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
@@ -14,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, RetrievalError
+from ..runtime.imports import quick_imports
 from .engine import Candidates, State, quoted
 from .lance_errors import said
 from .lance_loop import next_of, wait_for
@@ -305,13 +308,14 @@ class LanceEngine:
 
 
 def _library(name: str) -> Any:
-    import importlib
-
     # Its warnings are said as errors, in one line, where they matter; it reads this when it is imported.
     os.environ.setdefault("LANCEDB_LOG", "error")
     limit_reading_ahead()
+    if name in sys.modules:
+        return sys.modules[name]
     try:
-        return importlib.import_module(name)
+        with quick_imports():
+            return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error
 
