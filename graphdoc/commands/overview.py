@@ -132,9 +132,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _is_stored(options: argparse.Namespace) -> bool:
     """Whether the vectors are there, and are taken as they are."""
-    from ..vectors.store import MANIFEST_FILE
-
-    return options.vectors is not None and not options.overwrite and (Path(options.vectors) / MANIFEST_FILE).exists()
+    if options.vectors is None or options.overwrite:
+        return False
+    with quick_imports():
+        from ..vectors.store import MANIFEST_FILE
+    return (Path(options.vectors) / MANIFEST_FILE).exists()
 
 
 def _overview(
