@@ -23,6 +23,7 @@ from .tables import MOST_ROWS, Column, Table, more_rows, names, plain, signed
 if TYPE_CHECKING:
     from ..documents.document import Document
     from ..encoder import DocumentEncoder
+    from ..segmentation.repeats import Repeats
     from ..similarity import Comparison, EncodedDocument
     from ..subtopics.table import SubtopicTable
 
@@ -138,11 +139,7 @@ def run(options: argparse.Namespace) -> None:
         raise DocumentError("standard input can be read only once; name a file for the other document")
     from ..documents.readers import ReadingReport
 
-    left_out = None
-    if options.repeats_of is not None:
-        from ..vectors.store import read_repeats
-
-        left_out = read_repeats(options.repeats_of)
+    left_out = None if options.repeats_of is None else _left_out(options.repeats_of)
     report = ReadingReport()
     documents = [read_one(source, options, report) for source in sources]
     encoder = load_encoder(options).leaving_out(left_out)
@@ -150,6 +147,20 @@ def run(options: argparse.Namespace) -> None:
     if target is not None:
         list_left_out(target, report)
         OUTPUTS.report(options, target)
+
+
+def _left_out(folder: str) -> Repeats:
+    """What a folder of vectors left out as repeated."""
+    from ..vectors.store import Manifest, read_repeats
+
+    if not folder:
+        raise SettingsError("--repeats-of '' is no folder; name the folder of vectors")
+    found = read_repeats(folder)
+    if found is not None:
+        return found
+    if Manifest.read(folder).model.get("repeats"):
+        raise SettingsError(f"--repeats-of {folder}: the file of what repeats is missing; run its encoding again")
+    raise SettingsError(f"--repeats-of {folder} has no effect, since nothing was left out there; leave it out")
 
 
 def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> Console | None:

@@ -141,19 +141,24 @@ def command_of(
         # Of a model in a folder, the record has the last part of its name alone.
         name = str(overview.model.get("name", options.model))
         made_with["model"] = options.model if Path(options.model).name == name else name
-    given = [] if made_with["model"] == "mini" else ["--model", str(made_with["model"])]
+    given = [] if made_with["model"] == "mini" else _option("model", made_with["model"])
     if made_with["dtype"] != "auto":
-        given += ["--dtype", str(made_with["dtype"])]
+        given += _option("dtype", made_with["dtype"])
     if "max_passages" in made_with:
         given += ["--max-passages", "all" if made_with["max_passages"] is None else str(made_with["max_passages"])]
     if overview.model.get("repeats") and folder is not None:
-        given += ["--repeats-of", str(folder)]
+        given += _option("repeats-of", folder)
     if options.no_text_headings:
         given.append("--no-text-headings")
     for name in COLUMNS:
         if (column := getattr(options, f"{name}_column")) != name:
-            given += [f"--{name}-column", column]
+            given += _option(f"{name}-column", column)
     if options.encoding != "utf-8":
-        given += ["--encoding", options.encoding]
+        given += _option("encoding", options.encoding)
     named = [_place(digest.id, places.get(digest.id)) for digest in overview.documents]
     return Command(named, shlex.join([*given, "--html", "report.html"]))
+
+
+def _option(name: str, value: object) -> list[str]:
+    """An option and its value, which may begin as options do."""
+    return [f"--{name}={value}"] if str(value).startswith("-") else [f"--{name}", str(value)]

@@ -51,12 +51,21 @@ class _SystemPool:
 
     def leave(self) -> None:
         with self._lock:
-            self._within -= 1
+            self._within = max(0, self._within - 1)
             if not self._within:
                 pa.set_memory_pool(self._before)
 
+    def forget(self) -> None:
+        """In a process that was forked, the threads that were within are not there."""
+        self._lock = Lock()
+        if self._within:
+            self._within = 0
+            pa.set_memory_pool(self._before)
+
 
 _pool = _SystemPool()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.forget)
 
 
 @cache

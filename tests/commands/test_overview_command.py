@@ -158,6 +158,17 @@ def test_the_command_of_the_page_gives_the_score_of_the_page(
         assert json.loads((tmp_path / "c.json").read_text())["document"] == pytest.approx(pair["score"], abs=2e-5)
 
 
+def test_the_command_of_a_page_names_a_folder_that_begins_as_options_do(
+    graphdoc: Command, folder: Path, model: str, tmp_path: Path
+) -> None:
+    for path in list(folder.rglob("*.md")):
+        path.write_text(f"{path.read_text(encoding='utf-8')}\n\n# Licence\n\n{LICENCE}\n", encoding="utf-8")
+    assert graphdoc("overview", folder, "--model", model, "--html=-o.html").status == 0
+    places, options = command_in(tmp_path / "-o.html")
+    assert "--repeats-of=-o-vectors" in options
+    assert graphdoc("compare", places[0], places[1], *options).status == 0
+
+
 def test_reports_are_made_by_the_model_of_the_vectors(
     graphdoc: Command, refused: Command, folder: Path, model: str
 ) -> None:

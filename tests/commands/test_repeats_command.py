@@ -149,3 +149,18 @@ def test_nothing_to_list(graphdoc: Command, pages: Path, model: str, refused: Ca
     assert status == 0 and "0 passages" in out
     (pages.parent / "none").mkdir()
     assert "none" in refused("repeats", pages.parent / "none", "--model", model)
+
+
+def test_what_a_folder_cannot_leave_out_of_two_documents_is_said(
+    graphdoc: Command, refused: Callable[..., str], pages: Path, model: str, tmp_path: Path
+) -> None:
+    first, second = sorted(pages.iterdir())[:2]
+    for name, repeats in (("v", "leave-out"), ("kept", "keep")):
+        settings = ("--model", model, "--repeats", repeats, "--output", name)
+        assert graphdoc("encode", pages, *settings).status == 0
+    compare = ("compare", first, second, "--model", model)
+    assert graphdoc(*compare, "--repeats-of", "v").status == 0
+    assert "kept has no effect" in refused(*compare, "--repeats-of", "kept")
+    assert "''" in refused(*compare, "--repeats-of", "")
+    (tmp_path / "v" / "repeats.safetensors").unlink()
+    assert "is missing" in refused(*compare, "--repeats-of", "v")

@@ -439,6 +439,7 @@ def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: 
         ("dir.1", b".so man1/ls.1\n", "it only leads to the page man1/ls.1; read that one"),
         ("zeros.txt.gz", gzip.compress(bytes(2**26), mtime=0), "it unpacks to more than 33,554,432 bytes"),
         ("zeros.jsonl.gz", gzip.compress(bytes(2**26), mtime=0), "its line 1 unpacks to more than 33,554,432 bytes"),
+        ("zeros.csv.gz", gzip.compress(bytes(2**26), mtime=0), "its line 1 unpacks to more than 33,554,432 bytes"),
         ("libm.so.6", b".TH A 1\n", "its type .6 is unknown"),
         ("a.docx.gz", b"text", "its type .docx.gz is unknown"),
         ("latin.txt", b"caf\xe9", "byte 0xe9 at offset 3); give its encoding, for example --encoding latin-1"),

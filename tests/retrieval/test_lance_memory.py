@@ -71,3 +71,18 @@ def test_reading_ahead_is_bounded_unless_the_user_says_how_much(monkeypatch: pyt
     monkeypatch.setenv(name, "123")
     limit_reading_ahead()
     assert os.environ[name] == "123"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_fork_forgets_the_threads_that_were_within() -> None:
+    before = pool()
+    # Arrow's threads are not asked for in the child, which only looks and ends.
+    with free_memory_returned():
+        child = os.fork()
+        if child == 0:
+            found = pool()
+            with free_memory_returned():
+                inner = pool()
+            os._exit(0 if (found, inner, pool()) == (before, SYSTEM, before) else 1)
+        assert os.waitpid(child, 0)[1] == 0
+    assert pool() == before

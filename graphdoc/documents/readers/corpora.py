@@ -275,7 +275,7 @@ class _TableLines:
 
 def _read_table(stream: IO[bytes], source: str, delimiter: str, encoding: str) -> Iterator[Record]:
     csv.field_size_limit(max(csv.field_size_limit(), _LONGEST_CELL))
-    lines = _TableLines(stream, encoding)
+    lines = _TableLines(lines_of(stream), encoding)
     rows = csv.reader(lines, delimiter=delimiter, strict=True)
     header: list[str] | None = None
     while True:
