@@ -106,7 +106,9 @@ def run(options: argparse.Namespace) -> None:
         index, update, reading = report
         done["update"] = _as_dict(update)
     assert index is not None
+    unknown: list[str] = []
     if options.delete:
+        unknown = [id for id in options.delete if id not in index]
         done["deleted"] = index.delete(options.delete)
     if options.maintain:
         index.maintain()
@@ -126,9 +128,8 @@ def run(options: argparse.Namespace) -> None:
         list_left_out(target, reading)
         list_without_id(target, reading)
     if options.delete:
-        missing = len(options.delete) - done["deleted"]
         line = f"deleted: {counted(done['deleted'], 'document')}"
-        print_lines(target, [line + (f"; {missing} were not there" if missing else "")])
+        print_lines(target, [line + (f"; not there: {', '.join(unknown)}" if unknown else "")])
     sizes = [counted(about[f"{name}s"], name) for name in ("document", "passage")]
     if index.paragraph is not None:
         sizes.append(counted(about["kept_sentences"], "sentence"))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
     from ..retrieval.sentence_folder import SentenceFolder
+    from ..retrieval.update import OnError
 
 logger = logging.getLogger(__name__)
 
@@ -250,12 +251,14 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
         documents = list(encodable(documents, encoder, report))
     if encoder is None or not documents:
         raise no_documents([options.index], report)
+    index = DocumentIndex.create("memory://", encoder, sentences=_needs_sentences(options))
+    on_error: OnError = "skip" if skips_unencodable(options, [options.index]) else "stop"
+    # Such as one whose metadata have another type than those of the first.
+    report.skipped += index.update(documents, maintain=True, on_error=on_error).skipped
     for skipped in report.skipped[:MOST_LISTED]:
         logger.warning("skipped %s: %s", skipped.source, skipped.reason)
     if report.skipped:
         logger.warning("%s", read_and_skipped(report))
-    index = DocumentIndex.create("memory://", encoder, sentences=_needs_sentences(options))
-    index.update(documents, maintain=True)
     index.place = options.index
     yield index
 

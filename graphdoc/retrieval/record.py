@@ -124,7 +124,9 @@ def require_same_model(
     if not differences and own["weights"] != record["weights"]:
         differences = ["its weights differ"]
     if differences:
+        is_same = encoder.name == record["model"]["name"]
+        unlike = "but with other settings" if is_same else f"which differs from {encoder.name!r}"
         raise ModelError(
-            f"{place} was made with the model {record['model']['name']!r}, which differs from {encoder.name!r}: "
+            f"{place} was made with the model {record['model']['name']!r}, {unlike}: "
             f"{'; '.join(differences[:3])}; {fix}"
         )

@@ -177,6 +177,20 @@ def test_documents_are_ranked_by_sentences(
     assert {hit["id"] for hit in json.loads(out)["hits"]} == {"rice", "marsh"}
 
 
+def test_a_document_whose_metadata_have_another_type_is_skipped_where_a_folder_is_searched(
+    graphdoc: Command, refused: Command, model: str, tmp_path: Path
+) -> None:
+    mixed = tmp_path / "mixed"
+    mixed.mkdir()
+    row = {"id": "bees", "text": "Bees keep the brood warm in winter.", "year": 1999}
+    (mixed / "a.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (mixed / "tea.md").write_text("---\nyear: 2010\n---\n# Tea\n\nTea is picked in spring.\n", encoding="utf-8")
+    status, out, err = graphdoc("search", mixed, "winter", "--model", model, "--json", "-")
+    assert status == 0 and [hit["id"] for hit in json.loads(out)["hits"]] == ["bees"]
+    assert "tea" in err and "year" in err
+    assert "year" in refused("search", mixed, "winter", "--model", model, "--on-error", "stop")
+
+
 def test_a_folder_of_sentence_vectors_is_ranked(
     graphdoc: Command, refused: Callable[..., str], with_sentences: str, corpus: Path, model: str, tmp_path: Path
 ) -> None:
