@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import errno
+import importlib
 import logging
 import os
 import sys
@@ -37,6 +38,15 @@ Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, -
 """
 
 
+# Modules of graphdoc.commands, without those that train, in the order in which help shows them.
+_FIRST_COMMANDS = (
+    *("compare", "overview", "encode", "fit", "index", "search", "serve", "match", "attention", "graph"),
+    *("prepare", "repeats", "mine"),
+)
+_LAST_COMMANDS = ("predict", "settings")
+_EVALUATIONS = tuple(
+    f"evaluate {task}" for task in ("all", "cluster", "classify", "compare", "faithfulness", "search")
+)
 _LONGEST_MESSAGE = 1000
 # Options that the first line of a help text names.
 _MOST_IN_USAGE = 3
@@ -82,95 +92,90 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         super().add_usage(usage, every, groups, prefix)
 
 
-def build_parsers() -> tuple[Parser, dict[tuple[str, ...], Parser]]:
-    """The parser that knows the commands, and the parser of every command by its words."""
-    from .commands import (
-        attention,
-        compare,
-        encode,
-        evaluate,
-        fit,
-        graph,
-        index,
-        match,
-        mine,
-        overview,
-        predict,
-        prepare,
-        repeats,
-        search,
-        serve,
-        settings,
-    )
-    from .commands.training_run import TrainingCommand, TrainingGroup
+def command_words() -> list[str]:
+    """The words of every command, one or two, in the order in which help shows them.
 
+    >>> command_words()[0], command_words()[-1]
+    ('compare', 'evaluate search')
+    """
+    single = [words for words in training_commands() if " " not in words]
+    grouped = [words for words in training_commands() if " " in words]
+    return [*_FIRST_COMMANDS, *single, *_LAST_COMMANDS, *grouped, *_EVALUATIONS]
+
+
+def _command(words: str) -> Any:
+    """The command of some words; others are not imported, so that it begins sooner."""
+    if words not in training_commands():
+        return importlib.import_module(f".commands.{words.replace(' ', '_')}", __package__)
+    from .commands.training_run import TrainingCommand
+
+    return TrainingCommand(words)
+
+
+def _group(name: str, tasks: Sequence[Any]) -> Any:
+    """What is said of commands whose words begin alike."""
+    if name == "evaluate":
+        return importlib.import_module(".commands.evaluate", __package__)
+    from .commands.training_run import TrainingGroup
+
+    return TrainingGroup(name, tasks)
+
+
+def _texts(command: Any) -> dict[str, Any]:
+    return {"description": command.DESCRIPTION, "epilog": command.EPILOG, "formatter_class": _Formatter}
+
+
+def build_parser() -> Parser:
+    """The parser that knows all commands, for help and for words that are none."""
     parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=_Formatter)
     parser.add_argument("--version", action="version", version=f"graphdoc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    found: dict[tuple[str, ...], Parser] = {}
+    found = {words: _command(words) for words in command_words()}
+    for first in dict.fromkeys(words.partition(" ")[0] for words in found):
+        if first in found:
+            commands.add_parser(first, help=found[first].HELP, **_texts(found[first]))
+            continue
+        tasks = {words: command for words, command in found.items() if words.startswith(f"{first} ")}
+        group = _group(first, list(tasks.values()))
+        within = commands.add_parser(first, help=group.HELP, **_texts(group))
+        choices = within.add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
+        for words, command in tasks.items():
+            choices.add_parser(words.partition(" ")[2], help=command.HELP, **_texts(command))
+    return parser
 
-    def add(group: argparse._SubParsersAction[Parser], module: Any) -> Parser:
-        return group.add_parser(
-            module.NAME,
-            help=module.HELP,
-            description=module.DESCRIPTION,
-            epilog=module.EPILOG,
-            formatter_class=_Formatter,
-            allow_abbrev=False,
-        )
 
-    trainings = [TrainingCommand(words) for words in training_commands() if " " not in words]
-    modules: tuple[Any, ...] = (
-        compare,
-        overview,
-        encode,
-        fit,
-        index,
-        search,
-        serve,
-        match,
-        attention,
-        graph,
-        prepare,
-        repeats,
-        mine,
-        *trainings,
-        predict,
-        settings,
-    )
-    for module in modules:
-        command = found[(module.NAME,)] = add(commands, module)
-        module.add_arguments(command)
-        command.set_defaults(call=module.run)
-    firsts = dict.fromkeys(words.partition(" ")[0] for words in training_commands() if " " in words)
-    groups: tuple[Any, ...] = (*map(TrainingGroup, firsts), evaluate)
-    for group in groups:
-        tasks = add(commands, group).add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
-        for module in group.TASKS:
-            command = found[group.NAME, module.NAME] = add(tasks, module)
-            module.add_arguments(command)
-            command.set_defaults(call=module.run)
-    return parser, found
+def build_command_parser(words: str) -> Parser:
+    """The parser of one command.
+
+    Args:
+        words: the words of the command.
+    """
+    command = _command(words)
+    parser = Parser(prog=f"graphdoc {words}", allow_abbrev=False, **_texts(command))
+    command.add_arguments(parser)
+    parser.set_defaults(call=command.run, command=words)
+    return parser
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Parse the command line; options may stand before, between and after the documents, and none after ``--``."""
-    parser, commands = build_parsers()
-    if not arguments:
-        parser.print_help()
-    for words in (tuple(arguments[:length]) for length in (2, 1)):
-        if words in commands:
-            named = argparse.Namespace(command=" ".join(words))
+    known = command_words()
+    for words in (list(arguments[:length]) for length in (2, 1)):
+        if words and " ".join(words) in known:
+            parser = build_command_parser(" ".join(words))
             before, after = _at_double_dash(arguments[len(words) :])
             # argparse loses what follows "--" where options may stand anywhere.
             marked = [f"{_NO_OPTION}{value}" for value in after]
-            found = commands[words].parse_intermixed_args([*before, *marked], named)
+            found = parser.parse_intermixed_args([*before, *marked])
             for name, value in vars(found).items():
                 if isinstance(value, list):
                     setattr(found, name, [_unmarked(one) for one in value])
                 else:
                     setattr(found, name, _unmarked(value))
             return found
+    parser = build_parser()
+    if not arguments:
+        parser.print_help()
     return parser.parse_args(arguments)
 
 

@@ -21,7 +21,6 @@ from .tables import MOST_ROWS, Table, more_rows, names
 if TYPE_CHECKING:
     from ..analysis.attention import AttentionTable
 
-NAME = "attention"
 HELP = "show which passages the graph of a document looks at"
 DESCRIPTION = """Show the graph attention of a document: what every node attends to, in every layer and head.
 

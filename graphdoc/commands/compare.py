@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..subtopics.table import SubtopicTable
 
 MOST_WORDS, SHOWN_SUBTOPICS = 5, 30
-NAME = "compare"
 HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
 DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
 
@@ -143,7 +142,8 @@ def run(options: argparse.Namespace) -> None:
     report = ReadingReport()
     documents = [read_one(source, options, report) for source in sources]
     encoder = load_encoder(options).leaving_out(left_out)
-    target = _compare_two(encoder, list(noting_languages(documents, encoder)), options)
+    with noting_languages(encoder) as noted:
+        target = _compare_two(encoder, list(noted(documents)), options)
     if target is not None:
         list_left_out(target, report)
         OUTPUTS.report(options, target)

@@ -93,9 +93,9 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
         reason = f"; {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
         raise DocumentError(f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two{reason}")
     encoder, _ = without_repeats(encoder, documents, options)
-    with progress_bar(None, len(documents)) as bar:
+    with noting_languages(encoder) as noted, progress_bar(None, len(documents)) as bar:
         encoded = []
-        for document in noting_languages(documents, encoder):
+        for document in noted(documents):
             encoded.append(encoder.encode_levels(document))
             bar.update(1)
     comparison = encoder.compare_all(encoded)

@@ -23,7 +23,6 @@ from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 from .tables import MOST_ROWS, Column, Table, console, more_rows, names, percent
 
-NAME = "encode"
 HELP = "encode documents into vectors"
 DESCRIPTION = """Encode documents into vectors.
 
@@ -112,19 +111,20 @@ def _encode_to_folder(options: argparse.Namespace) -> None:
     documents = read_many(options.sources, options, report)
     prepare_for_ray(options)
     encoder = load_encoder(options)
-    encoder, corpus = without_repeats(encoder, noting_languages(documents, encoder), options)
-    manifest = encoder.encode_to_disk(
-        corpus,
-        options.output,
-        level=options.level,
-        normalize=options.normalize,
-        shard_size=options.shard_size,
-        overwrite=options.overwrite,
-        on_error="skip" if skips_unencodable(options, options.sources) else "stop",
-        report=report,
-        ray=options.ray,
-        columns=options.columns,
-    )
+    with noting_languages(encoder) as noted:
+        encoder, corpus = without_repeats(encoder, noted(documents), options)
+        manifest = encoder.encode_to_disk(
+            corpus,
+            options.output,
+            level=options.level,
+            normalize=options.normalize,
+            shard_size=options.shard_size,
+            overwrite=options.overwrite,
+            on_error="skip" if skips_unencodable(options, options.sources) else "stop",
+            report=report,
+            ray=options.ray,
+            columns=options.columns,
+        )
     # Every process of a job has the manifest; one of them reports.
     if os.environ.get("RANK", "0") == "0":
         target = console()
@@ -145,7 +145,8 @@ def _encode_here(options: argparse.Namespace) -> None:
     if encoder is None or not documents:
         raise no_documents(options.sources, report)
     encoder, _ = without_repeats(encoder, documents, options)
-    encoded = list(encoder.stream(list(noting_languages(documents, encoder))))
+    with noting_languages(encoder) as noted:
+        encoded = list(encoder.stream(list(noted(documents))))
     vectors = np.concatenate([vector.numpy() for _, vector in encoded])
     if options.normalize:
         from sklearn.preprocessing import normalize

@@ -2,16 +2,6 @@
 
 from __future__ import annotations
 
-from . import (
-    evaluate_all,
-    evaluate_classify,
-    evaluate_cluster,
-    evaluate_compare,
-    evaluate_faithfulness,
-    evaluate_search,
-)
-
-NAME = "evaluate"
 HELP = "measure models on labelled documents and pairs, and searches on queries"
 DESCRIPTION = """Measure models on labelled documents: their vectors next to those of untrained models, or the labels
 that they give next to those that words alone give, or whether scores of passages explain them. Or measure searches on
@@ -25,12 +15,3 @@ EPILOG = """examples:
   graphdoc evaluate search --data judged --index papers.index
   graphdoc evaluate TASK --help   says more about the task
 """
-
-TASKS = (
-    evaluate_all,
-    evaluate_cluster,
-    evaluate_classify,
-    evaluate_compare,
-    evaluate_faithfulness,
-    evaluate_search,
-)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ..evaluation.measured_set import MeasuredSet
     from ..evaluation.outcomes import Outcome, Verdict
 
-NAME = "all"
 HELP = "models on any number of sets: labels, pairs and rankings in one table, with verdicts"
 DESCRIPTION = """Measure models on sets of documents in one table: k-means and nearest neighbours against labels, the
 area under the curve of pairs, with the given negatives and with random ones, and rankings of queries.

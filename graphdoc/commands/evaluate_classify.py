@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from ..evaluation import ClassificationEvaluator, ClassificationScores, LabelledDocuments
     from ..evaluation.classification import ExplainedMistake
 
-NAME = "classify"
 HELP = "labels that a model gives: accuracy, F1, confusion, calibration, mistakes"
 DESCRIPTION = """Predict the labels of documents and compare them with those that they have: accuracy, macro F1, a
 table by class, which classes are taken for which, and whether probabilities are as right as they claim. The mistakes

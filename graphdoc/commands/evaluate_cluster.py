@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ..runtime.processes import Processes
     from ..segmentation.coverage import Coverage
 
-NAME = "cluster"
 HELP = "k-means on train documents, applied to test: NMI and purity"
 DESCRIPTION = """Fit k-means on the vectors of train documents, apply it to test documents, and compare its
 clusters with their labels: NMI and purity, over several seeds. A linear probe (--probe) and pairs of documents

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ..evaluation.bootstrap import Estimate
     from ..runtime.processes import Processes
 
-NAME = "compare"
 HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
 DESCRIPTION = """Compare the documents of labelled pairs by the cosine of their vectors, and measure how well it
 separates pairs that belong together from pairs that do not: AUC and average precision, and precision, recall, F1 and

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..evaluation.faithfulness.study import FaithfulnessEvaluation
     from ..segmentation.coverage import Coverage
 
-NAME = "faithfulness"
 HELP = "do contributions and attention explain? Deletion and insertion curves"
 DESCRIPTION = """Take passages out of documents, step by step, and watch what becomes of a similarity (with --pairs) or
 of the probability of the predicted class (without): first those with the highest contribution, the most attention, the

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ..retrieval.rankings import Rankings
     from ..retrieval.update import UpdateReport
 
-NAME = "search"
 HELP = "rankings of documents by words, by vectors and by both, on queries with judgements"
 DESCRIPTION = """Search for queries whose answers are known, and measure in which way they are found best: by the words
 of passages or of whole documents (BM25), by the vectors of either, or by words and vectors together.

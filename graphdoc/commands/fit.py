@@ -17,7 +17,6 @@ from .summaries import list_left_out, list_without_id, print_lines
 if TYPE_CHECKING:
     from ..inference.fitting import Fit
 
-NAME = "fit"
 HELP = "fit a model to a corpus, without labels and without training"
 DESCRIPTION = """Fit a model to documents such as it will encode, in one pass, without labels and without training.
 

@@ -18,7 +18,6 @@ from .sources import read_one
 from .summaries import coverage_line, indented, print_lines
 from .tables import Table, names
 
-NAME = "graph"
 HELP = "show the graph of passages that a document becomes"
 DESCRIPTION = "Show how a document is cut into passages and how these are connected.\n\nGraph kinds:\n" + "\n".join(
     f"  {name:<{max(map(len, GRAPH_KINDS)) + 1}} {load(target).description}" for name, target in GRAPH_KINDS.items()

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _PARAGRAPHS = {"section": "section", "blank_line": "part between blank lines", "passage": "passage"}
 
-NAME = "index"
 HELP = "index documents to search them, and bring an index up to date"
 DESCRIPTION = """Index documents, so that graphdoc search finds them by words and by vectors.
 
@@ -225,8 +224,9 @@ def update_index(
         sentences = getattr(options, "paragraph", None) or getattr(options, "sentences", False)
         keeps = getattr(options, "repeats", None) == KEEP
         index = DocumentIndex.create(place, load_encoder(options), sentences=sentences, repeats=keeps)
-    read = noting_languages(chain(first, documents), index.encoder)
-    report = index.update(read, on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray)
+    with noting_languages(index.encoder) as noted:
+        read = noted(chain(first, documents))
+        report = index.update(read, on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray)
     reading.skipped.extend(report.skipped)
     return index, report, reading
 

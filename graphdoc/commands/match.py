@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..matching import PairMatch
 
-NAME = "match"
 HELP = "say how well pairs of documents match, or rank the hits of a first stage again"
 DESCRIPTION = """Say how well documents match, by a model that was trained to (graphdoc finetune views).
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..retrieval.mining import MiningSettings
     from ..retrieval.negatives import NegativeLists
 
-NAME = "mine"
 HELP = "documents that look like answers to queries and are none, to train on"
 DESCRIPTION = """Mine negatives: for every query the documents that a search ranks high and that do not answer it. A
 model that is trained for retrieval learns most from these (graphdoc finetune retrieve, negatives.lists).

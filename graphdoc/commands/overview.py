@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ..segmentation.repeats import Repeats
     from ..vectors.store import Manifest
 
-NAME = "overview"
 HELP = "see a whole collection: a map, groups with names, closest pairs, copies and outliers"
 DESCRIPTION = """Look at a collection of 2 to 20,000 documents as a whole, without labels.
 
@@ -190,17 +189,18 @@ def _overview(
             notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
         return overview, lambda: encoder_of(options, manifest).leaving_out(left_out), notes
     encoder = load_encoder(options)
-    encoder, kept = without_repeats(encoder, noting_languages(documents, encoder), options)
     try:
-        overview = Overview.of(
-            encoder,
-            kept,
-            vectors=folder,
-            report=report,
-            on_error="skip" if skips_unencodable(options, options.sources) else "stop",
-            overwrite=options.overwrite,
-            **chosen,
-        )
+        with noting_languages(encoder) as noted:
+            encoder, kept = without_repeats(encoder, noted(documents), options)
+            overview = Overview.of(
+                encoder,
+                kept,
+                vectors=folder,
+                report=report,
+                on_error="skip" if skips_unencodable(options, options.sources) else "stop",
+                overwrite=options.overwrite,
+                **chosen,
+            )
     except OutputError as error:
         if options.vectors is None and folder is not None and ANOTHER_FOLDER in str(error):
             kept_there = f"{folder} holds the vectors of an earlier overview, which lies beside it"

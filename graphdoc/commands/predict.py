@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..prediction import Prediction
 
-NAME = "predict"
 HELP = "predict the classes of documents"
 DESCRIPTION = """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 

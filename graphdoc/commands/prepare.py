@@ -11,7 +11,6 @@ from ..settings.loading import kinds_of, load_chosen
 from ..settings.run import RunSettings
 from .tables import console, plain
 
-NAME = "prepare"
 HELP = "cut and tokenise the corpus of a training run before it begins"
 DESCRIPTION = """Cut and tokenise the corpus of a training run before it begins, on a machine without accelerators.
 

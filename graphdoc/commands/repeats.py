@@ -15,7 +15,6 @@ from .sources import no_documents, read_many
 from .summaries import list_left_out, print_lines
 from .tables import Table, names
 
-NAME = "repeats"
 HELP = "list the passages that occur in several documents, such as licences"
 DESCRIPTION = """List the passages that occur in several documents of a corpus, exactly or nearly, such as licences.
 

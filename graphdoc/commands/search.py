@@ -36,7 +36,6 @@ logger = logging.getLogger(__name__)
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 _BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
 
-NAME = "search"
 HELP = "search an index, a folder or a corpus by words or with a document"
 DESCRIPTION = """Find documents that answer a query, or that resemble a document.
 

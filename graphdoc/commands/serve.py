@@ -11,7 +11,6 @@ from .index import open_index
 from .summaries import print_lines
 from .tables import console
 
-NAME = "serve"
 HELP = "serve an index: a page to search with, JSON, and tools for agents"
 DESCRIPTION = """Serve an index over HTTP until interrupted.
 

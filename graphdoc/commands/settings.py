@@ -9,7 +9,6 @@ from ..registry import RECIPES, training_commands
 from ..settings.loading import settings_of
 from .tables import Table, console, names
 
-NAME = "settings"
 HELP = "list the recipes, or print a JSON Schema of their settings"
 DESCRIPTION = """List the recipes, or print a JSON Schema of the settings of one of them, or of any.
 

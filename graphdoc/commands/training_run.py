@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from ..registry import load, recipes_of, training_commands
+from ..registry import load, recipes_of
 from ..runtime.imports import quick_imports
 from ..runtime.plain_text import one_line
 from ..settings.loading import RECIPE, kinds_of, load_chosen, settings_of
@@ -87,19 +87,16 @@ class TrainingGroup:
 
     Args:
         name: the first of the words.
+        tasks: the commands.
 
     Attributes:
-        NAME: the same.
         HELP: what the commands are for.
         DESCRIPTION: the same, as a sentence.
         EPILOG: where to find more.
-        TASKS: the commands.
     """
 
-    def __init__(self, name: str) -> None:
-        self.NAME = name
-        self.TASKS = tuple(TrainingCommand(words) for words in training_commands() if words.partition(" ")[0] == name)
-        self.HELP = f"train a model for a task: {', '.join(task.NAME for task in self.TASKS)}"
+    def __init__(self, name: str, tasks: Sequence[TrainingCommand]) -> None:
+        self.HELP = f"train a model for a task: {', '.join(task.NAME for task in tasks)}"
         self.DESCRIPTION = "Train a model for a task."
         self.EPILOG = f"graphdoc {name} TASK --help   says more about the task, with examples\n"
 

@@ -21,13 +21,25 @@ def language_of(text: str) -> str | None:
     'de'
     >>> language_of("Der Ausschuss")
     """
-    start = max(0, (len(text) - _MOST_CHARACTERS) // 2)
-    part = text[start : start + _MOST_CHARACTERS]
-    if sum(map(str.isalpha, part)) < _FEWEST_LETTERS:
+    part = sample(text)
+    if part is None:
         return None
     language, confidence = _identifier().classify(part)
     # It calls what is in no language "zxx".
     return str(language) if confidence >= _CONFIDENT and language != "zxx" else None
+
+
+def sample(text: str) -> str | None:
+    """The part of a text by which its language is told, its middle; None where that has too few letters.
+
+    Args:
+        text: the text.
+
+    >>> sample("Der Ausschuss")
+    """
+    start = max(0, (len(text) - _MOST_CHARACTERS) // 2)
+    part = text[start : start + _MOST_CHARACTERS]
+    return part if sum(map(str.isalpha, part)) >= _FEWEST_LETTERS else None
 
 
 @cache

@@ -17,17 +17,13 @@ from ..inference.inputs import AnyDocument, as_document, documents_of
 from ..runtime.arguments import require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
+from ..runtime.imports import quick_imports
 from ..runtime.plain_text import described
 from ..segmentation.repeat_list import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig
 from ..vectors.store import read_vectors
 from .digests import Digest, Digests, WordCounts
-from .groups import find_groups
-from .layout import are_alike, lay_out
-from .neighbours import Neighbours, Rows
-from .payload import payload_of
 from .tables import Table, table_of
-from .words import words_of_groups
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +31,7 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..segmentation.repeats import LeavesOut
     from ..vectors.writer import FolderOptions
+    from .neighbours import Neighbours, Rows
 
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.
@@ -210,6 +207,12 @@ class Overview:
         group_size: int | None,
         seed: int,
     ) -> Overview:
+        # After encoding: scikit-learn, which they need, takes half a second.
+        with quick_imports():
+            from .groups import find_groups
+            from .layout import are_alike, lay_out
+            from .neighbours import Neighbours
+            from .words import words_of_groups
         documents, words = digests.chosen(ids)
         if len(documents) < 2:
             raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
@@ -288,6 +291,8 @@ class Overview:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""
+        from .payload import payload_of
+
         return payload_of(self)
 
     @overload

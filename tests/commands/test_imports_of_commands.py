@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,9 @@ from pathlib import Path
 import pytest
 from sklearn.feature_extraction import text
 
+from graphdoc import commands
+from graphdoc.cli import command_words
+from graphdoc.registry import training_commands
 from graphdoc.subtopics.english_stop_words import ENGLISH_STOP_WORDS
 
 CODE = """
@@ -38,6 +42,26 @@ def test_commands_that_run_a_model_import_little_beside_it(
     modules = imported(*command, "--model", model)
     assert modules >= RUNS_MODELS
     assert not modules & UNUSED
+
+
+def test_every_module_with_arguments_is_a_command() -> None:
+    found = []
+    for file in Path(commands.__file__).parent.glob("*.py"):
+        module = importlib.import_module(f"graphdoc.commands.{file.stem}")
+        if hasattr(module, "run") and hasattr(module, "add_arguments"):
+            found.append(file.stem)
+    words = command_words()
+    assert len(words) == len(set(words))
+    of_modules = [one.replace(" ", "_") for one in words if one not in training_commands()]
+    assert sorted(of_modules) == sorted(found) and len(found) > 20
+
+
+def test_a_command_does_not_import_the_others() -> None:
+    code = "import sys; from graphdoc import cli; cli.build_command_parser(sys.argv[1]); print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code, "encode"], capture_output=True, text=True, check=True)
+    of_commands = {name for name in run.stdout.split() if name.startswith("graphdoc.commands.")}
+    assert "graphdoc.commands.encode" in of_commands
+    assert not of_commands & {"graphdoc.commands.compare", "graphdoc.commands.training_run"}
 
 
 def test_settings_are_shown_without_torch() -> None:

@@ -38,8 +38,10 @@ def test_nothing_is_said_of_what_is_short_or_no_language(text: str) -> None:
 
 def warned(caplog: pytest.LogCaptureFixture, documents: list[Document], encoder: DocumentEncoder) -> list[str]:
     caplog.clear()
-    with caplog.at_level(logging.WARNING, logger="graphdoc"):
-        assert list(noting_languages(documents, encoder)) == documents
+    with caplog.at_level(logging.WARNING, logger="graphdoc"), noting_languages(encoder) as noted:
+        assert list(noted(documents)) == documents
+        told = len(caplog.records)
+    assert not told, "said before the work is done"
     return [record.getMessage() for record in caplog.records]
 
 
@@ -56,8 +58,26 @@ def test_a_bounded_list_of_names(
     # A model of another language knows that one, and one with many tokens all.
     (line,) = warned(caplog, [*english, *others], tiny_encoder("bert", language="de"))
     assert "3 of 10 documents" in line and "e0 (en)" in line
+    monkeypatch.setattr(languages, "_MOST_WAITING", 3)
+    (line,) = warned(caplog, [*english, *others], encoder)
+    assert "7 of 10 documents" in line and "d0 (de)" in line
     monkeypatch.setattr(languages, "_MANY_TOKENS", len(encoder.tokenizer) - 1)
     assert warned(caplog, others, encoder) == []
+
+
+def test_work_begins_before_languages_are_told(
+    tiny_encoder: Callable[..., DocumentEncoder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tells them takes half a second to load, and long texts do not wait in memory for it."""
+    monkeypatch.setattr("graphdoc.documents.language.language_of", lambda part: asked.append(part) or "de")
+    monkeypatch.setattr(languages, "_MOST_WAITING", 4)
+    asked: list[str] = []
+    text = TEXTS["de"] * 100
+    with noting_languages(tiny_encoder("bert")) as noted:
+        passing = noted(Document.from_text(text, id=str(number)) for number in range(10))
+        counts = [len(asked) for _ in passing]
+    assert counts == [0, 0, 0, 4, 4, 4, 4, 8, 8, 8] and len(asked) == 10
+    assert all(0 < len(part) <= 1500 for part in asked)
 
 
 @pytest.mark.parametrize(
