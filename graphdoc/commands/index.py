@@ -182,18 +182,16 @@ def open_index(options: argparse.Namespace, place: str | None = None) -> Documen
     """Open an index with the model that the arguments name, or with its own, loaded as they say."""
     with quick_imports():
         from ..retrieval.index import DocumentIndex
-        from ..retrieval.record import load_encoder as load_own
 
     where = options.output if place is None else place
     options.dtype = options.dtype or "auto"
     if options.model is not None:
         return DocumentIndex.open(where, load_encoder(options))
-    index = DocumentIndex.open(where)
     given = {} if options.dtype == "auto" else {"dtype": options.dtype}
     given |= {} if options.device is None else {"device": options.device}
     given |= {"max_passages": options.max_passages} if hasattr(options, "max_passages") else {}
     # Without any of these it is loaded when it is needed; a search by words never needs it.
-    return DocumentIndex.open(where, load_own(index.record, index.place, **given)) if given else index
+    return DocumentIndex.open(where, **given)
 
 
 def update_index(
@@ -227,7 +225,7 @@ def update_index(
     with noting_languages(index.encoder) as noted:
         read = noted(chain(first, documents))
         report = index.update(read, on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray)
-    reading.skipped.extend(report.skipped)
+    reading.leave_out(report.skipped)
     return index, report, reading
 
 

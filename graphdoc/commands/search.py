@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from ..errors import SettingsError
+from ..analysis.search_page.marks import excerpt
+from ..errors import DocumentError, SettingsError
 from ..runtime.csv import write_csv
 from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, load_encoder, positive
 from .index import open_index
 from .outputs import JSON, Outputs, check_apart, write_json, written
-from .sources import encodable, no_documents, read_many, read_one, skips_unencodable
-from .summaries import MOST_LISTED, print_lines, print_passage, read_and_skipped
+from .sources import encodable, is_missing, no_documents, read_many, read_one, skips_unencodable
+from .summaries import LINE_WIDTH, MOST_LISTED, print_lines, print_passage, read_and_skipped
 from .tables import Table, names, plain
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 _BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
+# Characters of a passage that are shown under however long a heading.
+_LEAST_EXCERPT = 40
 
 HELP = "search an index, a folder or a corpus by words or with a document"
 DESCRIPTION = """Find documents that answer a query, or that resemble a document.
@@ -75,7 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("query", metavar="QUERY", nargs="?", help="words or a question")
     group = parser.add_argument_group("search")
     group.add_argument(
-        "--document", metavar="FILE", help="search with a document instead (file, - or corpus.jsonl#ID)"
+        "--document",
+        metavar="FILE",
+        help="search with a document instead (file, -, corpus.jsonl#ID or the id of one in the index)",
     )
     group.add_argument("--top", type=positive, default=10, metavar="K", help="documents to find (default: 10)")
     group.add_argument("--where", metavar="FILTER", help='only documents for which this holds, such as "year >= 2010"')
@@ -138,9 +143,11 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.prepare(options, sources)
     reports = _reports(options)
     check_apart(sources, map(str, reports))
-    query = options.query if options.document is None else read_one(options.document, options)
-    chosen, notes = _chosen(options, query)
+    query = _query(options)
     with _searched(options) as index:
+        if query is None:
+            query = _document_of(index, options)
+        chosen, notes = _chosen(options, query)
         results = index.search(query, options.top, **chosen)
         results = replace(results, warnings=(*notes, *results.warnings))
         asked = "query" if isinstance(query, str) else query.id
@@ -161,6 +168,37 @@ def run(options: argparse.Namespace) -> None:
         _print(target, results, options)
     OUTPUTS.report(options, target)
     written(target, [folder for folder in {report.parent for report in reports} if folder.is_dir()])
+
+
+def _query(options: argparse.Namespace) -> Any:
+    """What is asked with, words or a document; None where it can only be the id of a document of what is searched.
+
+    Raises:
+        DocumentError: a file cannot be read, or holds something else than one document.
+    """
+    if options.document is None:
+        return str(options.query)
+    return None if is_missing(options.document) else read_one(options.document, options)
+
+
+def _document_of(index: DocumentIndex | SentenceFolder, options: argparse.Namespace) -> Document:
+    """The document of an index that has the id that is given.
+
+    Raises:
+        DocumentError: there is none.
+    """
+    from ..retrieval.index import DocumentIndex
+
+    if not isinstance(index, DocumentIndex) or options.document not in index:
+        raise _no_such_document(options)
+    return index.document(options.document)
+
+
+def _no_such_document(options: argparse.Namespace) -> DocumentError:
+    return DocumentError(
+        f"--document {options.document} is no file, and no document of {options.index} has that id; name a file, or "
+        "an id as a search shows it in brackets"
+    )
 
 
 def _reports(options: argparse.Namespace) -> list[Path]:
@@ -244,6 +282,10 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
         return
     report = ReadingReport()
     documents = list(read_many([options.index], options, report))
+    asked = getattr(options, "document", None)
+    if asked is not None and is_missing(asked) and asked not in {document.id for document in documents}:
+        # Before anything is encoded.
+        raise _no_such_document(options)
     options.model = options.model or "mini"
     encoder = load_encoder(options) if documents else None
     if encoder is not None and skips_unencodable(options, [options.index]):
@@ -253,7 +295,7 @@ def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
     index = DocumentIndex.create("memory://", encoder, sentences=_needs_sentences(options))
     on_error: OnError = "skip" if skips_unencodable(options, [options.index]) else "stop"
     # Such as one whose metadata have another type than those of the first.
-    report.skipped += index.update(documents, maintain=True, on_error=on_error).skipped
+    report.leave_out(index.update(documents, maintain=True, on_error=on_error).skipped)
     for skipped in report.skipped[:MOST_LISTED]:
         logger.warning("skipped %s: %s", skipped.source, skipped.reason)
     if report.skipped:
@@ -304,8 +346,9 @@ def _print(target: Console, results: SearchResults, options: argparse.Namespace)
         if options.passages and (hit.passages or hit.alignment):
             target.print(plain(f"\n{hit.rank}  {hit.title or hit.id}"), style="bold")
         for passage in hit.passages[: options.passages]:
-            heading = f"{passage.heading}: " if passage.heading else ""
-            print_passage(target, f"   {heading}{passage.text}")
+            heading = f"   {passage.heading}: " if passage.heading else "   "
+            room = max(_LEAST_EXCERPT, min(LINE_WIDTH, target.width) - len(heading) - 4)
+            print_passage(target, heading + excerpt(passage.text, passage.matches, room))
         if hit.alignment is not None:
             _print_pairs(target, hit.alignment, options.passages)
         if options.explain:

@@ -34,7 +34,7 @@ def read_many(
         raise DocumentError("standard input can be read only once; name a file for the other document")
     on_error = getattr(options, "on_error", None)
     # Before a model is loaded, which takes longer than finding a mistake.
-    missing = next((source for source in sources if _is_missing(source)), None) if on_error != "skip" else None
+    missing = next((source for source in sources if is_missing(source)), None) if on_error != "skip" else None
     documents = read_documents(
         sources if missing is None else [missing],
         columns=Columns(**{name: getattr(options, f"{name}_column") for name in COLUMNS}),
@@ -57,7 +57,7 @@ def skips_unencodable(options: argparse.Namespace, sources: Iterable[str]) -> bo
     return bool(options.on_error == "skip")
 
 
-def _is_missing(source: str) -> bool:
+def is_missing(source: str) -> bool:
     """Whether a source is neither standard input nor a file, a folder, a pattern, or a document of a file."""
     from ..documents.readers.folders import is_pattern
 
@@ -90,8 +90,7 @@ def encodable(documents: Iterable[Document], encoder: DocumentEncoder, report: R
     for document in documents:
         # A letter or digit always makes a token, so that few documents are cut twice.
         if not any(map(str.isalnum, document.text)) and not encoder.segment(document).passages:
-            report.documents -= 1
-            report.skipped.append(Skipped(document.id, "it has no text to encode; leave it out"))
+            report.leave_out([Skipped(document.id, "it has no text to encode; leave it out")])
         else:
             yield document
 

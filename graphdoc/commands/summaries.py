@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
 
 MOST_LISTED = 20
+# Of a line that quotes a text.
+LINE_WIDTH = 118
 
 
 def indented(document: Document, number: int) -> str:
@@ -66,7 +68,7 @@ def print_lines(target: Console, lines: Sequence[str]) -> None:
 
 def print_passage(target: Console, line: str) -> None:
     """Print a line that quotes a text, as far as there is room."""
-    target.print(plain(line, 118), no_wrap=True, overflow="ellipsis")
+    target.print(plain(line, LINE_WIDTH), no_wrap=True, overflow="ellipsis")
 
 
 def list_left_out(target: Console, report: ReadingReport) -> None:

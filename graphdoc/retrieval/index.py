@@ -109,12 +109,13 @@ class DocumentIndex:
         return cls(store.create(where.address, schema, record), where, encoder)
 
     @classmethod
-    def open(cls, place: str | Path, encoder: DocumentEncoder | None = None) -> DocumentIndex:
+    def open(cls, place: str | Path, encoder: DocumentEncoder | None = None, **loading: Any) -> DocumentIndex:
         """Open an index.
 
         Args:
             place: its folder or address, as for :meth:`create`.
             encoder: the encoder that it was made with; None loads that when it is needed.
+            **loading: load that at once, with these arguments of ``DocumentEncoder.from_pretrained``.
 
         Raises:
             RetrievalError: there is none, or one of another version of graphdoc.
@@ -130,6 +131,8 @@ class DocumentIndex:
         if encoder is not None:
             require_same_model(opened.record, encoder, str(where))
             index._encoder = encoder.leaving_out(None)
+        elif loading:
+            index._encoder = load_encoder(opened.record, str(where), **loading)
         return index
 
     @classmethod

@@ -65,6 +65,32 @@ def test_a_document_is_asked_with(graphdoc: Command, index: str, corpus: Path) -
     assert all(hit["explanation"]["vectors"] for hit in found["hits"])
 
 
+def test_a_document_of_the_index_is_asked_with_by_its_id(
+    graphdoc: Command, refused: Callable[..., str], index: str, corpus: Path, model: str
+) -> None:
+    _, by_file, _ = graphdoc("search", index, "--document", f"{corpus}#tides", "--json", "-")
+    for place, beside in ((index, ()), (corpus, ("--model", model))):
+        status, by_id, err = graphdoc("search", place, "--document", "tides", *beside, "--json", "-")
+        assert status == 0, err
+        hits = [[(hit["id"], hit["score"]) for hit in json.loads(out)["hits"]] for out in (by_file, by_id)]
+        assert hits[0] == hits[1] and {id for id, _ in hits[1]} == {"rice", "marsh"}
+        message = refused("search", place, "--document", "tidse", *beside)
+        assert "tidse" in message and str(place) in message
+
+
+def test_a_passage_is_shown_where_the_words_stand(
+    graphdoc: Command, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graphdoc.commands.search.LINE_WIDTH", 50)
+    long = "nothing of note happened that day, " * 6
+    (tmp_path / "long.txt").write_text(f"{long} a barrage holds the tide back, {long}")
+    (tmp_path / "short.txt").write_text("A barrage holds.")
+    _, out, _ = graphdoc("search", tmp_path, "tidal barrage", "--by", "words", "--model", model)
+    quoted = [line.strip() for line in out.splitlines() if "barrage" in line]
+    assert quoted[-1].startswith("… ") and "a barrage holds the tide back" in quoted[-1] and len(quoted[-1]) < 100
+    assert "A barrage holds." in quoted
+
+
 def test_all_outputs(graphdoc: Command, index: str, corpus: Path, tmp_path: Path) -> None:
     status, out, _ = graphdoc("search", index, "--document", f"{corpus}#tides", "--output", "found")
     assert status == 0
@@ -187,7 +213,9 @@ def test_a_document_whose_metadata_have_another_type_is_skipped_where_a_folder_i
     (mixed / "tea.md").write_text("---\nyear: 2010\n---\n# Tea\n\nTea is picked in spring.\n", encoding="utf-8")
     status, out, err = graphdoc("search", mixed, "winter", "--model", model, "--json", "-")
     assert status == 0 and [hit["id"] for hit in json.loads(out)["hits"]] == ["bees"]
-    assert "tea" in err and "year" in err
+    assert "tea" in err and "year" in err and "1 document read, 1 skipped" in err
+    status, out, _ = graphdoc("index", mixed, "--output", "mixed.index", "--model", model)
+    assert status == 0 and "1 document read, 1 skipped" in out
     assert "year" in refused("search", mixed, "winter", "--model", model, "--on-error", "stop")
 
 

@@ -92,11 +92,13 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
     pair = found[0].alignment.alignment.best(1)[0]  # type: ignore[union-attr]
     first.locator("a").click()
     assert shown.page.url.endswith(f"hits-comparisons/001.html#paragraphs={pair.source + 1},{pair.candidate + 1}")
-    assert shown.page.is_visible("#panel-alignment") and shown.page.locator(".sentence-pair").count()
-    assert shown.page.locator(".is-of-paragraph").count()
+    # The report is drawn after the address has changed.
+    for drawn in ("#panel-alignment", ".sentence-pair", ".is-of-paragraph"):
+        shown.page.locator(drawn).first.wait_for(state="visible" if drawn.startswith("#") else "attached")
     shown.page.go_back()
     shown.page.click("#hit-1 h2 a")
-    assert shown.page.url.endswith("001.html#alignment") and shown.page.is_visible("#panel-alignment")
+    shown.page.locator("#panel-alignment").wait_for()
+    assert shown.page.url.endswith("001.html#alignment")
     assert shown.page.evaluate("window.attacked") is None and shown.logged == []
     shown.context.close()
 

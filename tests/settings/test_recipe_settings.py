@@ -94,7 +94,7 @@ def test_settings_with_another_name_are_refused(
 def test_settings_that_say_nothing_of_themselves_are_refused(add_recipe: Callable[[str, type[Any]], None]) -> None:
     add_recipe("finetune own", Silent)
     with pytest.raises(SettingsError, match=r"Silent.*purpose"):
-        parse(["compare", "a.md"])
+        parse(["finetune", "own", "--config", "own.yaml"])
 
 
 def examples() -> Iterator[tuple[str, str]]:

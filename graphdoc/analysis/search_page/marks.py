@@ -40,6 +40,28 @@ def marked_text(text: str, ranges: Iterable[Sequence[int]], most: int = SHOWN_CH
     return MarkedText(*(list(_pieces(text, found, *span)) for span in ((0, start), (start, end), (end, len(text)))))
 
 
+def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
+    """The stretch of a text that holds most of the matching words, on one line, with dots where the text goes on.
+
+    Args:
+        text: a passage.
+        ranges: as for :func:`marked_text`.
+        most: about how many characters it has.
+
+    >>> excerpt("The sea is held back by a barrage, which is a dam with gates.", [(26, 33), (46, 49)], 30)
+    '… back by a barrage, which is a dam with …'
+    """
+    found = _in_order(ranges, len(text))
+    start, end = _stretch(text, found, most, before=most // 5, nearly=0)
+    if start and sum(last <= most for _, last in found) == sum(
+        first >= start and last <= end for first, last in found
+    ):
+        # The beginning has as many of them.
+        start, end = 0, _stretch(text, (), most, before=0, nearly=0)[1]
+    dots = ("… " if start else "", " …" if end < len(text) else "")
+    return f"{dots[0]}{text[start:end].strip()}{dots[1]}"
+
+
 def _in_order(ranges: Iterable[Sequence[int]], characters: int) -> list[Range]:
     """Ranges inside of a text, from first to last, those that overlap as one."""
     merged: list[Range] = []
@@ -67,11 +89,11 @@ def _pieces(text: str, ranges: Sequence[Range], first: int, last: int) -> Iterat
         yield text[place:last], False
 
 
-def _stretch(text: str, ranges: Sequence[Range], most: int) -> Range:
+def _stretch(text: str, ranges: Sequence[Range], most: int, *, before: int = _BEFORE, nearly: int = _NEARLY) -> Range:
     """The stretch with most different matching words, of those the one with most matches, the first of equals."""
-    if len(text) <= most + _NEARLY:
+    if len(text) <= most + nearly:
         return 0, len(text)
-    room = most - _BEFORE
+    room = most - before
     words = [text[start:end].casefold() for start, end in ranges]
     inside: Counter[str] = Counter()
     best, chosen, last = (0, 0), 0, 0
@@ -86,7 +108,7 @@ def _stretch(text: str, ranges: Sequence[Range], most: int) -> Range:
         if inside[words[first]] <= 0:
             del inside[words[first]]
         last = max(last, first + 1)
-    start = min(max(0, chosen - _BEFORE), len(text) - most)
+    start = min(max(0, chosen - before), len(text) - most)
     end = start + most
     for _ in range(_WORD):
         start -= start > 0 and not text[start - 1].isspace()

@@ -73,6 +73,12 @@ class ReadingReport:
     without_id: int = 0
     places: dict[str, str] | None = None
 
+    def leave_out(self, skipped: Iterable[Skipped]) -> None:
+        """Count documents among the skipped that were read, and could not be used."""
+        for one in skipped:
+            self.documents -= 1
+            self.skipped.append(one)
+
 
 def read_documents(
     sources: Any,

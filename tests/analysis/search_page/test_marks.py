@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from graphdoc.analysis.search_page.marks import MarkedText, marked_text
+from graphdoc.analysis.search_page.marks import MarkedText, excerpt, marked_text
 
 
 def whole(found: MarkedText) -> str:
@@ -49,6 +50,21 @@ def test_a_long_text_without_matches_begins_at_its_beginning_and_ends_after_a_wo
     found = marked_text("word " * 500, [])
     assert found.before == []
     assert found.shown[0][0].endswith("word")
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges", "shown"),
+    [
+        ("short text", [(0, 5)], "short text"),
+        ("word " * 40, [], "word word word word word …"),
+        # One word in the middle, two at the end, and the beginning where it has as many.
+        ("a " * 20 + "tide " + "b " * 20, [(40, 44)], "… a a tide b b b b b b …"),
+        ("tide " + "b " * 30 + "tide", [(0, 4), (65, 69)], "tide b b b b b b b b …"),
+        ("x " * 30 + "tide sea", [(60, 64), (65, 68)], "… x x x x x x tide sea"),
+    ],
+)
+def test_an_excerpt(text: str, ranges: list[tuple[int, int]], shown: str) -> None:
+    assert excerpt(text, ranges, 20) == shown
 
 
 def test_twenty_thousand_matches_take_no_time() -> None:
