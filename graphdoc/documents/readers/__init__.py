@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .reading import ReadingReport, Skipped, read_documents
+from .reading import read_documents
+from .report import ReadingReport, Skipped
 
 __all__ = ["ReadingReport", "Skipped", "read_documents"]
