@@ -167,6 +167,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             # argparse loses what follows "--" where options may stand anywhere.
             marked = [f"{_NO_OPTION}{value}" for value in after]
             found = parser.parse_intermixed_args([*before, *marked])
+            _require_values(parser, found)
             for name, value in vars(found).items():
                 if isinstance(value, list):
                     setattr(found, name, [_unmarked(one) for one in value])
@@ -177,6 +178,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if not arguments:
         parser.print_help()
     return parser.parse_args(arguments)
+
+
+def _require_values(parser: Parser, found: argparse.Namespace) -> None:
+    """Refuse ``--option=--``, of which argparse makes a list of nothing."""
+    for action in parser._actions:
+        is_single = isinstance(action, argparse._StoreAction) and action.nargs is None
+        if is_single and getattr(found, action.dest, None) == []:
+            parser.error(f"argument {'/'.join(action.option_strings)}: expected one argument")
 
 
 def _at_double_dash(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

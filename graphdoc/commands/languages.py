@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -32,7 +33,8 @@ def noting_languages(encoder: DocumentEncoder) -> Iterator[Callable[[Iterable[Do
     Args:
         encoder: the model.
     """
-    if len(encoder.tokenizer) > _MANY_TOKENS:
+    # One of several processes speaks for all.
+    if len(encoder.tokenizer) > _MANY_TOKENS or os.environ.get("RANK", "0") != "0":
         yield lambda documents: documents
         return
     found = _ForeignDocuments(encoder.model.config.language)

@@ -14,7 +14,7 @@ from ..runtime.plain_text import one_line
 from ..runtime.wording import left_out_line
 from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
 from .outputs import check_apart, check_files, require_name, write_json, written
-from .search import searched_index
+from .searched import searched_index
 from .summaries import print_lines
 from .tables import console
 

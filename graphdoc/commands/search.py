@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
 
 from ..analysis.search_page.marks import excerpt
-from ..errors import DocumentError, SettingsError
+from ..errors import SettingsError
 from ..runtime.csv import write_csv
 from ..runtime.imports import quick_imports
+from ..runtime.plain_text import one_line
 from ..runtime.wording import counted
-from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, load_encoder, positive
-from .index import open_index
+from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, positive
 from .outputs import JSON, Outputs, check_apart, write_json, written
-from .sources import encodable, is_missing, no_documents, read_many, read_one, skips_unencodable
-from .summaries import LINE_WIDTH, MOST_LISTED, print_lines, print_passage, read_and_skipped
+from .searched import BY_SENTENCES, document_of, read_query, searched
+from .summaries import LINE_WIDTH, print_lines, print_passage
 from .tables import Table, names, plain
 
 if TYPE_CHECKING:
@@ -30,14 +28,8 @@ if TYPE_CHECKING:
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
     from ..retrieval.sentence_folder import SentenceFolder
-    from ..retrieval.update import OnError
-
-logger = logging.getLogger(__name__)
 
 _BY_PASSAGES = ("hybrid", "words", "vectors")
-_BY_SENTENCES = ("sentences", "flat", "paragraphs", "document")
-# Characters of a passage that are shown under however long a heading.
-_LEAST_EXCERPT = 40
 
 HELP = "search an index, a folder or a corpus by words or with a document"
 DESCRIPTION = """Find documents that answer a query, or that resemble a document.
@@ -86,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--where", metavar="FILTER", help='only documents for which this holds, such as "year >= 2010"')
     group.add_argument(
         "--by",
-        choices=(*_BY_PASSAGES, *_BY_SENTENCES),
+        choices=(*_BY_PASSAGES, *BY_SENTENCES),
         default="hybrid",
         help="what to search by, sentences to document with --document alone (default: hybrid)",
     )
@@ -137,16 +129,16 @@ def run(options: argparse.Namespace) -> None:
     """Search, print and write."""
     if (options.query is None) == (options.document is None):
         raise SettingsError("give either a query or --document FILE")
-    if options.by in _BY_SENTENCES and options.document is None:
+    if options.by in BY_SENTENCES and options.document is None:
         raise SettingsError(f"--by {options.by} ranks by a document; give one with --document FILE")
     sources = [options.index, options.document, options.candidates]
     OUTPUTS.prepare(options, sources)
     reports = _reports(options)
     check_apart(sources, map(str, reports))
-    query = _query(options)
-    with _searched(options) as index:
-        if query is None:
-            query = _document_of(index, options)
+    query, unread = read_query(options)
+    with searched(options, unread) as index:
+        if unread is not None:
+            query = document_of(index, options, unread)
         chosen, notes = _chosen(options, query)
         results = index.search(query, options.top, **chosen)
         results = replace(results, warnings=(*notes, *results.warnings))
@@ -170,37 +162,6 @@ def run(options: argparse.Namespace) -> None:
     written(target, [folder for folder in {report.parent for report in reports} if folder.is_dir()])
 
 
-def _query(options: argparse.Namespace) -> Any:
-    """What is asked with, words or a document; None where it can only be the id of a document of what is searched.
-
-    Raises:
-        DocumentError: a file cannot be read, or holds something else than one document.
-    """
-    if options.document is None:
-        return str(options.query)
-    return None if is_missing(options.document) else read_one(options.document, options)
-
-
-def _document_of(index: DocumentIndex | SentenceFolder, options: argparse.Namespace) -> Document:
-    """The document of an index that has the id that is given.
-
-    Raises:
-        DocumentError: there is none.
-    """
-    from ..retrieval.index import DocumentIndex
-
-    if not isinstance(index, DocumentIndex) or options.document not in index:
-        raise _no_such_document(options)
-    return index.document(options.document)
-
-
-def _no_such_document(options: argparse.Namespace) -> DocumentError:
-    return DocumentError(
-        f"--document {options.document} is no file, and no document of {options.index} has that id; name a file, or "
-        "an id as a search shows it in brackets"
-    )
-
-
 def _reports(options: argparse.Namespace) -> list[Path]:
     """The comparison reports that may be written beside the page."""
     if options.html is None or options.document is None:
@@ -215,7 +176,7 @@ def _chosen(options: argparse.Namespace, query: str | Document) -> tuple[dict[st
     names = ("where", "words_unit", "fusion", "weight", "words", "pool", "normalisation", "direction")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     chosen: dict[str, Any] = {"by": options.by, **given}
-    if options.by not in _BY_SENTENCES:
+    if options.by not in BY_SENTENCES:
         chosen["passages"] = max(options.passages, 3) if OUTPUTS.paths(options) else options.passages
     elif options.passages < 0:
         raise SettingsError(f"passages={options.passages} must be a whole number of at least 0")
@@ -244,73 +205,6 @@ def _candidates(path: str, query: str | Document, source: str | None, notes: lis
     return ranked(scores)
 
 
-@contextmanager
-def _searched(options: argparse.Namespace) -> Iterator[DocumentIndex | SentenceFolder]:
-    """What the arguments name to search: an index, documents, or a folder of sentence vectors."""
-    from ..retrieval.places import place_of
-
-    with quick_imports():
-        from ..retrieval.sentence_folder import SentenceFolder
-    if place_of(options.index).folder is None or not SentenceFolder.is_one(options.index):
-        with searched_index(options) as index:
-            yield index
-        return
-    if options.by not in _BY_SENTENCES:
-        raise SettingsError(
-            f"{options.index} is a folder of vectors, which --document FILE --by sentences searches; to search by "
-            f"{options.by}, give an index or the documents"
-        )
-    from ..vectors.store import Manifest
-
-    Manifest.read(options.index)
-    options.model = options.model or "mini"
-    yield SentenceFolder(options.index, load_encoder(options))
-
-
-@contextmanager
-def searched_index(options: argparse.Namespace) -> Iterator[DocumentIndex]:
-    """The index that the arguments name, or one in memory of the documents that are named in its place."""
-    from ..documents.readers import ReadingReport
-
-    with quick_imports():
-        from ..retrieval.index import DocumentIndex
-    from ..retrieval.places import DEFAULT_ENGINE, place_of, store_in
-
-    place = place_of(options.index)
-    if place.folder is None or place.engine != DEFAULT_ENGINE or store_in(place.folder) is not None:
-        yield open_index(options, options.index)
-        return
-    report = ReadingReport()
-    documents = list(read_many([options.index], options, report))
-    asked = getattr(options, "document", None)
-    if asked is not None and is_missing(asked) and asked not in {document.id for document in documents}:
-        # Before anything is encoded.
-        raise _no_such_document(options)
-    options.model = options.model or "mini"
-    encoder = load_encoder(options) if documents else None
-    if encoder is not None and skips_unencodable(options, [options.index]):
-        documents = list(encodable(documents, encoder, report))
-    if encoder is None or not documents:
-        raise no_documents([options.index], report)
-    index = DocumentIndex.create("memory://", encoder, sentences=_needs_sentences(options))
-    on_error: OnError = "skip" if skips_unencodable(options, [options.index]) else "stop"
-    # Such as one whose metadata have another type than those of the first.
-    report.leave_out(index.update(documents, maintain=True, on_error=on_error).skipped)
-    for skipped in report.skipped[:MOST_LISTED]:
-        logger.warning("skipped %s: %s", skipped.source, skipped.reason)
-    if report.skipped:
-        logger.warning("%s", read_and_skipped(report))
-    index.place = options.index
-    yield index
-
-
-def _needs_sentences(options: argparse.Namespace) -> bool:
-    """Whether the sentences of all documents are needed; those of a few are encoded when it is known which."""
-    if getattr(options, "by", None) not in _BY_SENTENCES:
-        return False
-    return options.normalisation == "zscore" or (options.pool is None and options.candidates is None)
-
-
 def _write_page(
     index: DocumentIndex | SentenceFolder, results: SearchResults, query: str | Document, path: str
 ) -> None:
@@ -335,7 +229,7 @@ def _write_run(results: SearchResults, name: str, path: str) -> None:
 
 def _print(target: Console, results: SearchResults, options: argparse.Namespace) -> None:
     # The score of a single ranking is that of the document.
-    columns = ["words", results.by if results.by in _BY_SENTENCES else "vectors"] if results.fusion else []
+    columns = ["words", results.by if results.by in BY_SENTENCES else "vectors"] if results.fusion else []
     rows = Table(["", names("document", 60), "score", *(f"{name} (rank)" for name in columns)])
     for hit in results:
         ranks = (f"{part.score:.2f} ({part.rank})" if (part := hit.parts.get(name)) else "-" for name in columns)
@@ -346,8 +240,11 @@ def _print(target: Console, results: SearchResults, options: argparse.Namespace)
         if options.passages and (hit.passages or hit.alignment):
             target.print(plain(f"\n{hit.rank}  {hit.title or hit.id}"), style="bold")
         for passage in hit.passages[: options.passages]:
-            heading = f"   {passage.heading}: " if passage.heading else "   "
-            room = max(_LEAST_EXCERPT, min(LINE_WIDTH, target.width) - len(heading) - 4)
+            width = min(LINE_WIDTH, target.width)
+            heading = f"   {one_line(passage.heading, width // 2)}: " if passage.heading else "   "
+            # Characters of some scripts take two cells.
+            cells = cell_len(passage.text) / max(1, len(passage.text))
+            room = int((width - cell_len(heading) - 4) / max(1.0, cells))
             print_passage(target, heading + excerpt(passage.text, passage.matches, room))
         if hit.alignment is not None:
             _print_pairs(target, hit.alignment, options.passages)

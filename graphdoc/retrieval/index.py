@@ -120,8 +120,11 @@ class DocumentIndex:
         Raises:
             RetrievalError: there is none, or one of another version of graphdoc.
             ModelError: it was made with another model.
+            SettingsError: there are an encoder and ``loading``.
         """
         require_path("place", place)
+        if encoder is not None and loading:
+            raise SettingsError(f"{next(iter(loading))} has no effect beside an encoder; leave one of them out")
         where = place_of(place)
         store = _store_of(where)
         require_folder(where, store.SUFFIX)

@@ -90,7 +90,8 @@ def encode_to_disk(
         padding: largest share of padding in a well-filled mini-batch, 0 to 1; None for the usual one.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut and tokenise ahead; None for as many as suit the machine, 0 for none.
-        report: report of the reader of ``documents``; what it lists as skipped goes into the manifest.
+        report: report of the reader of ``documents``; what it lists as skipped goes into the manifest, and what cannot
+            be encoded into it.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.
         ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray_cluster.RayCluster`); None encodes here.
         columns: what stands beside the vectors: ``title`` of the document, ``text`` of what the vector is of.
@@ -158,6 +159,8 @@ def encode_to_disk(
             )
             if not manifest.rows:
                 raise nothing_to_encode(manifest.skipped)
+            if report is not None:
+                report.leave_out(manifest.skipped[len(report.skipped) :])
             processes.run_first(lambda: keep_repeats(target.folder, encoder.segmenter.repeats))
             processes.run_first(lambda: target.finish(manifest))
             failed = False

@@ -65,6 +65,15 @@ def test_a_bounded_list_of_names(
     assert warned(caplog, others, encoder) == []
 
 
+def test_one_process_of_several_speaks(
+    tiny_encoder: Callable[..., DocumentEncoder], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [Document.from_text(TEXTS["de"], id="d")]
+    for rank, lines in (("0", 1), ("1", 0)):
+        monkeypatch.setenv("RANK", rank)
+        assert len(warned(caplog, documents, tiny_encoder("bert"))) == lines
+
+
 def test_work_begins_before_languages_are_told(
     tiny_encoder: Callable[..., DocumentEncoder], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,12 @@ def test_a_second_run_goes_on_from_the_folder(graphdoc: Command, folder: Path, m
     assert "Another" in (tmp_path / "o.html").read_text()
 
 
+def test_what_cannot_be_encoded_is_counted(graphdoc: Command, folder: Path, model: str) -> None:
+    (folder / "nothing.txt").write_text("\u200b", encoding="utf-8")
+    status, out, _ = graphdoc("overview", folder, "--model", model, "--html", "o.html", "--on-error", "skip")
+    assert status == 0 and "12 documents read, 1 skipped" in out and "skipped document 'nothing'" in out
+
+
 def test_vectors_of_an_earlier_overview_in_another_precision(
     graphdoc: Command, refused: Command, folder: Path, model: str
 ) -> None:

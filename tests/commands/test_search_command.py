@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.cells import cell_len
 
 from graphdoc.evaluation.trec import read_run
 
@@ -76,6 +77,40 @@ def test_a_document_of_the_index_is_asked_with_by_its_id(
         assert hits[0] == hits[1] and {id for id, _ in hits[1]} == {"rice", "marsh"}
         message = refused("search", place, "--document", "tidse", *beside)
         assert "tidse" in message and str(place) in message
+
+
+@pytest.mark.parametrize("id", ["10.1641/0006(2001)051[0933:TE]2.0.CO;2", "#123", "What is it?", "*", "moon", "--x"])
+def test_ids_that_look_like_something_else(
+    graphdoc: Command, refused: Callable[..., str], tmp_path: Path, model: str, id: str
+) -> None:
+    rows = [{"id": id, "text": TEXTS["tides"]}, {"id": "rice", "text": TEXTS["rice"]}]
+    path = tmp_path / "corpus.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    (tmp_path / "moon").mkdir()
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / "moon" / name).write_text("Another text.")
+    assert graphdoc("index", path, "--output", "made.index", "--model", model).status == 0
+    for place, beside in (("made.index", ()), (path, ("--model", model))):
+        status, out, err = graphdoc("search", place, f"--document={id}", "--by", "vectors", *beside, "--json", "-")
+        assert status == 0, err
+        assert json.loads(out)["query"]["document"] == id
+        assert [hit["id"] for hit in json.loads(out)["hits"]] == ["rice"]
+    message = refused("search", "made.index", f"--document={id}s")
+    assert f"{id}s" in message
+    # Nor is it taken for a list of nothing.
+    assert "--document" in refused("search", "made.index", "--document=--")
+
+
+@pytest.mark.parametrize("heading", ["", "A heading that goes on and on " * 6])
+@pytest.mark.parametrize("filler", ["nothing of note, ", "海面が上下する現象。"])
+def test_the_words_are_shown_beside_long_headings_and_wide_letters(
+    graphdoc: Command, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, heading: str, filler: str
+) -> None:
+    monkeypatch.setattr("graphdoc.commands.search.LINE_WIDTH", 60)
+    (tmp_path / "a.md").write_text(f"# {heading}\n\n{filler * 4} a barrage {filler * 4}\n", encoding="utf-8")
+    _, out, _ = graphdoc("search", tmp_path, "barrage", "--by", "words", "--model", model)
+    (line,) = (line for line in out.splitlines() if "barrage" in line)
+    assert cell_len(line) <= 118
 
 
 def test_a_passage_is_shown_where_the_words_stand(

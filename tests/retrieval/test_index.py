@@ -157,6 +157,8 @@ def test_an_index_is_opened_again(read_index: DocumentIndex, encoder: DocumentEn
     assert by_words[0].id == "rice"
     with pytest.raises(ModelError, match=r"open\(place"):
         DocumentIndex.open(read_index.place).search("rice", by="vectors")
+    with pytest.raises(SettingsError, match="dtype"):
+        DocumentIndex.open(read_index.place, encoder, dtype="float32")
 
 
 @pytest.mark.parametrize("engine", ["lancedb"], indirect=True)

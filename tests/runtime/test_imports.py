@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,36 @@ def test_a_package_is_run_when_something_in_it_is_asked_for(tmp_path: Path, monk
 def test_no_package_is_no_error() -> None:
     defer_package("no_such_package")
     assert "no_such_package" not in sys.modules
+
+
+def test_what_asks_for_all_gets_all_and_threads_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_package").mkdir()
+    lines = ["import time", "first = 1", "time.sleep(.2)", "last = 2", "__version__ = '7'"]
+    (tmp_path / "slow_package" / "__init__.py").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        defer_package("slow_package")
+        package = sys.modules["slow_package"]
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda name: getattr(package, name), ["first", "last", "first", "last"]))
+        assert found == [1, 2, 1, 2] and package.__version__ == "7"
+        sys.modules.pop("slow_package")
+        defer_package("slow_package")
+        names: dict[str, object] = {}
+        exec("from slow_package import *", names)
+        assert names["last"] == 2
+    finally:
+        sys.modules.pop("slow_package", None)
+
+
+def test_a_package_that_fails_says_so_every_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "broken_package").mkdir()
+    (tmp_path / "broken_package" / "__init__.py").write_text("import no_such_library\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        defer_package("broken_package")
+        for _ in range(2):
+            with pytest.raises(ModuleNotFoundError):
+                sys.modules["broken_package"].anything  # noqa: B018
+    finally:
+        sys.modules.pop("broken_package", None)

@@ -673,6 +673,17 @@ class TestBadInput:
         encode("a")
         assert contents(tmp_path / "a") == before
 
+    def test_the_report_counts_what_could_not_be_encoded(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
+        documents = [*made_up(7), Document.from_text("\u200b", id="nothing")]
+        source = corpus_file(tmp_path / "corpus.jsonl", documents)
+        source.write_text(source.read_text() + "{broken\n")
+        report = ReadingReport()
+        read = read_documents(source, on_error="skip", report=report)
+        manifest = encode_to_disk(encoder, read, tmp_path / "a", shard_size=5, on_error="skip", report=report)
+        assert manifest.documents == report.documents == 7
+        assert [entry.source for entry in report.skipped] == [f"{source}:9", "document 'nothing'"]
+        assert manifest.skipped == tuple(report.skipped)
+
     def test_input_that_breaks_off_is_not_reported_as_output_that_cannot_be_written(
         self, encoder: DocumentEncoder, tmp_path: Path
     ) -> None:

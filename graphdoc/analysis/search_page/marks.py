@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ...runtime.plain_text import one_line
+
 Range = tuple[int, int]
 
 # A passage that is a little longer is shown whole: a button for one more line is in the way.
@@ -51,6 +53,7 @@ def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
     >>> excerpt("The sea is held back by a barrage, which is a dam with gates.", [(26, 33), (46, 49)], 30)
     '… back by a barrage, which is a dam with …'
     """
+    most = max(1, most)
     found = _in_order(ranges, len(text))
     start, end = _stretch(text, found, most, before=most // 5, nearly=0)
     if start and sum(last <= most for _, last in found) == sum(
@@ -59,7 +62,7 @@ def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
         # The beginning has as many of them.
         start, end = 0, _stretch(text, (), most, before=0, nearly=0)[1]
     dots = ("… " if start else "", " …" if end < len(text) else "")
-    return f"{dots[0]}{text[start:end].strip()}{dots[1]}"
+    return one_line(f"{dots[0]}{text[start:end].strip()}{dots[1]}")
 
 
 def _in_order(ranges: Iterable[Sequence[int]], characters: int) -> list[Range]:
