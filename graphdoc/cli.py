@@ -8,6 +8,7 @@ import errno
 import importlib
 import logging
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,10 @@ _EVALUATIONS = tuple(
 _LONGEST_MESSAGE = 1000
 # Options that the first line of a help text names.
 _MOST_IN_USAGE = 3
+# What argparse says of a command that it does not know.
+_WRONG_COMMAND = re.compile(
+    r"argument (?P<kind>COMMAND|TASK): invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)"
+)
 # Stands before an argument that is no option, whatever it begins with; no system passes such a character.
 _NO_OPTION = "\0"
 # What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
@@ -74,6 +79,10 @@ class Parser(argparse.ArgumentParser):
             message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
             if not wrong.startswith("-") or wrong == "-":
                 message = f"{wrong.removeprefix(_NO_OPTION)!r} is one argument too many"
+        elif choice := _WRONG_COMMAND.fullmatch(message):
+            near = difflib.get_close_matches(choice["given"], re.findall(r"'(\S+)'", choice["known"]), n=1)
+            if near:
+                message = f"{choice['kind'].lower()} {choice['given']} is unknown; did you mean {near[0]}?"
         self.exit(2, _shortened(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
 
 

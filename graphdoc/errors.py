@@ -35,6 +35,10 @@ class OutputError(GraphdocError):
     """An output file or folder that cannot be written or continued."""
 
 
+class OtherDocumentsError(OutputError):
+    """An output folder that was made of other documents."""
+
+
 class MissingExtraError(GraphdocError):
     """An optional library is needed and not installed.
 

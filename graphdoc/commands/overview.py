@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Sized
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import DocumentError, OutputError, SettingsError
+from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
@@ -26,7 +27,10 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..overview import Overview
     from ..segmentation.repeats import Repeats
+    from ..vectors.making import OnError
     from ..vectors.store import Manifest
+
+logger = logging.getLogger(__name__)
 
 HELP = "see a whole collection: a map, groups with names, closest pairs, copies and outliers"
 DESCRIPTION = """Look at a collection of 2 to 20,000 documents as a whole, without labels.
@@ -192,15 +196,21 @@ def _overview(
     try:
         with noting_languages(encoder) as noted:
             encoder, kept = without_repeats(encoder, noted(documents), options)
-            overview = Overview.of(
-                encoder,
-                kept,
-                vectors=folder,
-                report=report,
-                on_error="skip" if skips_unencodable(options, options.sources) else "stop",
-                overwrite=options.overwrite,
-                **chosen,
-            )
+
+            def made(*, overwrite: bool) -> Overview:
+                on_error: OnError = "skip" if skips_unencodable(options, options.sources) else "stop"
+                return Overview.of(
+                    encoder, kept, vectors=folder, report=report, on_error=on_error, overwrite=overwrite, **chosen
+                )
+
+            try:
+                overview = made(overwrite=options.overwrite)
+            except OtherDocumentsError:
+                # Vectors that somebody asked for are kept, and what was read once cannot be read again.
+                if options.vectors is not None or not isinstance(kept, Sized):
+                    raise
+                logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
+                overview = made(overwrite=True)
     except OutputError as error:
         if options.vectors is None and folder is not None and ANOTHER_FOLDER in str(error):
             kept_there = f"{folder} holds the vectors of an earlier overview, which lies beside it"

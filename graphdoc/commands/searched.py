@@ -6,6 +6,7 @@ import argparse
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..documents.readers.folders import is_pattern
@@ -53,26 +54,35 @@ def document_of(index: DocumentIndex | SentenceFolder, options: argparse.Namespa
     """
     from ..retrieval.index import DocumentIndex
 
-    if not isinstance(index, DocumentIndex) or options.document not in index:
+    if not isinstance(index, DocumentIndex):
         raise unread
+    if options.document not in index:
+        # The id of a file is its name without suffix.
+        name = Path(options.document).stem
+        raise _no_such_document(options, f"did you mean {name}?") if name and name in index else unread
     return index.document(options.document)
 
 
-def _no_such_document(options: argparse.Namespace) -> DocumentError:
+def _no_such_document(options: argparse.Namespace, hint: str = "") -> DocumentError:
+    fix = hint or "name a file, or an id as a search shows it in brackets"
     return DocumentError(
-        f"--document {options.document} is no file, and no document of {options.index} that is indexed has that id; "
-        "name a file, or an id as a search shows it in brackets"
+        f"--document {options.document} is no file, and no document that is indexed in {options.index} has that id; "
+        f"{fix}"
     )
 
 
 @contextmanager
 def searched(options: argparse.Namespace, unread: DocumentError | None) -> Iterator[DocumentIndex | SentenceFolder]:
     """What the arguments name to search: an index, documents, or a folder of sentence vectors."""
-    from ..retrieval.places import place_of
+    from ..retrieval.places import DEFAULT_ENGINE, place_of
 
+    place = place_of(options.index)
+    if place.folder is not None and place.engine == DEFAULT_ENGINE and is_missing(options.index):
+        # Before large libraries are imported, which takes longer than finding a mistake.
+        list(read_many([options.index], options))
     with quick_imports():
         from ..retrieval.sentence_folder import SentenceFolder
-    if place_of(options.index).folder is None or not SentenceFolder.is_one(options.index):
+    if place.folder is None or not SentenceFolder.is_one(options.index):
         with searched_index(options, unread) as index:
             yield index
         return

@@ -41,7 +41,8 @@ class MinuteLines(plain_tqdm):  # type: ignore[type-arg]
     def _write_line(self) -> None:
         values = self.format_dict
         done = f"{self.n:,}" if self.total is None else f"{self.n:,} of {self.total:,}"
-        line = f"{self.desc}: {done}{self.unit} in {self.format_interval(values['elapsed'])}"
+        unit = self.unit.removesuffix("s") if (self.total or self.n) == 1 else self.unit
+        line = f"{self.desc}: {done}{unit} in {self.format_interval(values['elapsed'])}"
         rate = (self.n - self.initial) / max(values["elapsed"], 1e-9)
         if self.total is not None and self.n < self.total and rate:
             line += f", about {self.format_interval((self.total - self.n) / rate)} left"

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import transformers
 
-from ..errors import OutputError
+from ..errors import OtherDocumentsError, OutputError
 from ..inference.fastest import Choice
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import LOAD_PRECISIONS
@@ -124,7 +124,7 @@ class VectorFolder:
             OutputError: a finished run had fewer.
         """
         if self._before is not None and number >= len(self._before.shards):
-            raise OutputError(
+            raise OtherDocumentsError(
                 f"{self.folder} was made of the input's first {self._before.documents} documents, "
                 f"and there are more now; {ANOTHER_FOLDER}"
             )
@@ -137,7 +137,7 @@ class VectorFolder:
         """
         for found, path in self._shards():
             if found >= number:
-                raise OutputError(f"{path} was made of documents after the end of the input; {ANOTHER_FOLDER}")
+                raise OtherDocumentsError(f"{path} was made of documents after the end of the input; {ANOTHER_FOLDER}")
 
     def find(self, number: int) -> tuple[dict[str, Any] | None, str | None]:
         """The record inside a shard that is there, and its checksum if it is as it was written.
@@ -220,7 +220,10 @@ class VectorFolder:
     def _compare(self, there: Mapping[str, Any], path: Path) -> None:
         differences = list(_differences(there, self.origin))
         if differences:
-            raise OutputError(f"{path} was made otherwise ({'; '.join(differences[:3])}); {ANOTHER_FOLDER}")
+            # What repeats depends on the documents alone.
+            of_documents = all(difference.startswith("repeats was ") for difference in differences)
+            kind = OtherDocumentsError if of_documents else OutputError
+            raise kind(f"{path} was made otherwise ({'; '.join(differences[:3])}); {ANOTHER_FOLDER}")
 
     def _remove(self, paths: Iterable[Path]) -> None:
         for path in list(paths):

@@ -15,7 +15,7 @@ from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..documents.readers.identities import SeenIds
 from ..documents.section import clean_text
-from ..errors import DocumentError, OutputError
+from ..errors import DocumentError, OtherDocumentsError
 from ..inference.inputs import AnyDocument, as_document
 from ..inference.pipeline import EncodingPipeline
 from ..inference.segmenting import Workers, segment_in_order
@@ -165,7 +165,7 @@ class FolderJob:
         read = share.input_hash.documents
         if share.made_of is not None and share.made_of != (read, share.input_hash.hexdigest()):
             start = share.number * self._settings.shard_size
-            raise OutputError(
+            raise OtherDocumentsError(
                 f"{self._target.path(share.number)} was made of other documents than the input's {start + 1} to "
                 f"{start + read}; {ANOTHER_FOLDER}"
             )

@@ -99,7 +99,9 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            (("compre", "a.md"), "graphdoc: argument COMMAND: invalid choice: 'compre'"),
+            (("compre", "a.md"), "graphdoc: command compre is unknown; did you mean compare?"),
+            (("evaluate", "clustr"), "graphdoc evaluate: task clustr is unknown; did you mean cluster?"),
+            (("zzz", "a.md"), "graphdoc: argument COMMAND: invalid choice: 'zzz'"),
             (("--modle", "x"), "graphdoc: "),
             (("compare",), "graphdoc compare: the following arguments are required: A (see graphdoc compare --help)"),
             (("encode",), "graphdoc encode: the following arguments are required: SOURCE"),

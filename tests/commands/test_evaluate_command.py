@@ -274,4 +274,4 @@ def test_refusals(
 
 def test_a_task_is_needed(refused: Command) -> None:
     assert refused("evaluate").startswith("graphdoc evaluate: the following arguments are required: TASK")
-    assert "invalid choice: 'clusters'" in refused("evaluate", "clusters")
+    assert "task clusters is unknown; did you mean cluster?" in refused("evaluate", "clusters")

@@ -73,11 +73,31 @@ def test_a_second_run_goes_on_from_the_folder(graphdoc: Command, folder: Path, m
     assert graphdoc(*arguments).status == 0
     assert (tmp_path / "o.html").read_bytes() == first
     assert (tmp_path / "o-vectors" / "shard-00000.parquet").stat() == before
+    # Vectors that are the overview's own are made anew when the documents have changed.
     (folder / "tides" / "000.md").write_text("# Another\n\nText.\n")
     status, _, err = graphdoc(*arguments)
-    assert status == 2 and "--overwrite" in err
-    assert graphdoc(*arguments, "--overwrite").status == 0
+    assert status == 0 and "o-vectors" in err and "changed" in err
     assert "Another" in (tmp_path / "o.html").read_text()
+    (folder / "new.md").write_text("# Newest\n\nText.\n")
+    status, _, err = graphdoc(*arguments)
+    assert status == 0 and "changed" in err and "Newest" in (tmp_path / "o.html").read_text()
+    (folder / "new.md").unlink()
+    status, _, err = graphdoc(*arguments)
+    assert status == 0 and "changed" in err and "Newest" not in (tmp_path / "o.html").read_text()
+
+
+def test_vectors_that_were_asked_for_are_not_replaced_unasked(
+    graphdoc: Command, refused: Command, folder: Path, model: str, tmp_path: Path
+) -> None:
+    arguments = ("overview", folder, "--model", model, "--html", "o.html", "--vectors", "kept")
+    assert graphdoc(*arguments).status == 0
+    (tmp_path / "kept" / "manifest.json").unlink()
+    before = (tmp_path / "kept" / "shard-00000.parquet").read_bytes()
+    (folder / "new.md").write_text("# Newest\n\nText.\n")
+    assert "--overwrite" in refused(*arguments)
+    assert (tmp_path / "kept" / "shard-00000.parquet").read_bytes() == before
+    assert graphdoc(*arguments, "--overwrite").status == 0
+    assert "Newest" in (tmp_path / "o.html").read_text()
 
 
 def test_what_cannot_be_encoded_is_counted(graphdoc: Command, folder: Path, model: str) -> None:

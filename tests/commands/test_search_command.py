@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,7 @@ def test_a_document_of_the_index_is_asked_with_by_its_id(
         assert hits[0] == hits[1] and {id for id, _ in hits[1]} == {"rice", "marsh"}
         message = refused("search", place, "--document", "tidse", *beside)
         assert "tidse" in message and str(place) in message
+    assert "did you mean tides?" in refused("search", index, "--document", "tides.txt")
 
 
 @pytest.mark.parametrize("id", ["10.1641/0006(2001)051[0933:TE]2.0.CO;2", "#123", "What is it?", "*", "moon", "--x"])
@@ -147,12 +149,17 @@ def test_filters_and_explanations(graphdoc: Command, index: str) -> None:
     assert status == 0 and "note: nothing was found where year > 3000" in out
 
 
-def test_mistakes(graphdoc: Command, refused: Callable[..., str], index: str, corpus: Path, model: str) -> None:
+def test_mistakes(
+    refused: Callable[..., str], index: str, corpus: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert "--document" in refused("search", index)
     assert "--document" in refused("search", index, "a", "--document", corpus)
     assert "empty" in refused("search", index, " ")
     assert "yaer" in refused("search", index, "a", "--where", "yaer > 3")
-    assert "missing" in refused("search", "missing", "a", "--model", model)
+    # Whether there is anything is looked at before anything is loaded.
+    with monkeypatch.context() as patched:
+        patched.setitem(sys.modules, "graphdoc.retrieval.sentence_folder", None)
+        assert "missing" in refused("search", "missing", "a", "--model", model)
     assert "weight" in refused("search", index, "a", "--fusion", "weighted", "--weight", "7")
     assert "passages" in refused("search", index, "a", "--passages", "-1")
     # The model of the index is loaded as the arguments say, or not at all.

@@ -56,7 +56,7 @@ class TestWithoutATerminal:
     def test_what_is_of_no_known_length(self, lines: Callable[[], list[str]]) -> None:
         with progress_bar(None, None, "Reading") as bar:
             bar.update(1)
-        assert lines()[-1].startswith("Reading: 1 documents in")
+        assert lines()[-1].startswith("Reading: 1 document in")
 
     def test_short_work_is_silent(self, lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(progress, "SECONDS", 60.0)
@@ -78,4 +78,4 @@ class TestWithoutATerminal:
         with progress_bar(None, 1) as bar:
             Parts(bar, 1, 3_000, "sentences")(1_200)
             last = lines()[-1]
-            assert "0 of 1 documents" in last and "1,200 of 3,000 sentences" in last
+            assert "0 of 1 document in" in last and "1,200 of 3,000 sentences" in last
