@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from ..errors import GraphdocError, RetrievalError, SettingsError
 from ..runtime.plain_text import one_line
 from .filter_types import columns_in, misfit_in
-from .rows import metadata_first
+from .rows import columns_there
 
 Found = TypeVar("Found")
 
@@ -90,7 +90,7 @@ def error_of(place: str, error: Exception, where: str | None = None, schema: Any
     if column:
         valid = re.search(r"Valid fields are ([^.]*)", text)
         names = [name.strip("`") for name in (valid[1].split(", ") if valid else []) if not name.startswith("_")]
-        there = f"; there are {', '.join(metadata_first(names))}" if names else "; look at DocumentIndex.columns"
+        there = f"; {columns_there(names)}" if names else "; look at DocumentIndex.columns"
         # A word that a column is compared with was meant as a text.
         is_text = re.search(rf"(?:=|<|>|\blike)\s*[\"`]?{re.escape(column[1])}", where or "", re.IGNORECASE)
         hint = f"; a text stands in single quotes: '{one_line(column[1], 60)}'" if is_text else ""

@@ -14,7 +14,7 @@ from ..errors import MissingExtraError, SettingsError
 from ..runtime.plain_text import one_line
 from .filter_types import misfit, misfit_in
 from .qdrant_conditions import Condition, Filter, every, present, some
-from .rows import metadata_first
+from .rows import columns_there
 
 try:
     import sqlglot
@@ -186,8 +186,8 @@ class Filters:
             raise self._unknown(node)
         name = node.name if node.this.quoted else node.name.lower()
         if name not in self._schema.names:
-            there = ", ".join(metadata_first(self._schema.names))
-            raise SettingsError(f"the filter names {one_line(name, 60)!r}, which is no column; there are {there}")
+            there = columns_there(self._schema.names)
+            raise SettingsError(f"the filter names {one_line(name, 60)!r}, which is no column; {there}")
         if name in _NO_FILTER and not may_be_text:
             raise SettingsError(f"the filter compares {name}, which holds whole texts; search for its words instead")
         return name

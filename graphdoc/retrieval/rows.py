@@ -110,10 +110,14 @@ def metadata_columns(schema: Any, *, repeats: bool) -> list[str]:
     return [one.name for one in schema if one.name not in own and not pa.types.is_large_binary(one.type)]
 
 
-def metadata_first(names: Iterable[str]) -> list[str]:
-    """Names of columns, those of metadata before those that every index has."""
+def columns_there(names: Iterable[str]) -> str:
+    """What a filter can name, for messages: columns of metadata before those that every index has."""
     everywhere = set(schema_of(Sizes(1, 1, 1), repeats=True).names)
-    return sorted(names, key=lambda name: name in everywhere)
+    found = sorted(names, key=lambda name: name in everywhere)
+    has_metadata = any(name not in everywhere for name in found)
+    return (
+        f"there are {', '.join(found)}" if has_metadata else f"no document has metadata; there are {', '.join(found)}"
+    )
 
 
 def content_hash(document: Document) -> str:
