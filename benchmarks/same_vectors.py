@@ -136,7 +136,7 @@ class Version:
     def train(self, name: str, texts: Path, work: Path) -> Path:
         """Train a model of that version, unless that was done; the folder of the model."""
         run = work / name.replace(", ", "_").replace(" ", "_")
-        if not (run / "results.json").is_file():
+        if not (run / "model").is_dir():
             command, settings = TRAININGS[name]
             everywhere = ("training.epochs=2", "training.loading_processes=0", f"corpus.source={texts}")
             self.run("-m", "graphdoc", *command, *settings, *everywhere, f"output={run}")

@@ -119,7 +119,8 @@ class Runs:
     def trained(self, row: str, seed: int) -> DocumentEncoder:
         """The model of a run, trained unless it is there."""
         folder = self.work / folder_name(row) / str(seed)
-        if not (folder / "results.json").is_file():
+        # A run that was stopped has results, too.
+        if not (folder / "model").is_dir():
             pretrain(self.recipe(row, seed), resume=(folder / "config.yaml").is_file())
         return DocumentEncoder.from_pretrained(folder / "model", dtype=self.dtype, max_passages=None)
 

@@ -328,7 +328,7 @@ class Study:
 
 def model_of(command: str, recipe: Any) -> Path:
     """The folder of the model of a run, trained unless it is there."""
-    if (recipe.folder / "results.json").is_file():
+    if (recipe.folder / "model").is_dir():
         return Path(recipe.folder / "model")
     return train(command, recipe)
 
@@ -337,7 +337,7 @@ def train(command: str, recipe: Any) -> Path:
     """Train a model, from where an interrupted run had come; gives its folder."""
     begun = (recipe.folder / CONFIG_FILE).is_file()
     folder = Path(load(RECIPES[command].train)(recipe, resume=begun, show_progress=False))
-    if not (recipe.folder / "results.json").is_file():
+    if not (recipe.folder / "model").is_dir():
         # What a stopped run has come to is no result.
         raise OutputError(f"{recipe.folder}: the run was asked to stop; run the study again, which goes on with it")
     return folder

@@ -1,7 +1,8 @@
 """Which views of a pair of documents tell whether they belong together, before any training (SST, eq. 1-3 and 7-9)?
 
 Sentences are encoded by frozen MiniLM, a view is the mean of its sentences, a pair has the highest cosine of three
-views. Beside them the mean of all sentences of the field, the best partner of every sentence, and TF-IDF of texts.
+views. Beside them the mean of all sentences of the field and the best partner of every sentence; of whole texts the
+document vectors, the best pair of passages, the best partner of every passage, BM25 and TF-IDF.
 
     python benchmarks/untrained_views.py [--sets scisumm_acl wikispeedia] [--dtype bfloat16]
 """
@@ -29,6 +30,8 @@ from graphdoc.inference.sentences import sentence_segmenter, sentence_vectors
 from graphdoc.matching.matcher import ViewDrawer
 from graphdoc.matching.special_tokens import SpecialTokens
 from graphdoc.matching.view_tokens import FieldTokens
+from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
+from graphdoc.retrieval.document_ranking.words import bm25
 from graphdoc.settings.views import ViewSettings
 from graphdoc.similarity.hierarchical import score_documents
 from graphdoc.similarity.sentence_sets import SentenceSet
@@ -140,6 +143,26 @@ def maxsim_scores(pairs: list[tuple[Field, Field]]) -> Floats:
     return np.array([float(score_documents(*pair, by="flat", direction="both")[0]) for pair in sets])
 
 
+def whole_scores(
+    encoder: DocumentEncoder, documents: list[Document], rows: npt.NDArray[np.int64], dtype: str
+) -> dict[str, Floats]:
+    """Scores of pairs by their whole texts, such as a reader of all of it could use."""
+    own = None if dtype == "float32" else dtype
+    whole = DocumentEncoder.from_pretrained(encoder.name, dtype=own or "float32", max_passages=None)
+    passages = [unit(vectors.numpy().astype(np.float64)) for _, vectors in whole.stream(documents, level="passage")]
+    vectors = unit(whole.encode(documents).astype(np.float64))
+    cosines = [passages[a] @ passages[b].T for a, b in rows]
+    score = bm25(RankedCorpus(documents, lambda: encoder))
+    asked = {place: score(place) for place in np.unique(rows).tolist()}
+    return {
+        "document vectors, whole texts": np.einsum("ij,ij->i", vectors[rows[:, 0]], vectors[rows[:, 1]]),
+        "best pair of passages": np.array([found.max() for found in cosines]),
+        "passage MaxSim": np.array([(found.max(1).mean() + found.max(0).mean()) / 2 for found in cosines]),
+        "BM25, whole texts": np.array([asked[a][b] + asked[b][a] for a, b in rows.tolist()]),
+        "TF-IDF, whole texts": tfidf_similarities([document.text for document in documents], rows),
+    }
+
+
 def resampled_aucs(labels: npt.NDArray[np.int64], scores: Floats) -> Floats:
     """AUC on the same resamples of pairs for all rows."""
     return np.array(
@@ -163,7 +186,7 @@ def table_of(name: str, encoder: DocumentEncoder, dtype: str) -> str:
     scores = {row: view_scores(pairs, row) for row in ROWS}
     scores["mean of the 40 sentences"] = mean_scores(pairs)
     scores["sentence MaxSim"] = maxsim_scores(pairs)
-    scores["TF-IDF, whole texts"] = tfidf_similarities([document.text for document in documents], rows)
+    scores |= whole_scores(encoder, documents, rows, dtype)
     samples = {row: resampled_aucs(labels, found) for row, found in scores.items()}
     lines = [
         f"## {name}",
