@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from ..checkpoints.configuration import token_limit
+from ..checkpoints.tokenizers import segmenter_of
 from ..documents.document import Document
 from ..documents.section import Section
 from ..encoder import DocumentEncoder
@@ -59,7 +60,7 @@ def first_chunk_encoder(
 
 
 def chunk_encoder(encoder: DocumentEncoder, pooling: Pooling, most: int | None) -> DocumentEncoder:
-    """The transformer of an encoder, its weights shared, over chunks of a text (SDR, section 4.4).
+    """The transformer of an encoder, its weights and their precision shared, over chunks of a text (SDR, section 4.4).
 
     Args:
         encoder: the encoder.
@@ -68,12 +69,16 @@ def chunk_encoder(encoder: DocumentEncoder, pooling: Pooling, most: int | None) 
     """
     config = encoder.model.config
     alone = DocumentConfig(encoder_config=config.encoder_config, pooling=pooling, language=config.language, **_ALONE)
+    # Chosen before weights are shared, which choosing it later would change under the encoder.
+    encoder.settle_precision()
     with torch.device("meta"):
         model = DocumentModel(alone)
     # The same weights, pooled in another way.
     model.passage_encoder = copy.copy(encoder.model.passage_encoder)
     model.passage_encoder.pooling = load(POOLINGS[pooling])()
-    result = DocumentEncoder(model, encoder.tokenizer, name=f"{encoder.name}, chunks", device=encoder.device)
+    result = copy.copy(encoder)
+    result.model, result.name = model.train(False), f"{encoder.name}, chunks"
+    result.segmenter = segmenter_of(alone, encoder.tokenizer, result.name)
     result.segmenter = TextChunks(result, most)
     return result
 

@@ -11,7 +11,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
-from graphdoc.evaluation.text_chunks import TOKEN_LIMIT, first_chunk_encoder
+from graphdoc.evaluation.text_chunks import TOKEN_LIMIT, chunk_encoder, first_chunk_encoder
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]
@@ -45,6 +45,22 @@ def test_a_backbone_that_is_not_there(tiny_encoder: EncoderFactory, monkeypatch:
     encoder.model.config.backbone = None
     with pytest.raises(ModelError, match="backbone"):
         untrained_mean(encoder)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "auto"])
+def test_chunks_leave_the_encoder_as_it_was(tiny_encoder: EncoderFactory, dtype: str) -> None:
+    encoder = tiny_encoder("bert", dtype=dtype)
+    texts = ["Rice is steamed. It is cooled before koji is sown.", "Tides rise."]
+    chunks = chunk_encoder(encoder, "mean", 1)
+    first = chunks.encode(texts)
+    assert chunks.precision.dtype == encoder.precision.dtype
+    kinds = {weight.dtype for weight in encoder.model.passage_encoder.transformer.parameters()}
+    assert kinds == {getattr(torch, encoder.precision.dtype)}
+    before = encoder.encode(texts)
+    chunk_encoder(encoder, "cls", None).encode(texts)
+    np.testing.assert_array_equal(encoder.encode(texts), before)
+    np.testing.assert_array_equal(chunks.encode(texts), first)
+    assert type(encoder.model.passage_encoder.pooling).__name__ == "ClsPooling"
 
 
 def test_encoders_that_read_passages_alike(tiny_encoder: EncoderFactory, backbone_folder: BackboneFactory) -> None:
