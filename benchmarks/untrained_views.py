@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import sklearn.cluster
 from reporting import DATA, describe_machine, write_result
 from sklearn.cluster import SpectralClustering
 
@@ -35,7 +36,6 @@ from graphdoc.retrieval.document_ranking.words import bm25
 from graphdoc.settings.views import ViewSettings
 from graphdoc.similarity.hierarchical import score_documents
 from graphdoc.similarity.sentence_sets import SentenceSet
-from graphdoc.subtopics import clustering
 
 Floats = npt.NDArray[np.float64]
 FIELD, VIEW_TOKENS, VIEWS, RESAMPLES = 40, 256, 3, 1000
@@ -109,8 +109,8 @@ def view_scores(pairs: list[tuple[Field, Field]], name: str) -> Floats:
     settings = ViewSettings(view_tokens=VIEW_TOKENS, receptive_field=FIELD, **{"views": VIEWS, **ROWS[name]})
     drawer = ViewDrawer(settings, "en", VIEW_TOKENS - 2)
     if name == BY_KMEANS:
-        original = clustering.SpectralClustering
-        clustering.SpectralClustering = lambda number, **options: SpectralClustering(
+        # The package imports it when it clusters.
+        sklearn.cluster.SpectralClustering = lambda number, **options: SpectralClustering(
             number, **{**options, "assign_labels": "kmeans"}
         )
     scores = []
@@ -128,7 +128,7 @@ def view_scores(pairs: list[tuple[Field, Field]], name: str) -> Floats:
             scores.append(max(float(a @ b) for a, b in means))
     finally:
         if name == BY_KMEANS:
-            clustering.SpectralClustering = original
+            sklearn.cluster.SpectralClustering = SpectralClustering
     return np.array(scores)
 
 
