@@ -105,7 +105,7 @@ def test_ids_that_look_like_something_else(
 
 
 @pytest.mark.parametrize("heading", ["", "A heading that goes on and on " * 6])
-@pytest.mark.parametrize("filler", ["nothing of note, ", "海面が上下する現象。"])
+@pytest.mark.parametrize("filler", ["nothing of note, ", "海面が上下する現象、"])
 def test_the_words_are_shown_beside_long_headings_and_wide_letters(
     graphdoc: Command, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch, heading: str, filler: str
 ) -> None:
