@@ -55,7 +55,8 @@ def excerpt(text: str, ranges: Iterable[Sequence[int]], most: int) -> str:
     """
     most = max(1, most)
     found = _in_order(ranges, len(text))
-    start, end = _stretch(text, found, most, before=most // 5, nearly=0)
+    # In scripts without spaces, whose letters are wide, the way back to a word's beginning would fill the line.
+    start, end = _stretch(text, found, most, before=most // 5, nearly=0, word=min(_WORD, most // 5))
     if start and sum(last <= most for _, last in found) == sum(
         first >= start and last <= end for first, last in found
     ):
@@ -92,7 +93,9 @@ def _pieces(text: str, ranges: Sequence[Range], first: int, last: int) -> Iterat
         yield text[place:last], False
 
 
-def _stretch(text: str, ranges: Sequence[Range], most: int, *, before: int = _BEFORE, nearly: int = _NEARLY) -> Range:
+def _stretch(
+    text: str, ranges: Sequence[Range], most: int, *, before: int = _BEFORE, nearly: int = _NEARLY, word: int = _WORD
+) -> Range:
     """The stretch with most different matching words, of those the one with most matches, the first of equals."""
     if len(text) <= most + nearly:
         return 0, len(text)
@@ -113,7 +116,7 @@ def _stretch(text: str, ranges: Sequence[Range], most: int, *, before: int = _BE
         last = max(last, first + 1)
     start = min(max(0, chosen - before), len(text) - most)
     end = start + most
-    for _ in range(_WORD):
+    for _ in range(word):
         start -= start > 0 and not text[start - 1].isspace()
         end += end < len(text) and not text[end].isspace()
     return start, end

@@ -67,6 +67,12 @@ def test_an_excerpt(text: str, ranges: list[tuple[int, int]], shown: str) -> Non
     assert excerpt(text, ranges, 20) == shown
 
 
+def test_a_match_stands_near_the_beginning_of_an_excerpt_without_spaces() -> None:
+    text = "海" * 100 + "堰" + "海" * 100
+    shown = excerpt(text, [(100, 101)], 26)
+    assert 0 < shown.index("堰") <= 12 and len(shown) <= 26 + 2 * 5 + 4
+
+
 def test_twenty_thousand_matches_take_no_time() -> None:
     text = "ab " * 20_000
     assert len(marks(marked_text(text, [[3 * i, 3 * i + 2] for i in range(20_000)]))) >= 20_000
