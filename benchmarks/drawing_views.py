@@ -35,7 +35,7 @@ Side = tuple[FieldTokens, list[str], object]
 def sides_of(sentences: int, documents: int, drawer: ViewDrawer) -> tuple[list[Side], float]:
     """Documents of at least so many sentences, and the seconds that their terms take, each."""
     encoder = DocumentEncoder.from_pretrained("mini")
-    special, segmenter = SpecialTokens.of(encoder.tokenizer), sentence_segmenter(encoder.segmenter)
+    special, segmenter = SpecialTokens.of(encoder.tokenizer), sentence_segmenter(encoder, with_context=False)
     found, seconds = [], 0.0
     for document in read_documents(DATA / "wikispeedia/articles.jsonl.gz"):
         one = segmenter.segment(document)

@@ -84,7 +84,7 @@ SETS: dict[str, Callable[[], Iterator[Document]]] = {one.__name__: one for one i
 
 def fields_of(encoder: DocumentEncoder, documents: list[Document], dtype: str) -> dict[str, Field]:
     """The first sentences of documents with their vectors."""
-    special, segmenter = SpecialTokens.of(encoder.tokenizer), sentence_segmenter(encoder.segmenter)
+    special, segmenter = SpecialTokens.of(encoder.tokenizer), sentence_segmenter(encoder, with_context=False)
     found = {}
     for start in range(0, len(documents), 64):
         cut = []

@@ -72,7 +72,8 @@ def segmenter_of(config: DocumentConfig, tokenizer: PreTrainedTokenizerBase, nam
                 config.max_passages,
                 config.language,
                 config.unit,
-                config.context,
+                # Titles in front of sentences are not what is trained on.
+                "none" if config.unit == "sentence" else config.context,
             ),
         )
     except SettingsError as error:

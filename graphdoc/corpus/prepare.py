@@ -211,7 +211,10 @@ def prepare_run_corpus(
         show_progress: show a bar; None shows it on a terminal when the work is long.
     """
     if settings.unit is not None:
-        segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit=settings.unit))
+        # Two sentences of a document would be told by its title.
+        context = "none" if settings.unit == "sentence" else segmenter.config.context
+        config = replace(segmenter.config, unit=settings.unit, context=context)
+        segmenter = Segmenter(segmenter.tokenizer, config)
     return prepare_corpus(
         settings.corpus,
         segmenter,

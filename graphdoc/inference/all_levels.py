@@ -21,7 +21,7 @@ from .levels import as_numpy
 from .lexical import summed
 from .pipeline import EncodingPipeline
 from .precision import Precision, inference
-from .sentences import sentence_vectors
+from .sentences import sentence_segmenter, sentence_vectors
 
 
 def encode_all_levels(
@@ -135,7 +135,7 @@ def with_sentences(
         paragraph: which sentences belong together; None for what the model's settings say.
     """
     segmented = encoded.segmented
-    whole = pipeline.segmenter.sentences(segmented.document)
+    whole = sentence_segmenter(pipeline).segment(segmented.document)
     ends = {passage.section: passage.end for passage in segmented.passages}
     kept = [row for row, span in enumerate(whole.passages) if span.end <= ends.get(span.section, 0)]
     spans = tuple(whole.passages[row] for row in kept)

@@ -70,7 +70,7 @@ class AdaptiveSubtopics(SubtopicFinder):
     @property
     def segmenter(self) -> Segmenter:
         """Cuts documents into sentences as the model reads them."""
-        return sentence_segmenter(self._pipeline.segmenter)
+        return sentence_segmenter(self._pipeline, with_context=False)
 
     def features(self, texts: Sequence[str], vectors: npt.NDArray[np.floating[Any]] | None = None) -> Vectors:
         """Vectors of sentences by the model's own passage encoder, ``(sentences, encoder hidden)``.

@@ -272,7 +272,7 @@ class EncodingPipeline:
         documents_only = (one.document if isinstance(one, SegmentedDocument) else one for one in given)
         # A bar knows how many there are.
         whole = list(documents_only) if isinstance(given, Sized) else documents_only
-        segmenter = sentence_segmenter(self.segmenter)
+        segmenter = sentence_segmenter(self)
         packing = Packing.on(self.device, token_budget, SENTENCE_PADDING if padding is None else padding)
         for window, shown in cut_windows(whole, segmenter, self.device, **options):
             advance = Parts(shown, len(window), sum(len(one.passages) for one in window), "sentences")

@@ -104,7 +104,7 @@ def segment_in_order(
 def _travelling(document: Document) -> Document:
     """What has to be known of a document to cut it and to count what was left out."""
     counted = {name: document.metadata[name] for name in (FURNITURE_CHARACTERS,) if name in document.metadata}
-    return Document(document.id, document.sections, metadata=counted)
+    return Document(document.id, document.sections, document.title, metadata=counted)
 
 
 def _blocks(documents: Iterable[AnyDocument | SegmentedDocument]) -> Iterator[list[Document | SegmentedDocument]]:

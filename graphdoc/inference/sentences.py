@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 SENTENCE_PADDING = 0.3
 
 
-def sentence_segmenter(segmenter: Segmenter) -> Segmenter:
-    """A segmenter that cuts documents into all of their sentences, and otherwise is as another one."""
-    return Segmenter(
-        segmenter.tokenizer, replace(segmenter.config, unit="sentence", max_passages=None), segmenter.repeats
-    )
+def sentence_segmenter(pipeline: EncodingPipeline, *, with_context: bool = True) -> Segmenter:
+    """A segmenter that cuts documents into all of their sentences, and otherwise is as that of an encoder.
+
+    Args:
+        pipeline: the encoder.
+        with_context: encode in front of every sentence what the settings of the model say; it is no part of it.
+    """
+    segmenter = pipeline.segmenter
+    context = pipeline.model.config.sentence_context if with_context else "none"
+    config = replace(segmenter.config, unit="sentence", max_passages=None, context=context)
+    return Segmenter(segmenter.tokenizer, config, segmenter.repeats)
 
 
 def sentence_vectors(

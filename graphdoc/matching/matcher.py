@@ -164,7 +164,7 @@ class PairMatcher:
         # Checkpoints of earlier versions only name it.
         model = pipeline.model.subtopic_folder or self.settings.subtopic_model
         self.drawer = ViewDrawer(self.settings, language, room, model)
-        self._segmenter = sentence_segmenter(pipeline.segmenter)
+        self._segmenter = sentence_segmenter(pipeline, with_context=False)
         self._features = SentenceFeatures(self.drawer.finder, model, pipeline.device)
 
     def documents(self, segmented: Iterable[SegmentedDocument]) -> Iterator[PairDocument]:

@@ -81,6 +81,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys.append("unit")
         if self.context != "none":
             keys.append("context")
+        if self.sentence_context != "none":
+            keys.append("sentence_context")
         if self.structural_embeddings:
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.graph_layers and self.skip != "linear":

@@ -70,7 +70,7 @@ class SubtopicValidation:
 
     def _read(self) -> None:
         settings, encoder = self._start.settings, self._start.encoder
-        segmenter = training_segmenter(sentence_segmenter(encoder.segmenter), settings.corpus)
+        segmenter = training_segmenter(sentence_segmenter(encoder, with_context=False), settings.corpus)
         given, documents = validation_pairs(settings.validation, settings.corpus, segmenter)
         kept = given.among(documents, "leave_out")
         apart = kept.chosen([number for number, pair in enumerate(kept) if pair.a != pair.b])

@@ -57,7 +57,7 @@ class ViewData(CorpusData):
         model = encoder.model.subtopic_folder
         drawer = ViewDrawer(settings.views, language, self.reader.room(settings.views.view_tokens), model)
         segmenter = training_segmenter(encoder.segmenter, settings.corpus)
-        self._segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="sentence"))
+        self._segmenter = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="sentence", context="none"))
         pool = prepare_view_pool(
             self._corpus,
             rows,

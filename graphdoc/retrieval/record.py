@@ -32,7 +32,7 @@ def record_of(
         paragraph: which sentences belong together, where sentences are kept; None where they are not.
         repeats: whether passages that repeat in the index are left out.
     """
-    origin = origin_of(encoder, {})
+    origin = origin_of(encoder, {}, has_sentences=paragraph is not None)
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -114,7 +114,7 @@ def require_same_model(
     """
     if encoder.is_precision_open:
         encoder.settle_precision(Choice(record["model"]["dtype"]))
-    own = origin_of(encoder, {})
+    own = origin_of(encoder, {}, has_sentences=paragraph_of(record) is not None)
     before, now = dict(record["model"], name=""), dict(own["model"], name="")
     differences = [
         f"{name} was {before.get(name)!r}, now {now.get(name)!r}"

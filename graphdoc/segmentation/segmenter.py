@@ -51,8 +51,8 @@ class SegmentationConfig:
         unit: ``passage`` cuts at sentence ends into pieces of about ``passage_words``; ``chunk`` fills ``max_tokens``
             wherever sentences end; ``sentence`` cuts at every sentence end. For the last two ``passage_words`` has no
             meaning.
-        context: what is encoded in front of every passage or chunk: the ``title`` of the document, the ``heading`` of
-            its section, ``both`` or ``none``; sentences have none.
+        context: what is encoded in front of every passage, chunk or sentence: the ``title`` of the document, the
+            ``heading`` of its section, ``both`` or ``none``.
 
     Raises:
         SettingsError: a value is out of range.
@@ -144,7 +144,7 @@ class Segmenter:
             if self.config.unit == "chunk":
                 self._add_chunks(plan, self.config.max_tokens, with_context=True)
             elif self.config.unit == "sentence":
-                self._add_sentences(plan)
+                self._add_sentences(plan, with_context=True)
             else:
                 self._add_passages(plan)
                 self._mark_repeats(plan, [(one.section, one.start, one.end) for one in plan.drafts])
@@ -156,7 +156,10 @@ class Segmenter:
         yield from self._complete(waiting, self.config.max_tokens, self.config.max_passages)
 
     def sentences(self, document: Document) -> SegmentedDocument:
-        """Cut a document into its sentences, all of them; one over the token limit becomes several pieces."""
+        """Cut a document into its sentences, all of them; one over the token limit becomes several pieces.
+
+        Nothing is encoded in front of them.
+        """
         plan = _plan(document)
         self._add_sentences(plan)
         return next(self._complete([plan], self.config.max_tokens, None))
@@ -222,19 +225,24 @@ class Segmenter:
         if self.repeats:
             plan.repeated, plan.keeps_repeats = self.repeats.among(plan.document, places)
 
-    def _add_sentences(self, plan: Plan) -> None:
+    def _add_sentences(self, plan: Plan, *, with_context: bool = False) -> None:
         passages = []
-        for section, group in sentence_groups(plan, self.config.passage_words, self.config.language):
-            plan.drafts.extend(Draft(plan, section, *span, (span,)) for span in group)
+        for section, group, context in self._groups(plan, with_context):
+            plan.drafts.extend(Draft(plan, section, *span, (span,), context) for span in group)
             passages.append((section, group[0][0], group[-1][1]))
         self._mark_repeats(plan, passages)
 
     def _add_passages(self, plan: Plan) -> None:
+        for section, group, context in self._groups(plan, with_context=True):
+            plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group, context))
+
+    def _groups(self, plan: Plan, with_context: bool) -> Iterator[tuple[int, list[tuple[int, int]], Prefix]]:
+        """The section and sentences of every passage, and what is encoded in front of it."""
         context, of = NO_CONTEXT, -1
         for section, group in sentence_groups(plan, self.config.passage_words, self.config.language):
-            if section != of:
+            if with_context and section != of:
                 context, of = self._context(plan, section, self.config.max_tokens), section
-            plan.drafts.append(Draft(plan, section, group[0][0], group[-1][1], group, context))
+            yield section, group, context
 
     def _add_chunks(self, plan: Plan, max_tokens: int, *, with_context: bool = False) -> None:
         for section, text in enumerate(one.text for one in plan.document.sections):

@@ -312,15 +312,21 @@ def _choice(model: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> Cho
     return Choice(dtype)
 
 
-def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any]) -> dict[str, Any]:
+def origin_of(
+    encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True
+) -> dict[str, Any]:
     """What vectors depend on besides the documents: model, weights, settings and versions, as plain values.
 
     Args:
         encoder: the encoder.
         settings: how it is run.
+        has_sentences: whether vectors of sentences are among them.
     """
+    model = encoder.describe()
+    if not has_sentences:
+        model.pop("sentence_context", None)
     return {
-        "model": encoder.describe(),
+        "model": model,
         "weights": _hash_model(encoder),
         "settings": dict(settings),
         "versions": library_versions(),

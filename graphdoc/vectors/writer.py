@@ -127,7 +127,8 @@ def encode_to_disk(
             cluster = stack.enter_context(RayCluster(ray, ShardEncoder(encoder)))
         measured = None if cluster is None else partial(cluster.ask, "settle_precision", None)
         agree_on_precision(encoder, Path(folder), processes, overwrite, measured)
-        target = VectorFolder(folder, origin_of(encoder, settings.as_values()), encoder.precision, processes.rank)
+        origin = origin_of(encoder, settings.as_values(), has_sentences=level == "sentence")
+        target = VectorFolder(folder, origin, encoder.precision, processes.rank)
         failed = True
         try:
             processes.run_first(lambda: target.prepare(overwrite))

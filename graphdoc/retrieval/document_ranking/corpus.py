@@ -108,9 +108,8 @@ class RankedCorpus:
             fix = "give another folder for vectors, or the model and --dtype that this one was made with"
             raise RetrievalError(str(error).replace(ANOTHER_FOLDER, fix)) from error
         ids, vectors = read_vectors(self._folder)
-        segmenter, counts = sentence_segmenter(self.encoder.segmenter), []
-        paragraphs = []
-        for segmented in segmenter.segment_many(self.documents):
+        counts, paragraphs = [], []
+        for segmented in sentence_segmenter(self.encoder).segment_many(self.documents):
             counts.append(len(segmented.passages))
             paragraphs.append(paragraph_numbers(segmented, self.paragraph, self.encoder.segmenter))
         expected = [document.id for document, count in zip(self.documents, counts, strict=True) for _ in range(count)]
