@@ -312,9 +312,7 @@ def _choice(model: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> Cho
     return Choice(dtype)
 
 
-def origin_of(
-    encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True
-) -> dict[str, Any]:
+def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True) -> dict[str, Any]:
     """What vectors depend on besides the documents: model, weights, settings and versions, as plain values.
 
     Args:

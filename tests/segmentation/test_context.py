@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
+from graphdoc.corpus.prepare import prepare_run_corpus
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError, SettingsError
+from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
+from graphdoc.inference.sentences import sentence_segmenter
+from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.rows import tokens_hash
+from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.segmentation.context import SHARE
 from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.settings.sentence_pairs import SentencePairSettings
+from graphdoc.vectors.store import Manifest
 
 EncoderFactory = Callable[..., DocumentEncoder]
 TEXT = "The grains must stay whole. Steam rises through the rice. Nobody may open the lid. The mould grows at night. "
@@ -113,13 +121,86 @@ def test_a_passage_over_the_limit_with_it_is_cut_at_sentence_ends(tokenizer: Pre
 def test_sentences_queries_and_words_have_none(tiny_encoder: EncoderFactory) -> None:
     encoder, plain = (tiny_encoder("bert", context=context) for context in ("both", "none"))
     document = document_of()
-    for level in ("sentence",):
-        assert np.array_equal(encoder.encode(document, level=level), plain.encode(document, level=level))  # type: ignore[call-overload]
+    assert np.array_equal(encoder.encode(document, level="sentence"), plain.encode(document, level="sentence"))
     assert np.array_equal(encoder.encode_query("Rice is steamed."), plain.encode_query("Rice is steamed."))
     assert not np.allclose(encoder.encode(document), plain.encode(document))
     assert encoder.describe()["context"] == "both" and "context" not in plain.describe()
     comparison = encoder.compare(document, document)
     assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("level", ["document", "passage", "sentence"])
+def test_what_is_encoded_has_the_title_wherever_documents_are_cut(
+    tiny_encoder: EncoderFactory, level: str, workers: int
+) -> None:
+    encoder = tiny_encoder("bert", context="title", sentence_context="title")
+    # More than are cut before the workers begin.
+    documents = [document_of(title=title) for title in ("Koji", "Miso")] * 40
+    documents = [replace(one, id=str(number)) for number, one in enumerate(documents)]
+    found = [vectors.numpy() for _, vectors in encoder.stream(documents, level=level, workers=workers)]  # type: ignore[arg-type]
+    assert len(found) == 80
+    assert not np.allclose(found[0], found[1], atol=1e-3) and np.allclose(found[0], found[78], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("context", "prefixes"),
+    [("title", ["Koji. ", "Koji. "]), ("heading", ["Steaming. ", ""]), ("both", ["Koji. Steaming. ", "Koji. "])],
+)
+def test_sentences_have_a_context_of_their_own(
+    tiny_encoder: EncoderFactory, context: str, prefixes: list[str]
+) -> None:
+    encoder, plain = (tiny_encoder("bert", sentence_context=one) for one in (context, "none"))
+    document = document_of()
+    found, before = (sentence_segmenter(one).segment(document) for one in (encoder, plain))
+    assert found.texts == before.texts and len(found.texts) == 21
+    for span, ids, text in zip(found.passages, found.token_ids, found.texts, strict=True):
+        assert list(ids) == encoder.tokenizer(prefixes[span.section] + text)["input_ids"]
+    assert np.array_equal(encoder.encode(document), plain.encode(document))
+    vectors, without = (one.encode(document, level="sentence") for one in (encoder, plain))
+    assert not np.allclose(vectors, without, atol=1e-3)
+    compared = encoder.encode_levels(document, sentences=True).sentence_vectors
+    assert compared is not None and np.allclose(compared, vectors, atol=1e-5)
+    (kept,) = encode_sentences(encoder, [document], "section")
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    assert np.allclose(kept.vectors, unit, atol=1e-3)
+    assert encoder.describe()["sentence_context"] == context and "sentence_context" not in plain.describe()
+
+
+def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    encoder, plain = (tiny_encoder("bert", sentence_context=one, context=one) for one in ("title", "none"))
+    texts = [sentence_segmenter(one, with_context=False).segment(document_of()) for one in (encoder, plain)]
+    assert texts[0].token_ids == texts[1].token_ids
+    sentences = [tiny_encoder("bert", context=one, unit="sentence") for one in ("title", "none")]
+    assert sentences[0].segment(document_of()).token_ids == sentences[1].segment(document_of()).token_ids
+    path = tmp_path / "documents.jsonl"
+    rows = [{"id": str(number), "title": "Koji", "text": f"{TEXT} {number}."} for number in range(4)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = SentencePairSettings(corpus={"source": str(path), "cache": str(tmp_path / "cache")})  # type: ignore[arg-type]
+    found = []
+    for one in (encoder, plain):
+        corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress=False)
+        found.append([tuple(map(tuple, document.token_ids)) for document in corpus])
+    assert found[0] == found[1] and len(found[0]) == 4
+
+
+def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    encoder = tiny_encoder("bert", sentence_context="title")
+    for level, is_named in (("document", False), ("passage", False), ("sentence", True)):
+        encoder.encode_to_disk([document_of()], tmp_path / level, level=level)  # type: ignore[arg-type]
+        assert ("sentence_context" in Manifest.read(tmp_path / level).model) is is_named
+    plain = tiny_encoder("bert")
+    plain.encode_to_disk([document_of()], tmp_path / "document", level="document")
+    with pytest.raises(OutputError, match="sentence_context was 'title'"):
+        plain.encode_to_disk([document_of()], tmp_path / "sentence", level="sentence")
+    for sentences in (False, True):
+        folder = tmp_path / f"index-{sentences}"
+        DocumentIndex.create(folder, encoder, sentences=sentences).update([document_of()])
+        if sentences:
+            with pytest.raises(ModelError, match="sentence_context was 'title'"):
+                DocumentIndex.open(folder, plain)
+        else:
+            assert len(DocumentIndex.open(folder, plain)) == 1
 
 
 def test_an_edited_title_is_encoded_anew(tiny_encoder: EncoderFactory) -> None:
