@@ -11,6 +11,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from reporting import DATA, describe_machine, write_result
 
@@ -29,22 +30,40 @@ from graphdoc.evaluation.trec import Run, ranked
 from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
 from graphdoc.retrieval.document_ranking.rows import ROWS, rank_documents
 from graphdoc.retrieval.rankings import weighted
+from graphdoc.runtime.progress import progress_bar
 from graphdoc.segmentation.sentences import split_sentences
+from graphdoc.settings.document import Paragraph
+from graphdoc.similarity.hierarchical import By, Direction, DocumentScorer, Normalisation
 
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
 AGAINST = "vectors"
 # Of the trial: sentences of a section, and of a document.
 SECTION_SENTENCES, DOCUMENT_SENTENCES = 5, 48
-# Ways beside those that have a name: a row with other settings.
-VARIANTS: dict[str, tuple[str, dict[str, str]]] = {
-    "sentences, z-score": ("sentences", {"normalisation": "zscore"}),
-    "sentences, both": ("sentences", {"direction": "both"}),
-    "sentences, blank_line": ("sentences", {"paragraph": "blank_line"}),
-    "sentences, passage": ("sentences", {"paragraph": "passage"}),
-    "sentences, passage, z-score": ("sentences", {"paragraph": "passage", "normalisation": "zscore"}),
-    "paragraphs, z-score": ("paragraphs", {"normalisation": "zscore"}),
-    "flat, both": ("flat", {"direction": "both"}),
+
+
+class BySentences(NamedTuple):
+    """A way to score documents by their sentences."""
+
+    by: By
+    paragraph: Paragraph = "section"
+    normalisation: Normalisation = "none"
+    direction: Direction = "source"
+
+
+BY_SENTENCES: dict[str, BySentences] = {
+    "document": BySentences("document"),
+    "paragraphs": BySentences("paragraphs"),
+    "paragraphs, z-score": BySentences("paragraphs", normalisation="zscore"),
+    "flat": BySentences("flat"),
+    "flat, both": BySentences("flat", direction="both"),
+    "sentences": BySentences("sentences"),
+    "sentences, z-score": BySentences("sentences", normalisation="zscore"),
+    "sentences, both": BySentences("sentences", direction="both"),
+    "sentences, blank_line": BySentences("sentences", "blank_line"),
+    "sentences, passage": BySentences("sentences", "passage"),
+    "sentences, passage, z-score": BySentences("sentences", "passage", "zscore"),
 }
+OTHERS = tuple(name for name in ROWS if name not in BY_SENTENCES)
 JOINED = ("tf-idf+sentences", "tf-idf+flat", "bm25+sentences", "bm25+flat")
 SHOWN = 3
 
@@ -105,7 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Encode, rank, measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--rows", nargs="+", choices=(*ROWS, *VARIANTS), default=[*ROWS, *VARIANTS])
+    every = [*OTHERS, *BY_SENTENCES]
+    parser.add_argument("--rows", nargs="+", choices=every, default=every)
     parser.add_argument("--model", default="mini")
     parser.add_argument(
         "--dtype", default="float32", choices=("float32", "bfloat16"), help="what the model computes in"
@@ -132,32 +152,56 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def rankings(found: Ranked, encoder: DocumentEncoder, rows: Sequence[str], work: Path) -> dict[str, Run]:
     """The ranking of every row; such as were made are read."""
     sources, qrels = list(found.judgements.queries), found.judgements.qrels
-    runs: dict[str, Run] = {}
-    sentences = {}
-    for name in rows:
-        file = work / "rankings" / f"{name.replace(', ', '-')}.run"
-        if not file.is_file():
-            row, settings = VARIANTS.get(name, (name, {}))
-            corpus = RankedCorpus(
-                found.documents,
-                lambda: encoder,
-                folder=work / "sentences",
-                show_progress=True,
-                **settings,  # type: ignore[arg-type]
-            )
-            paragraph = settings.get("paragraph")
-            if paragraph in sentences:
-                corpus.sentences = sentences[paragraph]
-            run = rank_documents(corpus, sources, qrels, [row]).runs[row]
-            if "sentences" in vars(corpus):
-                sentences[paragraph] = corpus.sentences
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_run(file, run, file.stem)
-        runs[name] = read_run(file)
+    files = {name: work / "rankings" / f"{name.replace(', ', '-')}.run" for name in rows}
+    (work / "rankings").mkdir(parents=True, exist_ok=True)
+    left = [name for name in rows if not files[name].is_file()]
+    corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
+    for name in left:
+        if name not in BY_SENTENCES:
+            write_run(files[name], rank_documents(corpus, sources, qrels, [name]).runs[name], files[name].stem)
+    ways = {name: BY_SENTENCES[name] for name in left if name in BY_SENTENCES}
+    for paragraph in dict.fromkeys(way.paragraph for way in ways.values()):
+        corpus = RankedCorpus(
+            found.documents, lambda: encoder, folder=work / "sentences", paragraph=paragraph, show_progress=True
+        )
+        for by in dict.fromkeys(way.by for way in ways.values() if way.paragraph == paragraph):
+            some = {name: way for name, way in ways.items() if (way.paragraph, way.by) == (paragraph, by)}
+            for name, run in rank_by_sentences(corpus, sources, some).items():
+                write_run(files[name], run, files[name].stem)
+    runs: dict[str, Run] = {name: read_run(file) for name, file in files.items()}
     for name in JOINED:
         words, other = name.split("+")
         if words in runs and other in runs:
             runs[name] = best_weight(runs[words], runs[other], qrels, weighted).run
+    return runs
+
+
+def rank_by_sentences(
+    corpus: RankedCorpus, sources: Sequence[str], ways: Mapping[str, BySentences]
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Rankings in several ways that differ in normalisation and direction; sentences are compared once."""
+    sentences, first = corpus.sentences, next(iter(ways.values()))
+    directions: set[Direction] = {way.direction for way in ways.values()}
+    normalisations: set[Normalisation] = {way.normalisation for way in ways.values()}
+    ids = [document.id for document in corpus.documents]
+    runs: dict[str, dict[str, dict[str, float]]] = {name: {} for name in ways}
+    with progress_bar(True, len(sources), f"Ranking by {first.by} of a {first.paragraph}", "documents") as bar:
+        for source in sources:
+            place = corpus.places[source]
+            scorer = DocumentScorer(
+                sentences.document(place),
+                by=first.by,
+                direction="both" if "both" in directions else "source",
+                normalisation="zscore" if "zscore" in normalisations else "none",
+            )
+            for start, end in ((0, place), (place + 1, len(sentences))):
+                if end > start:
+                    scorer.add(sentences.part(start, end))
+            others = ids[:place] + ids[place + 1 :]
+            for name, way in ways.items():
+                scores = scorer.scores(way.normalisation, way.direction).tolist()
+                runs[name][source] = dict(zip(others, scores, strict=True))
+            bar.update(1)
     return runs
 
 

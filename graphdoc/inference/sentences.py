@@ -14,6 +14,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
+from ..settings.document import Context
 from .precision import Precision, inference, require_finite
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def sentence_segmenter(pipeline: EncodingPipeline, *, with_context: bool = True)
         with_context: encode in front of every sentence what the settings of the model say; it is no part of it.
     """
     segmenter = pipeline.segmenter
-    context = pipeline.model.config.sentence_context if with_context else "none"
+    context: Context = pipeline.model.config.sentence_context if with_context else "none"
     config = replace(segmenter.config, unit="sentence", max_passages=None, context=context)
     return Segmenter(segmenter.tokenizer, config, segmenter.repeats)
 

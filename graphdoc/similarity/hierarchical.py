@@ -289,22 +289,47 @@ class DocumentScorer:
                 else:
                     self._reverse_means.append(_reverse_scores(self._reversed(part.reverse), starts))
 
-    def scores(self) -> Floats:
-        """Scores of all candidates so far, ``(candidates,)``, in their order."""
+    def scores(self, normalisation: Normalisation | None = None, direction: Direction | None = None) -> Floats:
+        """Scores of all candidates so far, ``(candidates,)``, in their order.
+
+        Args:
+            normalisation: ``none`` for scores that are not normalised, of a scorer that normalises without a
+                background; None for what the scorer was made for.
+            direction: ``source`` for scores in that direction alone; None for what the scorer was made for.
+
+        Raises:
+            SettingsError: a name is unknown.
+            ValueError: the scorer was not made for it.
+        """
+        is_normalised, both = self._is_normalised, self._both
+        if normalisation is not None:
+            require_one_of("normalisation", normalisation, get_args(Normalisation))
+            is_normalised = normalisation == "zscore"
+        if direction is not None:
+            require_one_of("direction", direction, get_args(Direction))
+            both = direction == "both"
+        if is_normalised > self._is_normalised or both > self._both:
+            raise ValueError("the scorer was made for less; make it with normalisation='zscore', direction='both'")
         if not self._best:
             return np.empty(0)
         best = np.concatenate(self._best, axis=1)
-        if self._is_normalised:
+        if is_normalised:
             best = (self._background or self._usual.background()).normalised(best)
         forward = np.asarray(best.mean(axis=0))
-        if not self._both:
+        if not both:
             return forward
+        if is_normalised < self._is_normalised and not self._is_open:
+            raise ValueError("with a background scores are normalised as they come; make the scorer without it")
         found = self._reverse_means
         if self._is_open:
             usual = _Totals(len(best))
             for part, _ in self._reverse:
                 usual.add(part)
-            found = [_reverse_scores(usual.background().normalised(part), starts) for part, starts in self._reverse]
+            background = usual.background() if is_normalised else None
+            found = [
+                _reverse_scores(part if background is None else background.normalised(part), starts)
+                for part, starts in self._reverse
+            ]
         return np.asarray((forward + np.concatenate(found)) / 2)
 
     def _reversed(self, scores: Floats) -> Floats:

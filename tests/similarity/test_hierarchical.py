@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,34 @@ def test_scores_are_those_of_the_equations(
     for number in range(len(candidates)):
         scorer.add(candidates.document(number))
     np.testing.assert_allclose(scorer.scores(), found, atol=1e-6 / spread)
+
+
+@pytest.mark.parametrize("by", BY)
+def test_a_scorer_gives_what_is_less_than_it_was_made_for(by: Any) -> None:
+    own, candidates = sentences([[3, 2, 1]], 1)[0], sentences([[2, 4], [1], [3, 3]], 2)[0]
+    most = DocumentScorer(own, by=by, normalisation="zscore", direction="both")
+    most.add(candidates)
+    seen = []
+    for normalisation in ("none", "zscore"):
+        for direction in ("source", "both"):
+            options: dict[str, Any] = {"normalisation": normalisation, "direction": direction}
+            seen.append(score_documents(own, candidates, by=by, **options))
+            np.testing.assert_allclose(most.scores(**options), seen[-1], atol=1e-12)
+    # A single cosine is the same in both directions.
+    assert by == "document" or all(not np.allclose(*pair, atol=1e-3) for pair in pairwise(seen))
+    np.testing.assert_array_equal(most.scores(), most.scores("zscore", "both"))
+    least = DocumentScorer(own, by=by)
+    least.add(candidates)
+    for asked in ({"normalisation": "zscore"}, {"direction": "both"}):
+        with pytest.raises(ValueError, match="made for less"):
+            least.scores(**asked)  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="normalisation"):
+        least.scores("z")  # type: ignore[arg-type]
+    usual = Background.of_sample(own, candidates, by=by, direction="both")
+    as_they_come = DocumentScorer(own, by=by, normalisation="zscore", direction="both", background=usual)
+    as_they_come.add(candidates)
+    with pytest.raises(ValueError, match="background"):
+        as_they_come.scores("none")
 
 
 @given(source=st.lists(st.integers(1, 4), min_size=1, max_size=4), shapes=SHAPES)
