@@ -247,8 +247,8 @@ class DocumentEncoder(VectorPipeline):
         """
         self._warn_if_untrained("scores")
         needs_sentences = sentences or subtopics is not None
-        first = self._encoded(a, needs_sentences, dtype)
-        second = first if b is None else self._encoded(b, needs_sentences, dtype)
+        first = self._encoded(a, needs_sentences, dtype, lone=subtopics is not None)
+        second = first if b is None else self._encoded(b, needs_sentences, dtype, lone=subtopics is not None)
         found = None
         if subtopics is None and subtopic_model is not None:
             raise SettingsError(
@@ -380,19 +380,19 @@ class DocumentEncoder(VectorPipeline):
         return encode_to_disk(self, documents, folder, **options)
 
     def _encoded(
-        self, document: AnyDocument | EncodedDocument, sentences: bool, dtype: Precision | None
+        self, document: AnyDocument | EncodedDocument, sentences: bool, dtype: Precision | None, *, lone: bool = False
     ) -> EncodedDocument:
         """A document at all levels, encoded here unless it is already."""
         if not isinstance(document, EncodedDocument):
-            return self.encode_levels(document, sentences=sentences, dtype=dtype)
+            document = self.encode_levels(document, dtype=dtype)
         differences = [name for name, value in self.describe().items() if document.model.get(name) != value]
         if differences:
             raise ModelError(
                 f"document {document.segmented.document.id!r} was encoded by {document.model.get('name')!r}, which "
                 f"differs from {self.name!r} in {', '.join(differences[:3])}; encode it again"
             )
-        needs_sentences = sentences and document.sentence_vectors is None
-        return with_sentences(self, document, dtype) if needs_sentences else document
+        lacks = (sentences and document.sentence_vectors is None) or (lone and document.lone_sentence_vectors is None)
+        return with_sentences(self, document, dtype, lone=lone) if lacks else document
 
     def _warn_if_untrained(self, numbers: str) -> None:
         if not self.model.config.trained:

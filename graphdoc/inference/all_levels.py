@@ -14,6 +14,7 @@ from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
 from ..segmentation.paragraphs import paragraph_numbers
 from ..segmentation.spans import SegmentedDocument
+from ..segmentation.tokens import token_ids
 from ..settings.document import Paragraph
 from ..similarity.chunk_attention import ChunkwiseAttention
 from ..similarity.encoded_document import EncodedDocument, Vectors
@@ -124,6 +125,7 @@ def with_sentences(
     *,
     known: Vectors | None = None,
     paragraph: Paragraph | None = None,
+    lone: bool = False,
 ) -> EncodedDocument:
     """Add the sentences of the encoded passages and their vectors; a sentence is seen by itself, without the graph.
 
@@ -133,6 +135,7 @@ def with_sentences(
         dtype: compute the transformer in this precision.
         known: ``(sentences, node size)``, vectors of all sentences of the document, where they are kept; None encodes.
         paragraph: which sentences belong together; None for what the model's settings say.
+        lone: also encode them without what is encoded in front of them.
     """
     segmented = encoded.segmented
     whole = sentence_segmenter(pipeline).segment(segmented.document)
@@ -145,4 +148,16 @@ def with_sentences(
     else:
         vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented.passages], dtype))
     paragraphs = paragraph_numbers(chosen, paragraph or pipeline.model.config.paragraph, pipeline.segmenter)
-    return replace(encoded, sentences=spans, sentence_vectors=vectors, paragraph_rows=paragraphs)
+    by_themselves = None
+    if lone and pipeline.model.config.sentence_context == "none":
+        by_themselves = vectors
+    elif lone:
+        alone = replace(chosen, token_ids=tuple(map(tuple, token_ids(pipeline.tokenizer, chosen.texts))))
+        by_themselves = as_numpy(sentence_vectors(pipeline, [alone], [segmented.passages], dtype))
+    return replace(
+        encoded,
+        sentences=spans,
+        sentence_vectors=vectors,
+        lone_sentence_vectors=by_themselves,
+        paragraph_rows=paragraphs,
+    )

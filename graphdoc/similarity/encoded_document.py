@@ -32,6 +32,8 @@ class EncodedDocument:
         weights: ``(passages,)``, weight of every passage in the readout; equal without one.
         sentences: sentences of the encoded passages, if asked for.
         sentence_vectors: ``(sentences, node size)``.
+        lone_sentence_vectors: the same without what is encoded in front of sentences, which subtopics are found by;
+            None until these are asked for.
         paragraph_rows: ``(sentences,)``, paragraph of every sentence, from 0 in reading order.
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
             its sections, or those with words beside them; None where they are means of passages.
@@ -47,6 +49,7 @@ class EncodedDocument:
     weights: Vectors
     sentences: tuple[Span, ...] | None = None
     sentence_vectors: Vectors | None = None
+    lone_sentence_vectors: Vectors | None = None
     paragraph_rows: npt.NDArray[np.int32] | None = None
     own_sections: Vectors | None = None
     attention: ChunkwiseAttention | None = None

@@ -80,11 +80,11 @@ class _Field(NamedTuple):
 
     @classmethod
     def of(cls, one: EncodedDocument, receptive_field: int | None) -> _Field:
-        if one.sentences is None or one.sentence_vectors is None:
+        if one.sentences is None or one.lone_sentence_vectors is None:
             raise SettingsError(NO_SENTENCES)
         kept = one.sentences[:receptive_field]
         texts = [one.segmented.text(span) for span in kept]
-        return cls(texts, one.sentence_vectors[: len(kept)], len(one.sentences) - len(kept))
+        return cls(texts, one.lone_sentence_vectors[: len(kept)], len(one.sentences) - len(kept))
 
     def emptied(self) -> _Field:
         return _Field([], self.vectors[:0], 0)

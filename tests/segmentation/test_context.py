@@ -167,6 +167,18 @@ def test_sentences_have_a_context_of_their_own(
     assert encoder.describe()["sentence_context"] == context and "sentence_context" not in plain.describe()
 
 
+def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: EncoderFactory) -> None:
+    encoder, plain = (tiny_encoder("bert", sentence_context=one) for one in ("title", "none"))
+    pair = [replace(document_of(title=title), id=title) for title in ("Koji", "Miso")]
+    found, expected = (one.compare(*pair, sentences=True, subtopics="vectors") for one in (encoder, plain))
+    assert found.subtopics is not None and expected.subtopics is not None
+    assert found.subtopics.to_dict() == expected.subtopics.to_dict()
+    assert not np.allclose(found.sentences, expected.sentences, atol=1e-3)
+    encoded = encoder.encode_levels(pair[0], sentences=True)
+    again = encoder.compare(encoded, pair[1], subtopics="vectors")
+    assert again.subtopics is not None and again.subtopics.to_dict() == found.subtopics.to_dict()
+
+
 def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
     encoder, plain = (tiny_encoder("bert", sentence_context=one, context=one) for one in ("title", "none"))
     texts = [sentence_segmenter(one, with_context=False).segment(document_of()) for one in (encoder, plain)]
