@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from document_ranking import Ranked, wikispeedia_cut
+from document_ranking import BY_SENTENCES, Ranked, rank_by_sentences, wikispeedia_cut
 from pydantic import Field
 from raw_language_model import language_model
 from reporting import DATA, ROOT, describe_machine, write_result
@@ -26,7 +26,6 @@ from graphdoc.evaluation import Candidates, RankingTable
 from graphdoc.inference.precision import LoadPrecision
 from graphdoc.recipes.sentence_pairs import pretrain
 from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
-from graphdoc.retrieval.document_ranking.rows import rank_documents
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings
@@ -137,6 +136,7 @@ class Runs:
                     projection_size=None,
                     graph_layers=0,
                     readout="mean",
+                    sentence_context="title",
                 )
             else:
                 encoder = self.trained(row, seed)
@@ -148,9 +148,9 @@ class Runs:
         found = self.found
         sources, qrels = list(found.judgements.queries), found.judgements.qrels
         corpus = RankedCorpus(found.documents, lambda: encoder, folder=folder / "sentences", show_progress=True)
-        runs = dict(rank_documents(corpus, sources, qrels, WAYS).runs)
-        corpus.normalisation = "zscore"
-        runs[ZSCORE] = rank_documents(corpus, sources, qrels, ["sentences"]).runs["sentences"]
+        runs = {}
+        for ways in (("document",), ("paragraphs",), ("flat",), ("sentences", ZSCORE)):
+            runs |= rank_by_sentences(corpus, sources, {name: BY_SENTENCES[name] for name in ways})
         candidates = Candidates(len(found.documents) - 1)
         table = RankingTable.of(runs, qrels, MEASURES, candidates=candidates)
         return {name: scores.means for name, scores in table.scores.items()}
