@@ -100,6 +100,8 @@ def require_same_model(
     encoder: DocumentEncoder,
     place: str,
     fix: str = "open it with that model, or index the documents into another place",
+    *,
+    has_sentences: bool | None = None,
 ) -> None:
     """Refuse an encoder that gives other vectors than those in an index; of ``auto`` the index decides the precision.
 
@@ -108,13 +110,16 @@ def require_same_model(
         encoder: the encoder.
         place: what was made with the model, for messages.
         fix: what to do instead.
+        has_sentences: whether vectors of sentences are among them; None for what the record of an index says.
 
     Raises:
         ModelError: model, settings, weights or precision are others.
     """
     if encoder.is_precision_open:
         encoder.settle_precision(Choice(record["model"]["dtype"]))
-    own = origin_of(encoder, {}, has_sentences=paragraph_of(record) is not None)
+    if has_sentences is None:
+        has_sentences = paragraph_of(record) is not None
+    own = origin_of(encoder, {}, has_sentences=has_sentences)
     before, now = dict(record["model"], name=""), dict(own["model"], name="")
     differences = [
         f"{name} was {before.get(name)!r}, now {now.get(name)!r}"

@@ -57,9 +57,8 @@ class SentenceFolder:
                 "with --level sentence into another folder"
             )
         record = {"model": self._manifest.model, "weights": self._manifest.weights}
-        require_same_model(
-            record, encoder, self.place, "give that model and its --dtype, or encode the documents into another folder"
-        )
+        fix = "give that model and its --dtype, or encode the documents into another folder"
+        require_same_model(record, encoder, self.place, fix, has_sentences=True)
         self._files = checked_shards(self._manifest)
 
     @classmethod

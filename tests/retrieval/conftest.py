@@ -42,8 +42,10 @@ def documents() -> list[Document]:
 
 @pytest.fixture(scope="session")
 def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
-    """A tiny encoder whose graph is computed, so that shares and nodes are not trivial."""
-    made = tiny_encoder("roberta", graph_layers=2, readout="document_node", similarity="cosine")
+    """A tiny encoder whose graph is computed, so that shares and nodes are not trivial; with titles, as ``mini``."""
+    made = tiny_encoder(
+        "roberta", graph_layers=2, readout="document_node", similarity="cosine", sentence_context="title"
+    )
     made.source = None
     return made
 

@@ -104,3 +104,15 @@ def test_folders_of_another_model_or_with_one_id_twice(
     encoder.encode_to_disk([only], tmp_path / "one", level="sentence")
     alone = SentenceFolder(tmp_path / "one", encoder).search(only, by="sentences", normalisation="zscore")
     assert not alone.hits and alone.warnings
+
+
+def test_titles_in_front_of_sentences_are_part_of_the_model(
+    tmp_path: Path, tiny_encoder: Callable[..., DocumentEncoder], documents: list[Document]
+) -> None:
+    titled, plain = (tiny_encoder("bert", sentence_context=context) for context in ("title", "none"))
+    for name, encoder, other in (("titled", titled, plain), ("plain", plain, titled)):
+        encoder.encode_to_disk(documents, tmp_path / name, level="sentence")
+        found = SentenceFolder(tmp_path / name, encoder).search(documents[0], k=3, by="sentences")
+        assert len(found) == 3
+        with pytest.raises(ModelError, match="sentence_context was"):
+            SentenceFolder(tmp_path / name, other)

@@ -12,6 +12,7 @@ import pytest
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError, SettingsError
 from graphdoc.inference import cutting
+from graphdoc.inference.sentences import sentence_segmenter
 from graphdoc.retrieval import sentence_corpus
 from graphdoc.retrieval.sentence_corpus import KeptSentences, sample_of
 from graphdoc.retrieval.sentence_folder import SentenceFolder
@@ -382,5 +383,6 @@ def test_encoding_for_a_search_is_shown_while_it_lasts(
 
 def test_sentences_are_counted(index: DocumentIndex, read_index: DocumentIndex, encoder: DocumentEncoder) -> None:
     ids = [id for batch in index.rows(["id"], "level = 'document'") for id in batch.column("id").to_pylist()]
-    expected = sum(len(index.encoder.segmenter.sentences(index.document(id)).passages) for id in ids)
+    segmenter = sentence_segmenter(index.encoder)
+    expected = sum(len(segmenter.segment(index.document(id)).passages) for id in ids)
     assert index.count_sentences() == expected > 0 and read_index.count_sentences() == 0
