@@ -54,9 +54,9 @@ def _blocks(documents: Iterable[tuple[int, Document]]) -> Iterator[Block]:
     block: Block = []
     characters = 0
     for group, document in documents:
-        # Metadata stays here; only the text and what is kept beside it has to travel.
+        # Metadata stays here; only what is tokenised and kept beside it has to travel.
         split = {SPLIT: split_of(document)} if SPLIT in document.metadata else {}
-        block.append((group, replace(document, title="", metadata=split)))
+        block.append((group, replace(document, metadata=split)))
         characters += sum(len(section.text) for section in document.sections)
         if len(block) >= BLOCK_DOCUMENTS or characters >= BLOCK_CHARACTERS:
             yield block

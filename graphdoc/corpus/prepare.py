@@ -246,6 +246,8 @@ def _fingerprint(
         # Corpora that were made before there was such a setting stay known.
         **({"leave_out_first_sentence": True} if settings.leave_out_first_sentence else {}),
         **({} if paragraph is None else {"paragraph": paragraph}),
+        # There was a time when titles did not reach the segmenter.
+        **({"titles": True} if segmenter.config.context in ("title", "both") else {}),
         "settings": {name: getattr(settings, name) for name in names},
         "columns": asdict(settings.columns),
         "segmentation": asdict(segmenter.config),

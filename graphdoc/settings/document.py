@@ -90,7 +90,8 @@ class DocumentFields:
             ``section``, of what stands between two lines that are blank (``blank_line``), or of a ``passage``.
         context: what is encoded in front of the text of every passage: the ``title`` of the document, the ``heading``
             of its section, ``both``, or ``none``; counted within ``passage_tokens``, never part of a passage's text.
-        sentence_context: the same in front of every sentence, where documents are encoded sentence by sentence.
+        sentence_context: the same in front of every sentence, where documents are encoded sentence by sentence:
+            ``title``, ``heading``, ``both`` or ``none``.
         passage_words: words a passage has, about.
         passage_tokens: most tokens of a passage, special tokens included.
         max_passages: passages encoded of one document at inference; None for all.

@@ -193,7 +193,9 @@ def _place(kind: Any, location: Sequence[str | int]) -> _Place:
 
 
 def _unknown(root: type[BaseModel], place: _Place, name: object) -> Mistake:
-    names = list(_fields(place.kind))
+    marked = () if place.field is None else place.field.metadata
+    hidden = {name for one in marked for name in getattr(one, "hidden", ())}
+    names = [one for one in _fields(place.kind) if one not in hidden]
     path = "".join(f"{part}." for part in place.key)
     if not isinstance(name, str):
         where = f"; {path.rstrip('.')} has" if path else "; there are"

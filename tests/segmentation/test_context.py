@@ -24,6 +24,7 @@ from graphdoc.segmentation.context import SHARE
 from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.settings.sentence_pairs import SentencePairSettings
+from graphdoc.settings.sub_documents import PretrainingSettings
 from graphdoc.vectors.store import Manifest
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -186,14 +187,21 @@ def test_what_is_learned_of_sentences_has_no_title(tiny_encoder: EncoderFactory,
     sentences = [tiny_encoder("bert", context=one, unit="sentence") for one in ("title", "none")]
     assert sentences[0].segment(document_of()).token_ids == sentences[1].segment(document_of()).token_ids
     path = tmp_path / "documents.jsonl"
-    rows = [{"id": str(number), "title": "Koji", "text": f"{TEXT} {number}."} for number in range(4)]
+    rows = [{"id": str(number), "title": "Koji", "text": f"{TEXT * 9} {number}."} for number in range(4)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = SentencePairSettings(corpus={"source": str(path), "cache": str(tmp_path / "cache")})  # type: ignore[arg-type]
-    found = []
-    for one in (encoder, plain):
-        corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress=False)
-        found.append([tuple(map(tuple, document.token_ids)) for document in corpus])
-    assert found[0] == found[1] and len(found[0]) == 4
+    source = {"source": str(path), "cache": str(tmp_path / "cache")}
+    found: dict[str, list[list[list[int]]]] = {}
+    for settings in (SentencePairSettings(corpus=source), PretrainingSettings(corpus=source)):  # type: ignore[arg-type]
+        for name, one in (("titled", encoder), ("plain", plain)):
+            corpus = prepare_run_corpus(settings, one.segmenter, "section", show_progress=False)
+            own = [[list(map(int, ids)) for ids in corpus[number].token_ids] for number in range(4)]
+            found[f"{type(settings).__name__} {name}"] = own
+    assert found["SentencePairSettings titled"] == found["SentencePairSettings plain"]
+    # Passages are trained on with their context.
+    ids = list(encoder.tokenizer("Koji. ", add_special_tokens=False)["input_ids"])
+    for before, own in zip(found["PretrainingSettings plain"], found["PretrainingSettings titled"], strict=True):
+        assert [one[:1] + one[1 + len(ids) :] for one in own] == before
+        assert all(one[1 : 1 + len(ids)] == ids for one in own)
 
 
 def test_folders_of_vectors_name_it_where_they_depend_on_it(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
