@@ -9,6 +9,7 @@ from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import ONE_PROCESS, AllProcesses, Gather
 from .info_nce import InfoNCE
 from .masked_tokens import MaskedTokens
+from .pair_contrast import PairContrast
 from .pair_cosine import PairCosine
 from .sub_documents import SubDocumentContrast
 from .supervised_contrastive import SupervisedContrastive
@@ -24,6 +25,7 @@ __all__ = [
     "Loss",
     "LossOutput",
     "MaskedTokens",
+    "PairContrast",
     "PairCosine",
     "PairedSentences",
     "SubDocumentContrast",

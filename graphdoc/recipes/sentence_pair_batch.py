@@ -20,6 +20,7 @@ def sentence_pair_batch(
     masked: Sequence[Sequence[MaskedSentence]] | None,
     *,
     clean: bool,
+    groups: Sequence[tuple[int, int]] | None = None,
 ) -> TrainingBatch:
     """Put pairs of sentences together; a sentence is encoded as a query is.
 
@@ -28,9 +29,11 @@ def sentence_pair_batch(
         labels: 1 for pairs of one paragraph, else 0.
         masked: both sentences of every pair with masked tokens; None for none.
         clean: whether pairs are compared as they are; otherwise with masked tokens.
+        groups: text groups of both documents of every pair; None where pairs do not see each other.
 
     Returns:
-        The batch, with the roles ``first`` and ``second`` and the target ``label``; and where tokens are masked, the
+        The batch, with the roles ``first`` and ``second`` and the target ``label``; where there are groups, the
+        target ``group``, ``(2 pairs,)``, those of first sentences before second ones; and where tokens are masked, the
         targets ``masked_places``, ``(masked, 2)``, sentence and place of every masked token, and ``masked_tokens``,
         ``(masked,)``, what stood there. Where pairs are compared as they are, sentences with masked tokens come after
         those of all pairs.
@@ -39,6 +42,8 @@ def sentence_pair_batch(
     sentences = list(chain(*zip(*pairs, strict=True)))
     token_ids = [one.token_ids[0] for one in sentences] if clean or masked is None else []
     targets = {"label": torch.tensor(labels, dtype=torch.int64)}
+    if groups is not None:
+        targets["group"] = torch.tensor(groups, dtype=torch.int64).reshape(-1, 2).T.reshape(-1)
     if masked is not None:
         everything = list(chain(*zip(*masked, strict=True)))
         rows = len(token_ids) + np.repeat(np.arange(len(everything)), [len(one.places) for one in everything])

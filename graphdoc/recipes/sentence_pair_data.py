@@ -13,7 +13,7 @@ from ..corpus.report import CorpusReport
 from ..errors import DocumentError, ModelError
 from ..runtime.wording import counted
 from ..sampling.draws import Rows, random_generator
-from ..sampling.sentence_pairs import Sentence, SentencePairBatches, SentencePairs
+from ..sampling.sentence_pairs import INTRA_PROBABILITY, Sentence, SentencePairBatches, SentencePairs
 from ..sampling.token_masks import TokenMasks
 from ..settings.sentence_pairs import SentencePairSettings
 from ..training.batch import TrainingBatch, TrainingExample
@@ -59,6 +59,7 @@ class SentencePairCollator:
         pairs: draws the partners.
         masks: masks tokens; None for none.
         clean: whether pairs are compared as they are; otherwise with masked tokens.
+        compares_all: whether the loss compares sentences with those of other pairs.
         seed: seed of the masks.
     """
 
@@ -66,6 +67,7 @@ class SentencePairCollator:
     pairs: SentencePairs
     masks: TokenMasks | None
     clean: bool
+    compares_all: bool
     seed: int
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
@@ -78,7 +80,12 @@ class SentencePairCollator:
                 self.masks.draw([one.token_ids[0] for one in pair], self.seed, epoch, number)  # type: ignore[misc]
                 for pair, (_, epoch, number) in zip(pairs, places, strict=True)
             ]
-        return sentence_pair_batch(pairs, [int(pair.is_intra) for pair in drawn], masked, clean=self.clean)
+        groups = None
+        if self.compares_all:
+            of = self.corpus.groups
+            groups = [(int(of[pair.first.document]), int(of[pair.second.document])) for pair in drawn]
+        labels = [int(pair.is_intra) for pair in drawn]
+        return sentence_pair_batch(pairs, labels, masked, clean=self.clean, groups=groups)
 
     def _read(self, sentence: Sentence) -> TrainingExample:
         return self.corpus.passage(*sentence)
@@ -110,14 +117,16 @@ class SentencePairData(CorpusData):
         held_out = np.sort(order[: max(2, round(len(corpus) * share)) if share else 0])
         trained = np.sort(order[len(held_out) :])
 
-        def pairs_of(rows: Rows) -> SentencePairs:
-            return SentencePairs(counts, paragraphs, groups, training.seed, rows=rows)
+        def pairs_of(rows: Rows, intra: float = INTRA_PROBABILITY) -> SentencePairs:
+            return SentencePairs(counts, paragraphs, groups, training.seed, rows=rows, intra_probability=intra)
 
         def collator_of(pairs: SentencePairs) -> SentencePairCollator:
             masks = self._masks if loss.masks else None
-            return SentencePairCollator(corpus, pairs, masks, loss.contrast_on == "clean", training.seed)
+            clean = loss.contrast_on == "clean"
+            return SentencePairCollator(corpus, pairs, masks, clean, loss.compares_all, training.seed)
 
-        pairs = pairs_of(trained)
+        # Where the batch has the negatives, a pair of two documents would have nothing to find.
+        pairs = pairs_of(trained, 1.0 if loss.compares_all else INTRA_PROBABILITY)
         self._require(settings, pairs, len(trained), len(held_out))
         self._pairs, self._per_epoch = pairs, settings.pairs_per_epoch
         self.documents = len(pairs.documents)

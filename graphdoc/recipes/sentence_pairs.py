@@ -12,7 +12,7 @@ from ..checkpoints.language_models import load_language_model_head
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..evaluation.pair_scores import pair_auc
-from ..losses import MaskedTokens, PairCosine
+from ..losses import MaskedTokens, PairContrast, PairCosine
 from ..modeling import DocumentModel
 from ..settings.sentence_pairs import SentencePairSettings
 from ..training.batch import TrainingBatch
@@ -100,10 +100,10 @@ def _require_trained_parts(model: DocumentModel, settings: SentencePairSettings)
 
 
 def objective_of(settings: SentencePairSettings, model: DocumentModel) -> SentencePairContrast:
-    """What the model is trained for (SDR, eq. 1-3)."""
+    """What the model is trained for (SDR, eq. 1-3, with drawn pairs)."""
     loss = settings.loss
     return SentencePairContrast(
-        PairCosine(1 - loss.margin),
+        PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin),
         loss.contrast_weight,
         MaskedTokens(loss.mlm_weight),
         model.training_parts[HEAD] if loss.mlm_weight else None,
@@ -155,7 +155,9 @@ def _loss(settings: SentencePairSettings) -> str:
     parts = []
     if loss.contrast_weight:
         on = "with masked tokens" if loss.contrast_on == "masked" else "as they are"
-        parts.append(f"{loss.contrast_weight:g} x cosine loss of pairs {on}, m = {loss.margin:g}")
+        drawn = f"cosine loss of pairs {on}, m = {loss.margin:g}"
+        among = f"contrast of pairs {on} with their batch, temperature {loss.temperature:g}"
+        parts.append(f"{loss.contrast_weight:g} x {among if loss.compares_all else drawn}")
     if loss.mlm_weight:
         parts.append(f"{loss.mlm_weight:g} x loss of masked tokens")
     return " + ".join(parts)

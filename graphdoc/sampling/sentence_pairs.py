@@ -42,11 +42,11 @@ class SentencePair(NamedTuple):
 class SentencePairs:
     """Pairs every sentence of a paragraph of two or more with a partner, anew in every epoch.
 
-    The partner is another sentence of the same paragraph with probability 0.5, each with the same probability, and
-    otherwise a sentence of another document, which is no copy of its text. Sentences that are alone in their paragraph
-    are neither anchors nor partners, so that both kinds of pairs are of the same sentences. What is drawn depends on
-    the seed, the epoch and the number of the anchor alone: not on other draws, or on the process that draws. Source:
-    SDR, section 3.2.
+    The partner is another sentence of the same paragraph with probability 0.5, or that which is given, each with the
+    same probability, and otherwise a sentence of another document, which is no copy of its text. Sentences that are
+    alone in their paragraph are neither anchors nor partners, so that both kinds of pairs are of the same sentences.
+    What is drawn depends on the seed, the epoch and the number of the anchor alone: not on other draws, or on the
+    process that draws. Source: SDR, section 3.2.
 
     Args:
         counts: ``(documents,)``, sentences of every document.
@@ -55,6 +55,7 @@ class SentencePairs:
         groups: ``(documents,)``, equal numbers for copies of one text.
         seed: seed of the run.
         rows: documents that sentences are taken of; None for all.
+        intra_probability: how probable a partner of the same paragraph is.
 
     Attributes:
         alone: sentences that are left out, since they are alone in their paragraph.
@@ -69,6 +70,7 @@ class SentencePairs:
         seed: int = 0,
         *,
         rows: Rows | None = None,
+        intra_probability: float = INTRA_PROBABILITY,
     ) -> None:
         counts = np.asarray(counts, np.int64)
         chosen = np.arange(len(counts)) if rows is None else np.asarray(rows, np.int64)
@@ -87,7 +89,7 @@ class SentencePairs:
         self._group_ends = np.flatnonzero(np.append(group[1:] != group[:-1], True)[: len(group)]) + 1
         self.alone = int((~kept).sum())
         self.groups = len(self._group_ends)
-        self._seed = seed
+        self._seed, self._intra_probability = seed, intra_probability
 
     def __len__(self) -> int:
         """Number of anchors."""
@@ -116,7 +118,7 @@ class SentencePairs:
             ValueError: there is no other text to draw from.
         """
         draw = random_generator(self._seed, "sentence pair", epoch, number)
-        is_intra = bool(draw.random() < INTRA_PROBABILITY)
+        is_intra = bool(draw.random() < self._intra_probability)
         begin, end = _range_of(self._paragraph_ends if is_intra else self._group_ends, number)
         if is_intra:
             # All of the paragraph but the anchor itself.

@@ -10,15 +10,18 @@ from .base import Count, FileName, Settings, Share
 from .corpus import CorpusSettings, Passages
 from .document import Unit
 from .run import RunSettings
+from .sub_documents import Temperature
 from .training import LearningRate, Optimizer, TrainingSettings
 
 ContrastOn = Literal["masked", "clean"]
+Negatives = Literal["drawn", "batch"]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 
-# What is measured of pairs that are held out, and what of their masked tokens.
+# What is measured of pairs that are held out, what where all are compared with each other, and what of masked tokens.
 PAIR_NUMBERS = (
     "auc", "contrast_loss", "embedding_norm", "loss", "negative_similarity", "positive_similarity", "spread",
 )  # fmt: skip
+BATCH_NUMBERS = ("accuracy",)
 MASKED_NUMBERS = ("masked_accuracy", "masked_loss")
 
 
@@ -47,8 +50,13 @@ class PairTrainingSettings(TrainingSettings):
 class SentencePairLossSettings(Settings):
     """The two terms of the loss (SDR, eq. 1-3)."""
 
+    negatives: Negatives = "drawn"
+    """what a sentence is kept apart from: drawn, in half of the pairs, one of another document (the paper), or batch,
+    all of other documents in the batch, while every pair is of one paragraph"""
     margin: Annotated[float, Field(gt=0, le=2)] = 1.0
-    """m: sentences of different documents are pushed apart down to a cosine of 1 - m; 2 is the usual cosine loss"""
+    """m: drawn sentences of two documents are kept apart down to a cosine of 1 - m; 2 is the usual cosine loss"""
+    temperature: Temperature = 0.05
+    """what cosines are divided by where negatives are those of the batch; 0.05 to 0.1 are usual"""
     contrast_weight: Weight = 1.0
     """factor of the loss of pairs"""
     mlm_weight: Weight = 1.0
@@ -61,9 +69,16 @@ class SentencePairLossSettings(Settings):
         if not self.contrast_weight and not self.mlm_weight:
             raise self.refused("mlm_weight", "and {here}contrast_weight=0 leave nothing to learn; raise one of them")
         fix = "with {here}contrast_weight=0; leave it out"
-        for name in ("margin", "contrast_on"):
+        for name in ("negatives", "margin", "temperature", "contrast_on"):
             self.require_effect(name, self.contrast_weight > 0, fix)
+        self.require_effect("margin", not self.compares_all, "with {here}negatives=batch, which has a temperature")
+        self.require_effect("temperature", self.compares_all, "with {here}negatives=drawn, which has a margin")
         return self
+
+    @property
+    def compares_all(self) -> bool:
+        """Whether a sentence is compared with all those of its batch."""
+        return self.negatives == "batch"
 
     @property
     def masks(self) -> bool:
@@ -125,7 +140,8 @@ class SentencePairSettings(RunSettings):
         """Names of what is measured."""
         if not self.is_measured:
             return []
-        return sorted([*PAIR_NUMBERS, *(MASKED_NUMBERS if self.loss.mlm_weight else ())])
+        masked = MASKED_NUMBERS if self.loss.mlm_weight else ()
+        return sorted([*PAIR_NUMBERS, *(BATCH_NUMBERS if self.loss.compares_all else ()), *masked])
 
     @model_validator(mode="after")
     def _check_tuning(self) -> Self:
@@ -151,5 +167,10 @@ class SentencePairSettings(RunSettings):
             raise self.refused(
                 "pairs_per_epoch", f"is less than training.batch_size={self.training.batch_size}, a single batch; "
                 "raise the one or lower the other"
+            )  # fmt: skip
+        if self.loss.compares_all and self.training.batch_size < 2:
+            raise self.refused(
+                "training.batch_size", "leaves a pair alone in its batch, with nothing to be kept apart from "
+                "(loss.negatives=batch); raise it"
             )  # fmt: skip
         return self

@@ -24,7 +24,8 @@ class SentencePairContrast(Objective):
     Source: SDR, equations 1 to 3, where both weights are 1.
 
     Args:
-        similarity: the loss of two vectors and their label; PairCosine with margin 1 - m is equation 1.
+        similarity: the loss of two vectors and their label; PairCosine with margin 1 - m is equation 1. Where there is
+            a target ``group``, it is called with those of both sentences, too.
         contrast_weight: factor of that loss.
         tokens: the loss of masked tokens, with its weight.
         head: gives the logits of masked tokens; None trains without them.
@@ -43,7 +44,9 @@ class SentencePairContrast(Objective):
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
         first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
-        output = self.similarity(first, second, batch.targets["label"], gather=gather)
+        groups = batch.targets.get("group")
+        both = [groups[batch.roles[role]] for role in ("first", "second")] if groups is not None else []
+        output = self.similarity(first, second, batch.targets["label"], *both, gather=gather)
         metrics = {"contrast_loss": output.loss.detach(), **output.metrics, **describe_vectors(first.detach())}
         return LossOutput(self.contrast_weight * output.loss, metrics)
 

@@ -144,6 +144,37 @@ def test_what_is_measured_is_what_the_model_gives(overrides: list[str]) -> None:
     assert len(losses) > 10 and 0 < labels.mean() < 1
 
 
+BATCH = ("loss.negatives=batch", "loss.temperature=0.2", "loss.mlm_weight=0", "loss.contrast_on=clean")
+
+
+def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: list[str]) -> None:
+    start = start_of([*overrides, *BATCH])
+    recipe = sentence_pairs.recipe(start)
+    assert "temperature 0.2" in recipe.announcement[0] and "m = " not in recipe.announcement[0]
+    assert recipe.evaluation is not None and isinstance(recipe.data, SentencePairData)
+    batches = list(recipe.data.loader.batches())
+    recipe.data.loader.close()
+    assert len(batches) == 3 and all(batch.targets["label"].tolist() == [1] * 8 for batch in batches)
+    for batch in batches:
+        first, second = (batch.targets["group"][batch.roles[role]] for role in ("first", "second"))
+        assert torch.equal(first, second) and len(torch.unique(first)) > 1
+    # Pairs that are measured are of both kinds, so that there is something to rank.
+    batch = recipe.data.held_out
+    assert batch is not None and 0 < batch.targets["label"].float().mean() < 1
+    first, second = (batch.targets["group"][batch.roles[role]] for role in ("first", "second"))
+    assert torch.equal(first == second, batch.targets["label"] == 1)
+    found = recipe.evaluation.measure()
+    assert {"auc", "accuracy", "loss", "contrast_loss"} <= found.keys()
+
+
+def test_a_run_against_the_batch_learns_and_says_how(pretrain: Callable[..., int], tmp_path: Path) -> None:
+    assert pretrain("run", *BATCH, "training.epochs=8", "training.batch_size=16") == 0
+    results = read(tmp_path / "run" / "results.json")
+    assert results["after"]["loss"] < results["before"]["loss"]
+    card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "contrast of pairs as they are with their batch, temperature 0.2" in " ".join(card.split())
+
+
 def test_a_run_goes_on_as_if_nothing_had_been(pretrain: Callable[..., int], tmp_path: Path) -> None:
     options = ("training.save_steps=1", "training.keep_checkpoints=9", "model.tune=lora")
     pytest.importorskip("peft")

@@ -59,6 +59,15 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
                 assert documents[first.document][1] != documents[second.document][1]
 
 
+@pytest.mark.parametrize("probability", [0.0, 0.2, 1.0])
+def test_a_partner_of_the_same_paragraph_is_as_probable_as_is_said(probability: float) -> None:
+    counts, paragraphs = np.full(40, 6), np.tile([0, 0, 0, 1, 1, 1], 40)
+    pairs = SentencePairs(counts, paragraphs, np.arange(40), 3, intra_probability=probability)
+    intra = [pairs.draw(0, number).is_intra for number in range(len(pairs))]
+    assert len(intra) == 240
+    assert np.mean(intra) == pytest.approx(probability, abs=0.07 if 0 < probability < 1 else 0)
+
+
 def test_half_of_the_partners_are_of_the_same_paragraph_and_all_are_drawn_alike() -> None:
     pairs = made(DOCUMENTS)
     number = next(number for number in range(len(pairs)) if pairs.anchor(number) == (0, 1))

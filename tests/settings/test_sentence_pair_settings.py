@@ -48,7 +48,7 @@ def test_the_key_chooses_the_settings() -> None:
     ("overrides", "words"),
     [
         ([*PAIRS, "split=half"], ["split ", "recipe=sub_documents"]),
-        ([*PAIRS, "loss.temperature=2"], ["loss.temperature ", "recipe=sub_documents"]),
+        ([*PAIRS, "loss.directions=one"], ["loss.directions ", "recipe=sub_documents"]),
         ([*PAIRS[:1], "loss.mlm_weight=2"], ["loss.mlm_weight ", "recipe=sentence_pairs"]),
         ([*PAIRS[:1], "recipe=sdr"], ["recipe='sdr'", "sub_documents", "sentence_pairs"]),
         ([*PAIRS[:1], "recipe=[1]"], ["recipe=[1]", "sub_documents", "sentence_pairs"]),
@@ -56,6 +56,16 @@ def test_the_key_chooses_the_settings() -> None:
         ([*PAIRS, "model.tune=frozen"], ["model.tune='frozen'", "full or lora"]),
         ([*PAIRS, "loss.mlm_weight=0", "loss.contrast_weight=0"], ["loss.mlm_weight=0", "loss.contrast_weight=0"]),
         ([*PAIRS, "loss.contrast_weight=0", "loss.contrast_on=clean"], ["loss.contrast_on='clean'", "no effect"]),
+        ([*PAIRS, "loss.contrast_weight=0", "loss.negatives=batch"], ["loss.negatives='batch'", "no effect"]),
+        ([*PAIRS, "loss.temperature=0.1"], ["loss.temperature=0.1", "no effect", "loss.negatives=drawn"]),
+        ([*PAIRS, "loss.negatives=batch", "loss.margin=2"], ["loss.margin=2", "no effect", "loss.negatives=batch"]),
+        ([*PAIRS, "loss.negatives=batch", "loss.temperature=0"], ["loss.temperature=0"]),
+        ([*PAIRS, "loss.negatives=all"], ["loss.negatives='all'", "drawn", "batch"]),
+        (
+            [*PAIRS, "loss.negatives=batch", "training.batch_size=1"],
+            ["training.batch_size=1", "loss.negatives=batch"],
+        ),
+        ([*PAIRS, "evaluation.best=accuracy"], ["evaluation.best='accuracy'"]),
         ([*PAIRS, "loss.margin=2.5"], ["loss.margin=2.5", "2"]),
         ([*PAIRS, "pairs_per_epoch=7"], ["pairs_per_epoch=7", "training.batch_size=8"]),
         ([*PAIRS, "corpus.streaming=true"], ["corpus.streaming=true", "recipe=sub_documents"]),
@@ -73,3 +83,11 @@ def test_what_does_not_go_together_is_named(overrides: list[str], words: list[An
 
 def test_nothing_is_measured_where_nothing_is_held_out() -> None:
     assert load_settings(SentencePairSettings, overrides=[*PAIRS, "evaluation.held_out=0"]).numbers == []
+
+
+def test_where_a_batch_is_compared_it_is_measured_whether_partners_are_found() -> None:
+    settings = load_settings(
+        SentencePairSettings, overrides=[*PAIRS, "loss.negatives=batch", "evaluation.best=accuracy"]
+    )
+    assert settings.loss.temperature == 0.05 and settings.loss.compares_all
+    assert "accuracy" in settings.numbers

@@ -21,6 +21,7 @@ from graphdoc.losses import (
     InfoNCE,
     Loss,
     MaskedTokens,
+    PairContrast,
     PairCosine,
     PairedSentences,
     SubDocumentContrast,
@@ -149,6 +150,18 @@ CASES: dict[str, Case] = {
             ("one label each", 2, [1, 1, 0, 0, 0]),
             ("none in one", 0, [1, 0]),
         )
+    },
+    **{
+        f"pairs among all, {first} first": _dealt(
+            PairContrast(0.3),
+            first,
+            _rows(7),
+            _rows(7, seed=1),
+            torch.tensor([1, 0, 0, 1, 1, 1, 0]),
+            GROUPS,
+            GROUPS % 4,
+        )
+        for first in (0, 2, 5)
     },
     "contrast, uneven": _contrast(CONTRAST, (7, 2), ([[0, 3], [2, -1], [-1, -1], [6, 1], [0, -1]], [[1, 0]])),
     "contrast, no anchors in one": _contrast(CONTRAST, (3, 4), ([[0, 1], [2, -1]], [])),

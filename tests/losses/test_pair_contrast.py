@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from graphdoc.losses import PairContrast
+
+
+def loss_by_hand(first: np.ndarray, second: np.ndarray, labels: list[int], groups: np.ndarray, tau: float) -> float:
+    """Each row of a pair looks for the other among the other rows of other groups."""
+    terms = []
+    unit = [rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (first, second)]
+    for own, others, own_groups, other_groups in ((*unit, *groups), (*unit[::-1], *groups[::-1])):
+        for i, label in enumerate(labels):
+            if label:
+                among = [j for j in range(len(labels)) if j == i or other_groups[j] != own_groups[i]]
+                exponents = {j: np.exp(own[i] @ others[j] / tau) for j in among}
+                terms.append(-np.log(exponents[i] / sum(exponents.values())))
+    return float(np.mean(terms)) if terms else 0.0
+
+
+@given(
+    labels=st.lists(st.integers(0, 1), min_size=1, max_size=8),
+    temperature=st.sampled_from([0.2, 1.0]),
+    seed=st.integers(0, 1000),
+)
+def test_it_is_its_equation(labels: list[int], temperature: float, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    first, second = draw.normal(size=(2, len(labels), 3))
+    groups = draw.integers(4, size=(2, len(labels)))
+
+    output = PairContrast(temperature)(
+        torch.tensor(first), torch.tensor(second), torch.tensor(labels), *torch.tensor(groups)
+    )
+
+    expected = loss_by_hand(first, second, labels, groups, temperature)
+    assert output.loss.item() == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    cosines = functional.cosine_similarity(torch.tensor(first), torch.tensor(second))[torch.tensor(labels) == 1]
+    positive = cosines.mean().item() if len(cosines) else 0.0
+    assert output.metrics["positive_similarity"].item() == pytest.approx(positive, abs=1e-5)
+
+
+def test_its_gradient_is_that_of_its_equation() -> None:
+    torch.manual_seed(0)
+    labels, groups = torch.tensor([1, 0, 1, 1, 0]), torch.tensor([[0, 1, 2, 0, 3], [0, 4, 2, 0, 2]])
+    ours = torch.randn(2, 5, 4, requires_grad=True)
+    theirs = ours.detach().double().requires_grad_()
+    PairContrast(0.3)(ours[0], ours[1], labels, *groups).loss.backward()
+
+    cosines = functional.normalize(theirs[0], dim=1) @ functional.normalize(theirs[1], dim=1).T
+    terms = []
+    for rows, own, others in ((cosines, *groups), (cosines.T, *groups.flip(0))):
+        kept = (own.unsqueeze(1) != others) | torch.eye(5, dtype=torch.bool)
+        log_shares = (rows / 0.3).masked_fill(~kept, -torch.inf).log_softmax(dim=1)
+        terms.append(-log_shares.diagonal()[labels == 1])
+    torch.cat(terms).mean().backward()
+
+    assert ours.grad is not None and theirs.grad is not None
+    torch.testing.assert_close(ours.grad, theirs.grad.float())
+    # Rows that belong to nobody push others away, but the fifth second row is of the third pair's group.
+    assert ours.grad[1, 1].abs().max() > 1e-3
+
+
+def test_sentences_of_one_document_do_not_push_each_other_apart() -> None:
+    rows = torch.tensor([[1.0, 0.0], [0.6, 0.8]], requires_grad=True)
+    apart, together = torch.tensor([0, 1]), torch.tensor([3, 3])
+    labels = torch.ones(2)
+    assert PairContrast(0.1)(rows, rows, labels, apart, apart).loss.item() > 0.01
+    output = PairContrast(0.1)(rows, rows, labels, together, together)
+    output.loss.backward()
+    assert output.loss.item() == 0 and rows.grad is not None and not rows.grad.any()
+    assert output.metrics["left_out_share"].item() == 0.5
+
+
+def test_no_pairs_have_no_loss() -> None:
+    vectors, none = torch.zeros(0, 3, requires_grad=True), torch.zeros(0)
+    output = PairContrast()(vectors, vectors, none, none, none)
+    output.loss.backward()
+    assert output.loss.item() == 0
+
+
+def test_half_precision_is_compared_in_fp32_under_autocast() -> None:
+    torch.manual_seed(0)
+    first, second, groups = (*(100 * torch.randn(2, 8, 16)).bfloat16(), torch.arange(8))
+    labels = groups % 2
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output = PairContrast(0.5)(first, second, labels, groups, groups)
+    both = np.stack([np.arange(8)] * 2)
+    expected = loss_by_hand(first.double().numpy(), second.double().numpy(), labels.tolist(), both, 0.5)
+    assert output.loss.dtype == torch.float32
+    assert output.loss.item() == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_temperature_out_of_range_is_refused(temperature: float) -> None:
+    with pytest.raises(ValueError, match="temperature="):
+        PairContrast(temperature)
+
+
+def test_shapes_and_labels_are_checked() -> None:
+    rows, ones = torch.randn(3, 2), torch.ones(3)
+    for tensors in (
+        (rows, torch.randn(2, 2), ones, ones, ones),
+        (rows, rows, torch.ones(2), ones, ones),
+        (rows, rows, ones, torch.ones(2), ones),
+        (rows, rows, ones, ones, torch.ones(3, 1)),
+    ):
+        with pytest.raises(ValueError, match=r"\(3, 2\)"):
+            PairContrast()(*tensors)
+    with pytest.raises(ValueError, match="0 or 1"):
+        PairContrast()(rows, rows, torch.tensor([1, -1, 0]), ones, ones)
