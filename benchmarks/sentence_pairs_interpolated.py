@@ -4,7 +4,7 @@ Training on pairs makes MiniLM worse at ranking articles (see ``sentence_pairs.p
 start and those of the end (Wortsman et al. 2022, https://arxiv.org/abs/2109.01903) keep some of both. The share of the
 end is chosen on dev articles, and measured on test articles.
 
-    python benchmarks/sentence_pairs_interpolated.py [--rows "on train articles"] [--seeds 1] [--work FOLDER]
+    python benchmarks/sentence_pairs_interpolated.py [--rows "loss of SDR"] [--seeds 1] [--work FOLDER]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--config", type=Path, default=ROOT / "configs" / "studies" / "sdr.yaml")
     parser.add_argument("--work", type=Path, default=Path("runs/sentence-pairs"))
-    parser.add_argument("--rows", nargs="+", metavar="ROW", default=["on train articles"])
+    parser.add_argument("--rows", nargs="+", metavar="ROW", default=["loss of SDR"])
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"), help="precision when measuring")
     parser.add_argument("--seeds", type=int, default=1, metavar="N")
     options = parser.parse_args(arguments)

@@ -93,8 +93,10 @@ def test_every_row_on_sentence_pairs_is_a_recipe(
     recipes = {row: pairs.Runs(study, tmp_path).recipe(row, 1) for row in study.rows}
     assert len({str(recipe).replace(str(recipe.folder), "") for recipe in recipes.values()}) == len(recipes) >= 6
     assert len({recipe.folder for recipe in recipes.values()}) == len(recipes)
-    assert recipes["m = 2"].loss.margin == 2 and recipes["without contrast"].loss.contrast_weight == 0
-    assert recipes["without masked tokens"].loss.mlm_weight == 0
+    drawn = {row.removeprefix("loss of SDR").strip(", "): one for row, one in recipes.items() if "loss of SDR" in row}
+    assert all(one.loss.negatives == ("drawn" if "loss of SDR" in row else "batch") for row, one in recipes.items())
+    assert drawn["m = 2"].loss.margin == 2 and drawn["without contrast"].loss.contrast_weight == 0
+    assert drawn["without masked tokens"].loss.mlm_weight == 0 < drawn[""].loss.mlm_weight
     assert recipes["raw language model"].model.start == str(tmp_path / "language_model")
     assert all("{" not in str(recipe.corpus.source) for recipe in recipes.values())
 
