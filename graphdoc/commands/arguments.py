@@ -98,7 +98,7 @@ def add_scoring_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--direction",
         choices=("source", "both"),
-        help="look for the document in the others, or also for them in it (default: source)",
+        help="look for the document in the others, as the paper does, or also for them in it (default: both)",
     )
 
 

@@ -101,6 +101,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
         from ..evaluation.trec import require_ids
         from ..retrieval.document_ranking.corpus import RankedCorpus
         from ..retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
+        from ..retrieval.sentence_settings import DIRECTION
 
     rows = list(dict.fromkeys(options.by or _ROWS))
     require_rows(rows)
@@ -134,7 +135,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
         folder=options.vectors,
         paragraph=options.paragraph,
         normalisation=options.normalisation or "none",
-        direction=options.direction or "source",
+        direction=options.direction or DIRECTION,
         seed=options.seed,
     )
     found = rank_documents(

@@ -16,6 +16,8 @@ from .score_parts import WordsUnit
 from .search import MOST_ROWS
 
 BY_SENTENCES: tuple[str, ...] = get_args(BySentences)
+# What measures best (benchmarks/results/document_ranking_dev.md); the paper's is source.
+DIRECTION: Direction = "both"
 
 
 class SentenceOptions(TypedDict, total=False):
@@ -47,7 +49,8 @@ class SentenceSettings:
         candidates: ids of the documents that are ranked; None for all.
         normalisation: ``none``, or ``zscore`` as in the paper: scores of a paragraph are compared with those that it
             has with the documents of the index, of which a sample is taken where there are very many.
-        direction: ``source``, or ``both`` for the mean with the score of the candidate against the source.
+        direction: ``source`` looks for the document in the candidate, as the paper does, or ``both`` also for the
+            candidate in the document, and takes the mean.
 
     Raises:
         SettingsError: a value is unknown, out of range or without effect, or ``pool`` and ``candidates`` are both
@@ -62,7 +65,7 @@ class SentenceSettings:
     pool: int | None = None
     candidates: Iterable[str] | None = None
     normalisation: Normalisation = "none"
-    direction: Direction = "source"
+    direction: Direction = DIRECTION
 
     def __post_init__(self) -> None:
         require_whole("k", self.k, may_be_none=False)

@@ -106,7 +106,8 @@ def align(
     require_one_of("direction", direction, get_args(Direction))
     form = form_of(by)
     own, other = form(source), form(candidate)
-    both = direction == "both"
+    # The cosine of one vector each is the same in both directions, and is no two pairs.
+    both = direction == "both" and not (by == "document" and normalisation == "none")
     scores = paragraph_scores(own, other, direction=direction)
     usual = None
     if normalisation == "zscore":

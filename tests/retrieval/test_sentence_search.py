@@ -115,7 +115,7 @@ def test_a_document_of_the_index_is_not_its_own_hit(
     for normalisation in ("none", "zscore"):
         found = index.search(documents[0], by="sentences", normalisation=normalisation)  # type: ignore[arg-type]
         assert {hit.id: hit.score for hit in found} == pytest.approx(
-            expected(encoder, documents[0], documents[1:], "sentences", normalisation, "source"),
+            expected(encoder, documents[0], documents[1:], "sentences", normalisation, "both"),
             abs=ROUNDING[normalisation],
         )
     # Its vectors are those of the index.
@@ -250,7 +250,7 @@ def test_an_index_without_sentences_encodes_what_is_chosen(
 
 
 def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
-    found = index.search(source, 2, by="sentences", words=0.2)
+    found = index.search(source, 2, by="sentences", words=0.2, direction="source")
     content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
     assert content["by"] == "sentences" and content["fusion"] == "weighted"
     texts = {document.id: [section.text for section in document.sections] for document in documents}
@@ -318,7 +318,7 @@ def test_the_best_pairs_are_those_of_the_best_paragraphs(
     index.update(
         [Document("other", [Section(long, heading="Same"), Section("Lathes turn oak wood.", heading="Wood")])]
     )
-    (hit,) = index.search(source, by="sentences")
+    (hit,) = index.search(source, by="sentences", direction="source")
     assert hit.alignment is not None
     whole, short = hit.alignment.pairs
     # The only sentence of the short paragraph adds most of all sentences, and its paragraph less than the long one.
@@ -330,7 +330,7 @@ def test_the_best_pairs_are_those_of_the_best_paragraphs(
         assert one is not None and one.contribution == max(other.contribution for other in pair.sentences)
     rows = list(hit.alignment.rows())
     assert [row["source_paragraph"] for row in rows] == [0] * 12 + [1] and rows[0]["similarity"] > 0.99
-    (whole_hit,) = index.search(source, by="paragraphs")
+    (whole_hit,) = index.search(source, by="paragraphs", direction="source")
     assert whole_hit.alignment is not None and [one for _, one in whole_hit.alignment.best(5)] == [None, None]
 
 

@@ -20,6 +20,7 @@ from ...similarity.sentence_sets import SentenceSet
 from ...vectors.folder import settings_of
 from ...vectors.store import ANOTHER_FOLDER, read_vectors
 from ...vectors.writer import FolderOptions
+from ..sentence_settings import DIRECTION
 from ..sentences import encode_sentences
 
 # Documents of a shard, which is what an interrupted run loses at most.
@@ -54,7 +55,7 @@ class RankedCorpus:
         folder: str | Path | None = None,
         paragraph: Paragraph | None = None,
         normalisation: Normalisation = "none",
-        direction: Direction = "source",
+        direction: Direction = DIRECTION,
         show_progress: bool | None = None,
         seed: int = 0,
     ) -> None:
