@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from graphdoc.cli import main
-from graphdoc.losses import MaskedTokens, PairCosine
+from graphdoc.losses import MaskedTokens
 from graphdoc.recipes.base import Recipe, Start, train
 from graphdoc.recipes.sentence_pair_data import SentencePairData
-from graphdoc.recipes.sentence_pairs import HEAD, begin_sentences, evaluation_of
+from graphdoc.recipes.sentence_pairs import HEAD, begin_sentences, evaluation_of, pair_loss
 from graphdoc.settings.sentence_pairs import SentencePairSettings
 from graphdoc.training.sentence_pairs import SentencePairContrast
 from graphdoc.training.task import Task
@@ -29,10 +29,10 @@ def recipe(start: Start[SentencePairSettings]) -> Recipe:
 
     # 1. Every sentence with a partner, of its paragraph or of another document, and masks on both.
     data = SentencePairData(start)
-    # 2. Pairs of one paragraph are drawn together, others apart, and a head guesses the masked tokens.
+    # 2. Sentences of one paragraph are drawn together, those of two documents apart, and a head guesses masked tokens.
     loss = settings.loss
     objective = SentencePairContrast(
-        PairCosine(1 - loss.margin),
+        pair_loss(loss),
         loss.contrast_weight,
         MaskedTokens(loss.mlm_weight),
         model.training_parts[HEAD] if loss.mlm_weight else None,

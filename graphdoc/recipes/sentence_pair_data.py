@@ -151,6 +151,11 @@ class SentencePairData(CorpusData):
             anchors = AnchorSentences(corpus, measured)
             chosen = np.sort(numbers[: settings.evaluation.most_pairs]).tolist()
             self.held_out = collator_of(measured)([(anchors[number], HELD_OUT_EPOCH, number) for number in chosen])
+            if loss.compares_all and not self.held_out.targets["label"].any():
+                raise DocumentError(
+                    f"{settings.corpus.name}: of {counted(len(chosen), 'pair')} that would be measured none is of one "
+                    "paragraph: there is no partner to find; raise evaluation.most_pairs or evaluation.held_out"
+                )
 
     def _require(self, settings: SentencePairSettings, pairs: SentencePairs, documents: int, held_out: int) -> None:
         """Refuse documents of which no pairs of both kinds can be made.

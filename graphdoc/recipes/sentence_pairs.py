@@ -14,7 +14,7 @@ from ..errors import SettingsError
 from ..evaluation.pair_scores import pair_auc
 from ..losses import MaskedTokens, PairContrast, PairCosine
 from ..modeling import DocumentModel
-from ..settings.sentence_pairs import SentencePairSettings
+from ..settings.sentence_pairs import SentencePairLossSettings, SentencePairSettings
 from ..training.batch import TrainingBatch
 from ..training.loop import RunEvaluation
 from ..training.sentence_pairs import SentencePairContrast
@@ -103,11 +103,16 @@ def objective_of(settings: SentencePairSettings, model: DocumentModel) -> Senten
     """What the model is trained for (SDR, eq. 1-3, with drawn pairs)."""
     loss = settings.loss
     return SentencePairContrast(
-        PairContrast(loss.temperature) if loss.compares_all else PairCosine(1 - loss.margin),
+        pair_loss(loss),
         loss.contrast_weight,
         MaskedTokens(loss.mlm_weight),
         model.training_parts[HEAD] if loss.mlm_weight else None,
     )
+
+
+def pair_loss(settings: SentencePairLossSettings) -> PairCosine | PairContrast:
+    """The loss between the sentences of pairs: with those that were drawn (SDR, eq. 1), or all of the batch."""
+    return PairContrast(settings.temperature) if settings.compares_all else PairCosine(1 - settings.margin)
 
 
 def evaluation_of(

@@ -23,6 +23,8 @@ PAIR_NUMBERS = (
 )  # fmt: skip
 BATCH_NUMBERS = ("accuracy",)
 MASKED_NUMBERS = ("masked_accuracy", "masked_loss")
+# Their cosines with each other are a matrix in memory.
+MOST_COMPARED = 10_000
 
 
 class SentenceCorpusSettings(CorpusSettings):
@@ -71,8 +73,12 @@ class SentencePairLossSettings(Settings):
         fix = "with {here}contrast_weight=0; leave it out"
         for name in ("negatives", "margin", "temperature", "contrast_on"):
             self.require_effect(name, self.contrast_weight > 0, fix)
-        self.require_effect("margin", not self.compares_all, "with {here}negatives=batch, which has a temperature")
-        self.require_effect("temperature", self.compares_all, "with {here}negatives=drawn, which has a margin")
+        self.require_effect(
+            "margin", not self.compares_all, "with {here}negatives=batch, which has a temperature; leave it out"
+        )
+        self.require_effect(
+            "temperature", self.compares_all, "with drawn negatives, which have a margin; set {here}negatives=batch"
+        )
         return self
 
     @property
@@ -172,5 +178,10 @@ class SentencePairSettings(RunSettings):
             raise self.refused(
                 "training.batch_size", "leaves a pair alone in its batch, with nothing to be kept apart from "
                 "(loss.negatives=batch); raise it"
+            )  # fmt: skip
+        if self.loss.compares_all and self.is_measured and self.evaluation.most_pairs > MOST_COMPARED:
+            raise self.refused(
+                "evaluation.most_pairs", f"would all be compared with each other (loss.negatives=batch), of which "
+                f"{MOST_COMPARED:,} can be; lower it"
             )  # fmt: skip
         return self

@@ -153,6 +153,26 @@ def test_a_script_trains_the_model_of_its_command(
     assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
 
 
+def test_a_script_trains_by_the_loss_that_is_chosen(
+    arguments: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, drawn = "pretrain sentence_pairs", weights_of_pairs(arguments, tmp_path / "drawn")
+    given = [*arguments(words), "loss.negatives=batch"]
+    assert main([*command_of(words).split(), *given, f"output={tmp_path / 'command'}"]) == 0
+    monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
+    assert ended.value.code == 0
+    by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
+    assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
+    assert any(not torch.equal(weight, drawn[name]) for name, weight in by_command.items())
+
+
+def weights_of_pairs(arguments: Callable[[str], list[str]], output: Path) -> dict[str, torch.Tensor]:
+    assert main(["pretrain", *arguments("pretrain sentence_pairs"), f"output={output}"]) == 0
+    return weights(output)
+
+
 @pytest.mark.slow
 @pytest.mark.distributed
 @pytest.mark.parametrize(

@@ -288,3 +288,20 @@ def test_a_tokenizer_without_mask_token_is_refused(
         sentence_pairs.recipe(start_of([*overrides, start]))
     recipe = sentence_pairs.recipe(start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"]))
     assert recipe.task.objective.head is None  # type: ignore[attr-defined]
+
+
+def test_pairs_of_different_documents_alone_are_not_measured_as_if_partners_were_found(overrides: list[str]) -> None:
+    batch = [*BATCH, "evaluation.most_pairs=2"]
+    seeds = {}
+    for seed in range(8):
+        start = start_of([*overrides, *batch, f"training.seed={seed}"])
+        try:
+            data = SentencePairData(start)
+        except GraphdocError as error:
+            seeds[seed] = None
+            assert all(word in str(error) for word in ("2 pairs", "evaluation.most_pairs", "evaluation.held_out"))
+            continue
+        data.loader.close()
+        assert data.held_out is not None
+        seeds[seed] = float(data.held_out.targets["label"].sum())
+    assert None in seeds.values() and any(seeds.values()) and 0.0 not in seeds.values()

@@ -57,13 +57,17 @@ def test_the_key_chooses_the_settings() -> None:
         ([*PAIRS, "loss.mlm_weight=0", "loss.contrast_weight=0"], ["loss.mlm_weight=0", "loss.contrast_weight=0"]),
         ([*PAIRS, "loss.contrast_weight=0", "loss.contrast_on=clean"], ["loss.contrast_on='clean'", "no effect"]),
         ([*PAIRS, "loss.contrast_weight=0", "loss.negatives=batch"], ["loss.negatives='batch'", "no effect"]),
-        ([*PAIRS, "loss.temperature=0.1"], ["loss.temperature=0.1", "no effect", "loss.negatives=drawn"]),
+        ([*PAIRS, "loss.temperature=0.1"], ["loss.temperature=0.1", "no effect", "loss.negatives=batch"]),
         ([*PAIRS, "loss.negatives=batch", "loss.margin=2"], ["loss.margin=2", "no effect", "loss.negatives=batch"]),
         ([*PAIRS, "loss.negatives=batch", "loss.temperature=0"], ["loss.temperature=0"]),
         ([*PAIRS, "loss.negatives=all"], ["loss.negatives='all'", "drawn", "batch"]),
         (
             [*PAIRS, "loss.negatives=batch", "training.batch_size=1"],
             ["training.batch_size=1", "loss.negatives=batch"],
+        ),
+        (
+            [*PAIRS, "loss.negatives=batch", "evaluation.most_pairs=10001"],
+            ["evaluation.most_pairs=10001", "loss.negatives=batch", "10,000"],
         ),
         ([*PAIRS, "evaluation.best=accuracy"], ["evaluation.best='accuracy'"]),
         ([*PAIRS, "loss.margin=2.5"], ["loss.margin=2.5", "2"]),
