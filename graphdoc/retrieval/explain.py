@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from .fusion import Part
 
@@ -41,6 +41,10 @@ class PassagePart:
     part: float
 
 
+# How a pair is told from the one that was found from the document that was asked with.
+FROM_THE_HIT = "looked for from the hit"
+
+
 @dataclass(frozen=True, slots=True)
 class PairPart:
     """What a pair of paragraphs adds to the score by sentences.
@@ -51,6 +55,7 @@ class PairPart:
         source_heading: heading of its section.
         candidate_heading: heading of its section.
         part: its part of the score.
+        direction: whether the paragraph of the ``source`` was looked for, or that of the ``candidate``.
     """
 
     source: int
@@ -58,6 +63,7 @@ class PairPart:
     source_heading: str
     candidate_heading: str
     part: float
+    direction: Literal["source", "candidate"] = "source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +102,8 @@ class Explanation:
 def _named(one: TermPart | PassagePart | PairPart) -> str:
     if isinstance(one, PairPart):
         sides = ((one.source, one.source_heading), (one.candidate, one.candidate_heading))
-        return " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
+        pair = " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
+        return pair + (f", {FROM_THE_HIT}" if one.direction == "candidate" else "")
     if isinstance(one, TermPart):
         times = "once" if one.frequency == 1 else f"{one.frequency} times"
         return f"{one.term} ({times}; in {one.document_frequency:,})"

@@ -270,6 +270,7 @@ def pair_parts(aligned: HitAlignment) -> tuple[PairPart, ...]:
             aligned.heading("source", pair.source),
             aligned.heading("candidate", pair.candidate),
             pair.contribution,
+            pair.direction,
         )
         for pair in aligned.pairs
     ]

@@ -249,6 +249,18 @@ def test_an_index_without_sentences_encodes_what_is_chosen(
             read_index.search(source, by="sentences", normalisation="zscore", **settings)  # type: ignore[call-overload]
 
 
+def test_pairs_that_were_looked_for_from_the_hit_are_told_from_others(index: DocumentIndex, source: Document) -> None:
+    hit = index.search(source, 1, by="sentences")[0]
+    assert hit.alignment is not None
+    explained = hit.explain()
+    found = [(part.direction, part.source, part.candidate) for part in explained.sentences]
+    assert sorted(found) == sorted((pair.direction, pair.source, pair.candidate) for pair in hit.alignment.pairs)
+    assert len(set(found)) == len(found) and {direction for direction, *_ in found} == {"source", "candidate"}
+    from_hit = sum(direction == "candidate" for direction, *_ in found)
+    assert str(explained).count("looked for from the hit") == from_hit
+    assert explained.to_dict()["sentences"][0]["direction"] == found[0][0]
+
+
 def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
     found = index.search(source, 2, by="sentences", words=0.2, direction="source")
     content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
