@@ -138,39 +138,39 @@ def test_every_script_is_that_of_a_recipe() -> None:
     assert there <= {script_of(words) for words in RECIPES}
 
 
+@pytest.fixture
+def both_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, torch.Tensor]]:
+    """Trains by a command and by its script, and gives weights, which are the same: ``both_ways(words, given)``."""
+
+    def train(words: str, given: list[str]) -> dict[str, torch.Tensor]:
+        assert main([*command_of(words).split(), *given, f"output={tmp_path / 'command'}"]) == 0
+        monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
+        assert ended.value.code == 0
+        by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
+        assert by_command.keys() == by_script.keys()
+        assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
+        return by_command
+
+    return train
+
+
 @pytest.mark.parametrize("words", [words for words in RECIPES if (ROOT / script_of(words)).is_file()])
 def test_a_script_trains_the_model_of_its_command(
-    arguments: Callable[[str], list[str]], tmp_path: Path, words: str, monkeypatch: pytest.MonkeyPatch
+    arguments: Callable[[str], list[str]], both_ways: Callable[..., Any], words: str
 ) -> None:
-    given = arguments(words)
-    assert main([*command_of(words).split(), *given, f"output={tmp_path / 'command'}"]) == 0
-    monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
-    assert ended.value.code == 0
-    by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
-    assert by_command.keys() == by_script.keys()
-    assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
+    both_ways(words, arguments(words))
 
 
 def test_a_script_trains_by_the_loss_that_is_chosen(
-    arguments: Callable[[str], list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: Callable[[str], list[str]], both_ways: Callable[..., Any], tmp_path: Path
 ) -> None:
-    words, drawn = "pretrain sentence_pairs", weights_of_pairs(arguments, tmp_path / "drawn")
-    given = [*arguments(words), "loss.negatives=batch"]
-    assert main([*command_of(words).split(), *given, f"output={tmp_path / 'command'}"]) == 0
-    monkeypatch.setattr(sys, "argv", [script_of(words), *given, f"output={tmp_path / 'script'}"])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(ROOT / script_of(words)), run_name="__main__")
-    assert ended.value.code == 0
-    by_command, by_script = weights(tmp_path / "command"), weights(tmp_path / "script")
-    assert all(torch.equal(weight, by_script[name]) for name, weight in by_command.items())
-    assert any(not torch.equal(weight, drawn[name]) for name, weight in by_command.items())
-
-
-def weights_of_pairs(arguments: Callable[[str], list[str]], output: Path) -> dict[str, torch.Tensor]:
-    assert main(["pretrain", *arguments("pretrain sentence_pairs"), f"output={output}"]) == 0
-    return weights(output)
+    given = arguments("pretrain sentence_pairs")
+    found = both_ways("pretrain sentence_pairs", [*given, "loss.negatives=batch"])
+    assert main(["pretrain", *given, f"output={tmp_path / 'drawn'}"]) == 0
+    drawn = weights(tmp_path / "drawn")
+    assert any(not torch.equal(weight, drawn[name]) for name, weight in found.items())
 
 
 @pytest.mark.slow
