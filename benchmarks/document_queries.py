@@ -7,7 +7,7 @@ index of words too where ``--work`` is the same.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from trained_retrieval import SETS, settings_of, test_run, weighted, word_runs
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.corpus.stored import open_corpus
 from graphdoc.evaluation import RankingTable, best_weight
-from graphdoc.evaluation.trec import Run, leave_out
+from graphdoc.evaluation.trec import Qrels, Run, leave_out
 from graphdoc.recipes.corpus_vectors import corpus_vectors
 from graphdoc.retrieval.fusion import fused_scores
 from graphdoc.retrieval.index import DocumentIndex
@@ -45,6 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, default=Path("runs/trained_retrieval"), help="where the index is kept")
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="settings of the corpus")
+    parser.add_argument(
+        "--words-alone", action="store_true", help="rank by words alone: nothing is trained or encoded"
+    )
+    parser.add_argument("--name", default="document_queries", help="name of the result")
     options = parser.parse_args(arguments)
     data = SETS[NAME]
     judgements, qrels, own = data.read("test")
@@ -63,21 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 found[query] = index.scores(document, DEPTH, **options_of_search)["words"]  # type: ignore[arg-type]
                 bar.update(1)
             runs[way] = leave_out(found, own)
-    # Trains where the other benchmark has not: titles of articles that are no query here, linked articles as answers.
-    test_run(data, options.work / NAME / "document", "document", options.set)
-    for way, model in (("vectors", None), ("trained", options.work / NAME / "document" / "fold-1" / "model")):
-        ids, embedded = document_vectors(options.work / NAME / f"{way}-document", model, options.set)
-        runs[way] = leave_out(vector_run(ids, embedded, asked), own)
     names = dict(ROWS)
-    for words in ("words-documents", "words", "words-both", "tf-idf"):
-        for way, kind in (("vectors", "untrained vectors"), ("trained", "trained vectors")):
-            both = f"{words}, {way}"
-            runs[f"{both}, rank"] = {
-                query: fused_scores({"words": runs[words][query], "vectors": runs[way][query]}) for query in asked
-            }
-            names[f"{both}, rank"] = f"{ROWS[words]}, and {kind}, reciprocal rank"
-            runs[f"{both}, sum"] = best_weight(runs[words], runs[way], qrels, weighted, measure=MEASURE).run
-            names[f"{both}, sum"] = f"{ROWS[words]}, and {kind}, weighted sum"
+    if not options.words_alone:
+        names |= add_vectors(runs, asked, own, qrels, options.work, options.set)
     table = RankingTable.of({way: leave_out(run, own) for way, run in runs.items()}, qrels, MEASURES, against="tf-idf")
     lines = [f"| ranked by | {' | '.join(MEASURES)} | p |", f"|---|{'---|' * (len(MEASURES) + 1)}"]
     for way, scores in table.scores.items():
@@ -90,8 +82,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"are searched in all. p: paired permutation test of {MEASURE} against TF-IDF. Weights of sums are chosen on "
         "other queries (cross-validation)."
     )
-    parts = ["# Whole documents as queries", "`python benchmarks/document_queries.py`", describe_machine(), about]
-    print(write_result("document_queries", "\n\n".join([*parts, "\n".join(lines)])))
+    command = f"`python benchmarks/document_queries.py{' --words-alone' if options.words_alone else ''}`"
+    parts = ["# Whole documents as queries", command, describe_machine(), about]
+    print(write_result(options.name, "\n\n".join([*parts, "\n".join(lines)])))
+
+
+def add_vectors(
+    runs: dict[str, Run],
+    asked: Mapping[str, Document],
+    own: Mapping[str, Collection[str]],
+    qrels: Qrels,
+    work: Path,
+    changes: Sequence[str],
+) -> dict[str, str]:
+    """Add the rankings by vectors, and those that join them with words; gives what they are."""
+    # Trains where the other benchmark has not: titles of articles that are no query here, linked articles as answers.
+    test_run(SETS[NAME], work / NAME / "document", "document", changes)
+    for way, model in (("vectors", None), ("trained", work / NAME / "document" / "fold-1" / "model")):
+        ids, embedded = document_vectors(work / NAME / f"{way}-document", model, changes)
+        runs[way] = leave_out(vector_run(ids, embedded, asked), own)
+    names = {}
+    for words in ("words-documents", "words", "words-both", "tf-idf"):
+        for way, kind in (("vectors", "untrained vectors"), ("trained", "trained vectors")):
+            both = f"{words}, {way}"
+            runs[f"{both}, rank"] = {
+                query: fused_scores({"words": runs[words][query], "vectors": runs[way][query]}) for query in asked
+            }
+            names[f"{both}, rank"] = f"{ROWS[words]}, and {kind}, reciprocal rank"
+            runs[f"{both}, sum"] = best_weight(runs[words], runs[way], qrels, weighted, measure=MEASURE).run
+            names[f"{both}, sum"] = f"{ROWS[words]}, and {kind}, weighted sum"
+    return names
 
 
 def tf_idf_run(articles: Mapping[str, Document], asked: Mapping[str, Document]) -> Run:

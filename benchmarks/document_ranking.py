@@ -8,8 +8,9 @@ Rankings and sentence vectors are kept in ``--work``: a run that was interrupted
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,7 @@ from graphdoc.settings.document import Paragraph
 from graphdoc.similarity.hierarchical import By, Direction, DocumentScorer, Normalisation
 
 MEASURES = ("nDCG@10", "MPR", "MRR", "HR@10", "HR@100", "MRR-published")
-AGAINST = "vectors"
+AGAINST = "mean of passages"
 # Of the trial: sentences of a section, and of a document.
 SECTION_SENTENCES, DOCUMENT_SENTENCES = 5, 48
 
@@ -64,7 +65,14 @@ BY_SENTENCES: dict[str, BySentences] = {
     "sentences, passage, z-score": BySentences("sentences", "passage", "zscore"),
 }
 OTHERS = tuple(name for name in ROWS if name not in BY_SENTENCES)
-JOINED = ("tf-idf+sentences", "tf-idf+flat", "bm25+sentences", "bm25+flat")
+# The model's document vectors without its words and its centre: what there is before anything is fitted or trained.
+MEAN = "mean of passages"
+# As a search by sentences looks by default, with words of three kinds.
+JOINED = tuple(
+    f"{words}+{other}"
+    for words in ("tf-idf", "bm25", "words-documents")
+    for other in ("sentences, both", "flat, both")
+)
 SHOWN = 3
 
 
@@ -124,19 +132,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Encode, rank, measure and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    every = [*OTHERS, *BY_SENTENCES]
+    every = [*OTHERS, MEAN, *BY_SENTENCES]
     parser.add_argument("--rows", nargs="+", choices=every, default=every)
     parser.add_argument("--model", default="mini")
     parser.add_argument(
         "--dtype", default="float32", choices=("float32", "bfloat16"), help="what the model computes in"
     )
+    parser.add_argument("--fit", type=int, metavar="N", help="fit N numbers of words to the documents of a set first")
     parser.add_argument("--work", type=Path, default=Path("runs/document-ranking"))
     parser.add_argument("--name", default="document_ranking", help="name of the result")
     options = parser.parse_args(arguments)
-    encoder = DocumentEncoder.from_pretrained(options.model, dtype=options.dtype, max_passages=None)
+    load = partial(DocumentEncoder.from_pretrained, options.model, dtype=options.dtype, max_passages=None)
+    encoder = load()
+    bare = partial(load, lexical=None, centre=None)
+    fit = f" --fit {options.fit}" if options.fit else ""
     parts = [
         "# Which way to rank documents by one of them finds those that it is linked with?",
-        f"`python benchmarks/document_ranking.py --sets {' '.join(options.sets)} --dtype {options.dtype}`",
+        f"`python benchmarks/document_ranking.py --sets {' '.join(options.sets)} --dtype {options.dtype}{fit}`",
         describe_machine(),
         f"`{encoder.name}`, {options.dtype}. Intervals: middle 95 % of 1,000 bootstrap resamples of the sources; "
         "differences are paired. MPR is a mean over pairs; MRR-published counts ranks 1 and 2 alike, as the published "
@@ -144,21 +156,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     for name in options.sets:
         found = SETS[name]()
-        runs = rankings(found, encoder, options.rows, options.work / name)
+        if options.fit:
+            # Without labels, as `graphdoc fit --lexical --no-centre --numbers N` does.
+            encoder = load()
+            encoder.fit(found.documents, lexical={"numbers": options.fit}, centre=False)
+        runs = rankings(found, encoder, bare, options.rows, options.work / name)
         parts += section(name, found, runs)
     print(write_result(options.name, "\n\n".join(parts)))
 
 
-def rankings(found: Ranked, encoder: DocumentEncoder, rows: Sequence[str], work: Path) -> dict[str, Run]:
+def rankings(
+    found: Ranked, encoder: DocumentEncoder, bare: Callable[[], DocumentEncoder], rows: Sequence[str], work: Path
+) -> dict[str, Run]:
     """The ranking of every row; such as were made are read."""
     sources, qrels = list(found.judgements.queries), found.judgements.qrels
-    files = {name: work / "rankings" / f"{name.replace(', ', '-')}.run" for name in rows}
+    files = {name: work / "rankings" / f"{name.replace(', ', '-').replace(' ', '-')}.run" for name in rows}
     (work / "rankings").mkdir(parents=True, exist_ok=True)
     left = [name for name in rows if not files[name].is_file()]
     corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
     for name in left:
-        if name not in BY_SENTENCES:
+        if name in ROWS and name not in BY_SENTENCES:
             write_run(files[name], rank_documents(corpus, sources, qrels, [name]).runs[name], files[name].stem)
+    if MEAN in left:
+        means = RankedCorpus(found.documents, bare, show_progress=True)
+        write_run(files[MEAN], rank_documents(means, sources, qrels, ["vectors"]).runs["vectors"], files[MEAN].stem)
     ways = {name: BY_SENTENCES[name] for name in left if name in BY_SENTENCES}
     for paragraph in dict.fromkeys(way.paragraph for way in ways.values()):
         corpus = RankedCorpus(

@@ -113,7 +113,7 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
     if against not in (*rows, *others):
         raise SettingsError(f"--against {against!r} is no row; use one of {', '.join([*rows, *others])}")
     encoder = None
-    if any(not ROWS[part].is_lexical for name in rows for part in name.split("+")):
+    if any(ROWS[part].needs_model for name in rows for part in name.split("+")):
         encoder = load_encoder(options, options.model or "mini")
     documents, reading = _documents(options, encoder)
     judgements, absent, own_links = _judgements(options, documents)

@@ -56,6 +56,7 @@ EPILOG = """rows:
 
 rows with --relevant:
   tf-idf, bm25, lda   words of whole texts: cosine of TF-IDF vectors, BM25, cosine of topics
+  words-documents     BM25 of whole documents, asked with the words that search takes of a document
   cls, first, all     the transformer alone: first token or mean of the first chunk, mean of all chunks
   vectors             the model's document vectors
   document            mean of the vectors of all sentences

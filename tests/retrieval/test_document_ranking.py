@@ -17,6 +17,7 @@ from graphdoc.registry import POOLINGS, load
 from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
 from graphdoc.retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
 from graphdoc.retrieval.document_ranking.words import npmi
+from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentence_folder import SentenceFolder
 from graphdoc.similarity.cosine import similarity_matrix
 
@@ -55,8 +56,22 @@ def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
             assert scores.keys() == TEXTS.keys() - {source}, name
             assert all(math.isfinite(score) for score in scores.values())
     # The words of the texts leave no doubt.
-    for name in ("tf-idf", "bm25"):
+    for name in ("tf-idf", "bm25", "words-documents"):
         assert max(found.runs[name]["lathe"], key=found.runs[name]["lathe"].__getitem__) == "oak"
+
+
+def test_words_of_documents_are_those_of_a_search(
+    corpus: RankedCorpus, documents: list[Document], encoder: DocumentEncoder
+) -> None:
+    index = DocumentIndex.create("memory://", encoder)
+    index.update(documents)
+    scorer = ROWS["words-documents"].prepare(corpus)
+    for place, source in enumerate(documents):
+        hits = index.search(source, len(documents), by="words", words_unit="document")
+        found = {hit.id: hit.score for hit in hits}
+        scores = dict(zip(corpus.places, scorer(place).tolist(), strict=True))
+        del scores[source.id]
+        assert found and {id: score for id, score in scores.items() if score} == pytest.approx(found)
 
 
 def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:

@@ -19,9 +19,11 @@ class Row:
     Args:
         prepare: makes of a corpus what scores its documents.
         explained: what it does, for readers.
-        is_lexical: whether it goes by words, without a model.
+        is_lexical: whether it goes by words.
+        needs_model: whether it takes a model, if only to cut documents.
     """
 
     prepare: Callable[[RankedCorpus], Scorer]
     explained: str
     is_lexical: bool = False
+    needs_model: bool = True

@@ -21,7 +21,7 @@ from .corpus import RankedCorpus
 from .row import Row, Scorer
 from .sentences import by_sentences
 from .vectors import all_chunks, document_vectors, first_chunk, first_token
-from .words import bm25, lda, tf_idf
+from .words import bm25, lda, telling_words, tf_idf
 
 
 def _sentences(by: By, explained: str) -> Row:
@@ -29,9 +29,10 @@ def _sentences(by: By, explained: str) -> Row:
 
 
 ROWS: dict[str, Row] = {
-    "tf-idf": Row(tf_idf, "cosine of TF-IDF vectors of whole texts", is_lexical=True),
-    "bm25": Row(bm25, "BM25 of whole texts, asked with all words", is_lexical=True),
-    "lda": Row(lda, "cosine of topics, of the most coherent of six models", is_lexical=True),
+    "tf-idf": Row(tf_idf, "cosine of TF-IDF vectors of whole texts", is_lexical=True, needs_model=False),
+    "bm25": Row(bm25, "BM25 of whole texts, asked with all words", is_lexical=True, needs_model=False),
+    "words-documents": Row(telling_words, "BM25 of whole documents, asked as a search asks", is_lexical=True),
+    "lda": Row(lda, "cosine of topics, of the most coherent of six models", is_lexical=True, needs_model=False),
     "cls": Row(first_token, "vector of the first token of the first chunk"),
     "first": Row(first_chunk, "mean over the tokens of the first chunk"),
     "all": Row(all_chunks, "mean over the tokens of all chunks"),

@@ -14,6 +14,7 @@ from ...errors import RetrievalError
 from ...evaluation.baselines import fitted_vectors
 from ...runtime.progress import progress_bar
 from ...similarity.cosine import Floats
+from ..candidates import index_words, word_rows
 from .corpus import RankedCorpus
 from .row import Scorer
 
@@ -47,6 +48,25 @@ def bm25(corpus: RankedCorpus) -> Scorer:
     data = idf[counts.indices] * counts.data / (counts.data + norms[rows])
     weights = csr_matrix((data, counts.indices, counts.indptr), counts.shape)
     return lambda place: _dense(weights @ counts[place].T)
+
+
+def telling_words(corpus: RankedCorpus) -> Scorer:
+    """BM25 of whole documents, asked with the words that say most about the source, as a search with a document asks.
+
+    Raises:
+        MissingExtraError: the store of an index is not installed.
+    """
+    segmented = corpus.encoder.segmenter.segment_many(corpus.documents)
+    index = index_words(map(word_rows, segmented), corpus.encoder.model.config.language)
+    ids, count = [document.id for document in corpus.documents], len(corpus)
+
+    def scores(place: int) -> Floats:
+        asked = corpus.documents[place]
+        found = index.scores(asked, count, by="words", words_unit="document", depth=count)["words"]
+        # What has none of the words is not found.
+        return np.array([found.get(id, 0.0) for id in ids])
+
+    return scores
 
 
 def lda(corpus: RankedCorpus) -> Scorer:
