@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 
 def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
-    """Take out the padding and truncation that a tokenizer's file sets, and read ``[SEP]`` in a text as these letters.
-
-    A text that spells out a special token would otherwise hold the token itself, which ends what a transformer reads.
+    """Take out the padding and truncation that a tokenizer's file sets, so that no call has to.
 
     Args:
         tokenizer: a fast tokenizer; it changes if it has either, so no other thread may use it yet.
@@ -27,10 +25,8 @@ def without_limits(tokenizer: PreTrainedTokenizerBase) -> None:
         backend.no_padding()
     if backend.truncation is not None:
         backend.no_truncation()
-    # Calls of transformers set that of the tokenizer itself.
-    tokenizer.split_special_tokens = True
-    if not backend.encode_special_tokens:
-        backend.encode_special_tokens = True
+    if backend.encode_special_tokens != tokenizer.split_special_tokens:
+        backend.encode_special_tokens = tokenizer.split_special_tokens
 
 
 def token_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graphdoc import Document, DocumentEncoder, Section
+from graphdoc import DocumentEncoder
 from graphdoc.segmentation.tokens import short_token_ids, token_ids, token_spans, without_limits
 
 
@@ -60,21 +60,3 @@ def test_ids_and_spans_are_those_of_the_library(mini: DocumentEncoder) -> None:
     assert token_spans(mini.tokenizer, text) == [tuple(span) for span, masked in kept if not masked]
     own = token_spans(mini.tokenizer, text[6:])
     assert token_spans(mini.tokenizer, text, 6) == own and own[0] == (0, 4)
-
-
-@pytest.mark.parametrize("context", ["none", "both"])
-def test_special_tokens_that_a_text_spells_out_are_letters(mini: DocumentEncoder, context: str) -> None:
-    spelled = " and ".join(mini.tokenizer.all_special_tokens)
-    assert "[SEP]" in spelled
-    text = f"A model reads {spelled} in a text."
-    document = Document("a", (Section(text, f"Of {spelled}"),), title=f"On {spelled}")
-    encoder = DocumentEncoder.from_pretrained(context=context)
-    segmented = encoder.segmenter.segment(document)
-    (span,), (ids,) = segmented.passages, segmented.token_ids
-    special = set(mini.tokenizer.all_special_ids)
-    # Those that the model itself puts around a passage, and no others.
-    assert [place for place, id in enumerate(ids) if id in special] == [0, len(ids) - 1]
-    assert (span.start, span.end) == (0, len(text))
-    assert segmented.coverage.encoded_characters == segmented.coverage.characters
-    # Calls of the library read them in the same way.
-    assert mini.tokenizer(text)["input_ids"] == token_ids(mini.tokenizer, [text])[0]
