@@ -26,11 +26,13 @@ from .engine import Candidates, State
 from .qdrant_conditions import Condition, Filter, every
 from .qdrant_points import FOLDER, FolderPoints, Point, Points, WordQuery
 from .qdrant_rows import BORN, DIED, LEVELS, NEVER, TERMS, as_schema, as_text, kind_of, points_of, requests_of, row_of
-from .rows import DOCUMENT, PASSAGE, table_of
+from .rows import DOCUMENT, PASSAGE, key_of, table_of
 from .word_settings import WordSettings
 
 Found = TypeVar("Found")
 
+# The level of the rows that have a text.
+_TEXTS = {"text": PASSAGE, "document_text": DOCUMENT}
 _STATE = str(uuid.uuid5(uuid.NAMESPACE_URL, "graphdoc index"))
 _INDEXED = {"key": "keyword", "id": "keyword", "level": "keyword", BORN: "integer", DIED: "integer"}
 # Points of one request, and different texts in a column that a filter compares.
@@ -170,12 +172,22 @@ class QdrantEngine:
         formula = dict(part.split("=") for part in self.record["words"]["formula"].split()[1:])
         # Qdrant counts a term of a query once: terms that are there more often are asked for again.
         steps = sorted(set(counts.values()))
-        scores: dict[tuple[str, int], float] = {}
+        asked: list[tuple[int, WordQuery]] = []
         for before, step in zip((0, *steps), steps, strict=False):
             terms = " ".join(sorted(term for term, count in counts.items() if count >= step))
-            asked = WordQuery(terms, float(formula["k1"]), float(formula["b"]))
-            for place, score in self._nearest(asked, TERMS[column], most, condition):
-                scores[place] = scores.get(place, 0.0) + (step - before) * score
+            asked.append((step - before, WordQuery(terms, float(formula["k1"]), float(formula["b"]))))
+        scores: dict[tuple[str, int], float] = {}
+        if len(asked) > 1:
+            # An answer ends before rows that are best in all of them together, so those of all are scored again.
+            deep = most * len(asked)
+            found = {place for _, one in asked for place, _ in self._nearest(one, TERMS[column], deep, condition)}
+            keys = [key_of(id, _TEXTS[column], number) for id, number in sorted(found)]
+            condition, most_asked = every([condition, _is_one_of("key", keys)]), len(keys)
+        else:
+            most_asked = most
+        for times, one in asked if most_asked else ():
+            for place, score in self._nearest(one, TERMS[column], most_asked, condition):
+                scores[place] = scores.get(place, 0.0) + times * score
         best = sorted(scores, key=lambda place: (-scores[place], place))[:most]
         return _candidates([(place, scores[place]) for place in best])
 

@@ -16,6 +16,8 @@ _BETWEEN = f" {_MARK} "
 
 # How much more a word counts that a document has more often (benchmarks/results/document_queries.md).
 _DAMPING = 0.75
+# More would let one word drown all others, and take long to search for.
+_MOST_COPIES = 64
 
 # Gives the terms of a text.
 Tokenize = Callable[[str], list[str]]
@@ -157,4 +159,4 @@ def best_words(words: Iterable[Word], text: str, frequencies: Mapping[str, int],
 
 def _copies(count: int) -> int:
     """How often a word is asked for: a power of two, since Qdrant asks once for each number that there is."""
-    return int(2 ** round(_DAMPING * math.log2(count)))
+    return min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES)

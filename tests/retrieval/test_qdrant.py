@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
@@ -158,3 +159,26 @@ def test_a_folder_is_for_one_process(
     FolderPoints._open.clear()
     with pytest.raises(RetrievalError, match="another process has it open"):
         DocumentIndex.open(index.place)
+
+
+def test_words_that_count_more_often_score_as_in_the_other_engine(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    random = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(80)]
+    shares = 1 / np.arange(1, 81)
+    documents = [
+        Document.from_text(
+            " ".join(random.choice(words, random.integers(20, 80), p=shares / shares.sum())), id=f"d{n}"
+        )
+        for n in range(60)
+    ]
+    asked = Document.from_text(" ".join(random.choice(words, 400, p=shares / shares.sum())), id="asked")
+    found = []
+    for place in (str(tmp_path / "lance.index"), f"qdrant:{tmp_path / 'qdrant'}"):
+        index = DocumentIndex.create(place, encoder)
+        index.update(documents)
+        hits = index.search(asked, 5, by="words", words_unit="document", depth=5)
+        found.append({hit.id: hit.score for hit in hits})
+        for hit in hits:
+            assert sum(part.part for part in hit.explain().words) == pytest.approx(hit.score, rel=1e-4)
+    # Terms of several counts, and rows beyond those that a search fetches.
+    assert len(found[0]) == 5 and found[1] == pytest.approx(found[0], rel=1e-4)
