@@ -73,6 +73,7 @@ def whole_document(
     """
     with inference(pipeline.model):
         terms = passage_terms(pipeline.model, passage_vectors, batch, output)
+        mean = pipeline.model.initial_passages(passage_vectors.float()).mean(dim=0)
     assert output.documents is not None and output.passages is not None
     weights, count = output.readout_weights, len(segmented.passages)
     return EncodedDocument(
@@ -81,6 +82,7 @@ def whole_document(
         as_numpy(output.passages),
         as_numpy(terms),
         np.full(count, 1 / count, np.float32) if weights is None else as_numpy(weights),
+        passage_mean=as_numpy(mean),
         model=pipeline.describe(),
     )
 
@@ -127,7 +129,7 @@ def with_sentences(
     paragraph: Paragraph | None = None,
     lone: bool = False,
 ) -> EncodedDocument:
-    """Add the sentences of the encoded passages and their vectors; a sentence is seen by itself, without the graph.
+    """Add the sentences of the encoded passages and their vectors, which are without the graph.
 
     Args:
         pipeline: the model.
@@ -135,7 +137,7 @@ def with_sentences(
         dtype: compute the transformer in this precision.
         known: ``(sentences, node size)``, vectors of all sentences of the document, where they are kept; None encodes.
         paragraph: which sentences belong together; None for what the model's settings say.
-        lone: also encode them without what is encoded in front of them.
+        lone: also encode them by themselves, without what is encoded in front of them and without their document.
     """
     segmented = encoded.segmented
     whole = sentence_segmenter(pipeline).segment(segmented.document)
@@ -146,14 +148,18 @@ def with_sentences(
     if known is not None and len(known) == len(whole.passages):
         vectors = known[kept]
     else:
-        vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented.passages], dtype))
+        means = None
+        if pipeline.model.config.sentence_document:
+            assert encoded.passage_mean is not None
+            means = torch.from_numpy(encoded.passage_mean)[None]
+        vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented], dtype, means=means))
     paragraphs = paragraph_numbers(chosen, paragraph or pipeline.model.config.paragraph, pipeline.segmenter)
     by_themselves = None
-    if lone and pipeline.model.config.sentence_context == "none":
+    if lone and pipeline.model.config.sentences_stand_alone:
         by_themselves = vectors
     elif lone:
         alone = replace(chosen, token_ids=tuple(map(tuple, token_ids(pipeline.tokenizer, chosen.texts))))
-        by_themselves = as_numpy(sentence_vectors(pipeline, [alone], [segmented.passages], dtype))
+        by_themselves = as_numpy(sentence_vectors(pipeline, [alone], [segmented], dtype))
     return replace(
         encoded,
         sentences=spans,

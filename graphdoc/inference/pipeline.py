@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, Self, TypedDict, Unpack, cast
@@ -29,11 +29,11 @@ from ..segmentation.repeats import LeavesOut
 from ..segmentation.spans import SegmentedDocument
 from .cutting import cut_windows
 from .fastest import Choice, with_precision
-from .inputs import AnyDocument, as_document, documents_of, require_text
+from .inputs import AnyDocument, as_document, require_text
 from .levels import LEVELS, Level, Window, vectors_of
 from .lexical import LexicalReader, Unknown
 from .precision import LOAD_PRECISIONS, LoadPrecision, Precision, computed_in, inference, require_finite
-from .sentences import SENTENCE_PADDING, sentence_segmenter, sentence_vectors
+from .sentence_stream import stream_sentences
 
 # Threads that share an encoder measure once.
 _SETTLING = threading.Lock()
@@ -248,7 +248,7 @@ class EncodingPipeline:
         """
         require_one_of("level", level, LEVELS)
         if level == "sentence":
-            yield from self._stream_sentences(documents, **options)
+            yield from stream_sentences(self, documents, **options)
             return
         split = level == "section" and self.model.readout.has_sections
         reader = self.lexical
@@ -257,28 +257,6 @@ class EncodingPipeline:
             yield from zip(window.documents, vectors_of(level, window, reader, unknown), strict=True)
         if unknown is not None:
             unknown.warn()
-
-    def _stream_sentences(
-        self,
-        documents: Iterable[AnyDocument | SegmentedDocument] | AnyDocument | SegmentedDocument,
-        *,
-        dtype: Precision | None = None,
-        token_budget: int | None = None,
-        padding: float | None = None,
-        **options: Any,
-    ) -> Iterator[tuple[SegmentedDocument, Tensor]]:
-        """Documents cut into sentences, with the vectors of these; such as are cut into passages are cut anew."""
-        given = documents_of(documents)
-        documents_only = (one.document if isinstance(one, SegmentedDocument) else one for one in given)
-        # A bar knows how many there are.
-        whole = list(documents_only) if isinstance(given, Sized) else documents_only
-        segmenter = sentence_segmenter(self)
-        packing = Packing.on(self.device, token_budget, SENTENCE_PADDING if padding is None else padding)
-        for window, shown in cut_windows(whole, segmenter, self.device, **options):
-            advance = Parts(shown, len(window), sum(len(one.passages) for one in window), "sentences")
-            vectors = sentence_vectors(self, window, None, dtype, packing, advance).cpu()
-            yield from zip(window, torch.split(vectors, [len(one.passages) for one in window]), strict=True)
-            give_back_memory()
 
     def with_passage_vectors(
         self, documents: Iterable[AnyDocument | SegmentedDocument], **options: Unpack[StreamOptions]

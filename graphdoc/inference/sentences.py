@@ -1,4 +1,4 @@
-"""Vectors of sentences, each by itself and without a graph."""
+"""Vectors of sentences, without a graph: each by itself, or with a share of its document."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import Context
+from .lexical import passage_numbers, summed
 from .precision import Precision, inference, require_finite
 
 if TYPE_CHECKING:
@@ -38,24 +41,56 @@ def sentence_segmenter(pipeline: EncodingPipeline, *, with_context: bool = True)
     return Segmenter(segmenter.tokenizer, config, segmenter.repeats)
 
 
+def passage_means(
+    pipeline: EncodingPipeline,
+    passages: Sequence[SegmentedDocument],
+    dtype: Precision | None = None,
+    packing: Packing | None = None,
+) -> Tensor:
+    """The mean of every document's passages as they are before the graph, ``(documents, node size)``.
+
+    Args:
+        pipeline: the model.
+        passages: the documents, cut into passages; such as have the vectors of these are not encoded.
+        dtype: compute the transformer in this precision.
+        packing: how passages are packed into mini-batches; None for the rule of the device.
+    """
+    model, batch = pipeline.model, GraphBatch.from_documents(passages, None).to(pipeline.device)
+    with inference(model):
+        with pipeline.computing_in(dtype):
+            vectors = model.encode_passages(batch, packing)
+        initial = model.initial_passages(vectors.float())
+        return torch.stack([own.mean(dim=0) for own in torch.split(initial, [len(one.passages) for one in passages])])
+
+
 def sentence_vectors(
     pipeline: EncodingPipeline,
     sentences: Sequence[SegmentedDocument],
-    passages: Sequence[Sequence[Span]] | None,
+    passages: Sequence[SegmentedDocument] | None,
     dtype: Precision | None = None,
     packing: Packing | None = None,
     advance: Callable[[int], None] | None = None,
+    *,
+    means: Tensor | None = None,
 ) -> Tensor:
-    """Encode the sentences of documents: the initial node of each (Graph-RoBERTa, eq. 1; SDR, section 3.3).
+    r"""Encode the sentences of documents: the initial node of each (Graph-RoBERTa, eq. 1; SDR, section 3.3).
+
+    With the share w of the document's mean d (``sentence_document``) the vector of a sentence s is
+
+    .. math:: s' = s / \lVert s \rVert + w \, d / \lVert d \rVert
+
+    brought to unit length; where there is a lexical part, its own sum stands beside that.
 
     Args:
         pipeline: the model.
         sentences: the documents, cut into sentences.
-        passages: passages of the documents, whose places the sentences take where the model reads such; None to cut
+        passages: the same, cut into passages, whose places the sentences take where the model reads such; None to cut
             the documents here, if they are needed.
         dtype: compute the transformer in this precision.
         packing: how sentences are packed into mini-batches; None for the rule of the device.
         advance: is given the number of sentences of every mini-batch that is done.
+        means: ``(documents, node size)``, what :func:`passage_means` gives for ``passages``; None for sentences
+            without a share of their document.
 
     Returns:
         ``(sentences, node size)``, document after document.
@@ -67,18 +102,28 @@ def sentence_vectors(
     model, batch = pipeline.model, GraphBatch.from_documents(sentences, None)
     if model.structural_embeddings is not None:
         if passages is None:
-            passages = [pipeline.segmenter.segment(one.document).passages for one in sentences]
-        batch = batch.split_into(
-            None, np.concatenate([_places(*pair) for pair in zip(sentences, passages, strict=True)])
-        )
+            passages = [pipeline.segmenter.segment(one.document) for one in sentences]
+        places = [_places(one, other.passages) for one, other in zip(sentences, passages, strict=True)]
+        batch = batch.split_into(None, np.concatenate(places))
     with inference(model):
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch.to(pipeline.device), packing, advance)
         initial = model.initial_passages(vectors)
+    if means is not None:
+        assert passages is not None
+        share, document_of = model.config.sentence_document, passage_numbers(sentences)
+        whole = share * normalize(means.to(initial.device).float(), dim=-1)
+        initial = normalize(normalize(initial.float(), dim=-1) + whole[torch.from_numpy(document_of)], dim=-1)
     require_finite(initial)
-    if (lexical := pipeline.lexical) is not None:
-        return lexical.beside(initial, lexical.counts(text for one in sentences for text in one.texts))
-    return initial
+    if (lexical := pipeline.lexical) is None:
+        return initial
+    beside = lexical.beside(initial, lexical.counts(text for one in sentences for text in one.texts))
+    if means is not None:
+        assert passages is not None
+        words = lexical.counts(text for one in passages for text in one.texts)
+        of_documents = lexical.vectors(summed(words, passage_numbers(passages), len(passages)))
+        beside[:, initial.shape[1] :] += torch.from_numpy(share * of_documents[document_of]).to(beside.device)
+    return beside
 
 
 def _places(sentences: SegmentedDocument, passages: Sequence[Span]) -> Any:

@@ -83,6 +83,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys.append("context")
         if self.sentence_context != "none":
             keys.append("sentence_context")
+        if self.sentence_document:
+            keys.append("sentence_document")
         if self.structural_embeddings:
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.graph_layers and self.skip != "linear":
@@ -90,6 +92,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         if self.views is not None:
             keys.append("views")
         return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)
+
+    @property
+    def sentences_stand_alone(self) -> bool:
+        """Whether the vector of a sentence depends on its own text alone, and at most on the place of its passage."""
+        return self.sentence_context == "none" and not self.sentence_document
 
     @property
     def matching(self) -> ViewSettings | None:

@@ -64,9 +64,11 @@ def encode_for_index(
     if paragraph is None:
         yield from found
         return
-    sentences = encode_sentences(encoder, [one.document for one in documents], paragraph)
-    for encoded, own in zip(found, sentences, strict=True):
-        yield replace(encoded, sentences=own)
+    encoded = list(found)
+    with_vectors = [replace(one, passage_vectors=own.pooled) for one, own in zip(documents, encoded, strict=True)]
+    sentences = encode_sentences(encoder, with_vectors, paragraph)
+    for one, own in zip(encoded, sentences, strict=True):
+        yield replace(one, sentences=own)
 
 
 def encode_with_known(

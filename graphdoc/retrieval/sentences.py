@@ -17,6 +17,7 @@ from ..documents.document import Document
 from ..inference.pipeline import EncodingPipeline
 from ..segmentation.coverage import Coverage
 from ..segmentation.paragraphs import paragraph_numbers
+from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.sentence_sets import SentenceSet
 
@@ -71,16 +72,16 @@ def sentence_columns() -> list[Any]:
 
 def encode_sentences(
     encoder: EncodingPipeline,
-    documents: Sequence[Document],
+    documents: Sequence[Document | SegmentedDocument],
     paragraph: Paragraph,
     show_progress: bool | None = False,
     bar: tqdm[Any] | None = None,
 ) -> Iterator[Sentences]:
-    """Encode all sentences of some documents, each by itself and without the graph, many together.
+    """Encode all sentences of some documents, without the graph, many together.
 
     Args:
         encoder: the model.
-        documents: the documents, each with text.
+        documents: the documents, each with text; such as have the vectors of their passages have them encoded once.
         paragraph: which sentences belong together.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         bar: a bar to advance by documents instead of one of this call's own.

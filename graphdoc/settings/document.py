@@ -24,6 +24,8 @@ Similarity = Literal["cosine", "dot"]
 Skip = Literal["identity", "linear"]
 Unit = Literal["passage", "chunk", "sentence"]
 Context = Literal["none", "title", "heading", "both"]
+# What vectors of sentences are made with, and no others.
+SENTENCE_SETTINGS = ("sentence_context", "sentence_document")
 Paragraph = Literal["section", "blank_line", "passage"]
 
 
@@ -92,6 +94,8 @@ class DocumentFields:
             of its section, ``both``, or ``none``; counted within ``passage_tokens``, never part of a passage's text.
         sentence_context: the same in front of every sentence, where documents are encoded sentence by sentence:
             ``title``, ``heading``, ``both`` or ``none``.
+        sentence_document: how much of the mean of its document's passages is added to the vector of every sentence,
+            both of unit length before, where documents are encoded sentence by sentence; 0 for nothing.
         passage_words: words a passage has, about.
         passage_tokens: most tokens of a passage, special tokens included.
         max_passages: passages encoded of one document at inference; None for all.
@@ -133,6 +137,7 @@ class DocumentFields:
     paragraph: Paragraph = "section"
     context: Context = "none"
     sentence_context: Context = "none"
+    sentence_document: Annotated[float, Field(ge=0, le=100)] = 0.0
     passage_words: Count = 100
     passage_tokens: Count = 256
     max_passages: Count | None = 100

@@ -30,10 +30,11 @@ class EncodedDocument:
         passages: ``(passages, node size)``, passage nodes after the graph.
         terms: ``(passages, hidden)``, the share of every passage in the document vector, summing to it.
         weights: ``(passages,)``, weight of every passage in the readout; equal without one.
+        passage_mean: ``(node size,)``, the mean of passages as they are before the graph; None where unknown.
         sentences: sentences of the encoded passages, if asked for.
         sentence_vectors: ``(sentences, node size)``.
-        lone_sentence_vectors: the same without what is encoded in front of sentences, which subtopics are found by;
-            None until these are asked for.
+        lone_sentence_vectors: the same of sentences by themselves, without what is encoded in front of them and
+            without their document, which subtopics are found by; None until these are asked for.
         paragraph_rows: ``(sentences,)``, paragraph of every sentence, from 0 in reading order.
         own_sections: ``(sections, hidden)``, section vectors that the model itself gives for the document split into
             its sections, or those with words beside them; None where they are means of passages.
@@ -47,6 +48,7 @@ class EncodedDocument:
     passages: Vectors
     terms: Vectors
     weights: Vectors
+    passage_mean: Vectors | None = None
     sentences: tuple[Span, ...] | None = None
     sentence_vectors: Vectors | None = None
     lone_sentence_vectors: Vectors | None = None

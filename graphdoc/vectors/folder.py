@@ -23,6 +23,7 @@ from ..runtime.checksums import file_checksum
 from ..runtime.files import writing_error
 from ..runtime.locks import LOCK_FILE, FolderLock
 from ..runtime.processes import Processes
+from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
 from .shards import read_record, shard_name
 from .store import ANOTHER_FOLDER, MANIFEST_FILE, REPEATS_FILE, Manifest, holds_repeats
@@ -322,7 +323,8 @@ def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sen
     """
     model = encoder.describe()
     if not has_sentences:
-        model.pop("sentence_context", None)
+        for name in SENTENCE_SETTINGS:
+            model.pop(name, None)
     return {
         "model": model,
         "weights": _hash_model(encoder),

@@ -1,0 +1,171 @@
+"""Sentences with a share of their document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from graphdoc.documents.document import Document
+from graphdoc.documents.section import Section
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import ModelError, OutputError
+from graphdoc.inference.sentence_stream import stream_sentences
+from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.vectors.store import Manifest
+
+EncoderFactory = Callable[..., DocumentEncoder]
+Floats = npt.NDArray[Any]
+SHARE = 0.6
+DOCUMENTS = [
+    Document("koji", (Section("Rice is washed. It is steamed. " * 9, heading="Rice"), Section("Koji grows.")), "Koji"),
+    Document("tides", (Section("The moon pulls the sea. It rises twice a day. " * 12),), title="Tides"),
+    Document("short", (Section("Rice is washed."),)),
+]
+
+
+def unit(vectors: Floats) -> Floats:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+def blend(sentences: Floats, whole: Floats, share: float = SHARE) -> Floats:
+    return unit(unit(sentences) + share * unit(whole))
+
+
+@pytest.fixture(scope="module")
+def mini_with(mini: DocumentEncoder) -> EncoderFactory:
+    """Makes the encoder that is shipped with other settings: ``mini_with(sentence_document=0)``."""
+    return partial(DocumentEncoder.from_pretrained, "mini", device="cpu", dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"graph_layers": 0, "readout": "mean"},
+        {"projection_size": None, "normalize_passages": True, "readout": "initial_mean"},
+        {"graph_layers": 2, "readout": "document_node"},
+        {"structural_embeddings": True, "readout": "sections", "graph_layers": 0},
+    ],
+)
+def test_a_sentence_has_its_share_of_the_mean_of_the_passages(
+    tiny_encoder: EncoderFactory, settings: dict[str, Any]
+) -> None:
+    plain, encoder = tiny_encoder(**settings), tiny_encoder(**settings, sentence_document=SHARE)
+    encoder.model.load_state_dict(plain.model.state_dict())
+    for document in DOCUMENTS:
+        alone, found = (one.encode(document, level="sentence") for one in (plain, encoder))
+        window = plain.run([plain.segment(document)])
+        initial = plain.model.initial_passages(window.passage_vectors).detach().numpy()
+        np.testing.assert_allclose(found, blend(alone, initial.mean(axis=0)), atol=1e-6)
+        # A document of one sentence is that sentence.
+        assert np.allclose(found, unit(alone), atol=1e-6) is (document.id == "short")
+        for level in ("document", "section", "passage"):
+            assert np.array_equal(encoder.encode(document, level=level), plain.encode(document, level=level))
+
+
+def test_words_are_added_too(mini_with: EncoderFactory) -> None:
+    plain, encoder = mini_with(sentence_document=0), mini_with(sentence_document=SHARE)
+    assert plain.lexical is not None
+    width = plain.model.config.node_size
+    for document in DOCUMENTS:
+        alone, found, whole = (
+            plain.encode(document, level="sentence"),
+            encoder.encode(document, level="sentence"),
+            plain.encode(document),
+        )
+        passages = plain.encode(document, level="passage")[:, :width]
+        np.testing.assert_allclose(found[:, :width], blend(alone[:, :width], unit(passages).mean(axis=0)), atol=1e-6)
+        np.testing.assert_allclose(found[:, width:], alone[:, width:] + SHARE * whole[width:], atol=1e-6)
+
+
+def test_neighbours_and_windows_change_nothing(tiny_encoder: EncoderFactory) -> None:
+    encoder = tiny_encoder(sentence_document=SHARE)
+    many = [replace(DOCUMENTS[number % 3], id=str(number)) for number in range(90)]
+    for workers in (0, 1):
+        found = [vectors.numpy() for _, vectors in encoder.stream(iter(many), level="sentence", workers=workers)]
+        assert len(found) == 90
+        for number in (0, 1, 2, 64, 89):
+            alone = encoder.encode(many[number], level="sentence")
+            np.testing.assert_allclose(found[number], alone, atol=1e-5)
+
+
+def test_comparisons_and_indexes_have_the_same(
+    tiny_encoder: EncoderFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = tiny_encoder(sentence_document=SHARE)
+    expected = encoder.encode(DOCUMENTS, level="sentence")
+    for document, own in zip(DOCUMENTS, expected, strict=True):
+        compared = encoder.encode_levels(document, sentences=True).sentence_vectors
+        assert compared is not None
+        np.testing.assert_allclose(compared, own, atol=1e-5)
+    # An index has encoded the passages, and encodes none of them again for their sentences.
+    cut: list[str] = []
+    segment = type(encoder.segmenter).segment
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(DOCUMENTS)
+    encoded = [encoder.segment(one) for one in DOCUMENTS]
+    known = [
+        replace(one, passage_vectors=encoder.run([one]).passage_vectors.numpy().astype(np.float32)) for one in encoded
+    ]
+
+    def counted(own: Any, document: Document) -> Any:
+        cut.append(document.id)
+        return segment(own, document)
+
+    monkeypatch.setattr(type(encoder.segmenter), "segment", counted)
+    kept = list(encode_sentences(encoder, known, "section"))
+    assert not [one for one in cut if cut.count(one) > 1]
+    for one, own in zip(kept, expected, strict=True):
+        np.testing.assert_allclose(one.vectors, unit(own), atol=1e-3)
+    monkeypatch.undo()
+    hits = index.search(DOCUMENTS[0], by="sentences")
+    scores = encoder.compare(DOCUMENTS[0], DOCUMENTS[1], sentences=True)
+    assert scores.sentence_scores is not None
+    assert {hit.id for hit in hits} == {"tides", "short"}
+    assert {hit.id: hit.score for hit in hits}["tides"] == pytest.approx(scores.sentence_scores["sentences"], abs=2e-3)
+
+
+def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: EncoderFactory) -> None:
+    encoder, plain = (tiny_encoder(sentence_document=one) for one in (SHARE, 0))
+    found, expected = (one.compare(*DOCUMENTS[:2], sentences=True, subtopics="vectors") for one in (encoder, plain))
+    assert found.subtopics is not None and expected.subtopics is not None
+    assert found.subtopics.to_dict() == expected.subtopics.to_dict()
+    assert not np.allclose(found.sentences, expected.sentences, atol=1e-3)
+
+
+def test_what_depends_on_it_names_it(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    encoder, plain = (tiny_encoder(sentence_document=one) for one in (SHARE, 0))
+    assert encoder.describe()["sentence_document"] == SHARE and "sentence_document" not in plain.describe()
+    for level, is_named in (("document", False), ("passage", False), ("sentence", True)):
+        encoder.encode_to_disk(DOCUMENTS, tmp_path / level, level=level)  # type: ignore[arg-type]
+        assert ("sentence_document" in Manifest.read(tmp_path / level).model) is is_named
+    plain.encode_to_disk(DOCUMENTS, tmp_path / "document", level="document")
+    with pytest.raises(OutputError, match=r"sentence_document was 0\.6"):
+        plain.encode_to_disk(DOCUMENTS, tmp_path / "sentence", level="sentence")
+    DocumentIndex.create(tmp_path / "index", encoder, sentences=True).update(DOCUMENTS)
+    with pytest.raises(ModelError, match=r"sentence_document was 0\.6"):
+        DocumentIndex.open(tmp_path / "index", plain)
+
+
+@pytest.mark.parametrize("share", [-0.1, 101, float("nan"), "much"])
+def test_a_share_that_is_none_is_refused(tiny_encoder: EncoderFactory, share: Any) -> None:
+    with pytest.raises(ModelError, match="sentence_document"):
+        tiny_encoder(sentence_document=share)
+
+
+def test_a_document_without_known_words(mini_with: EncoderFactory) -> None:
+    encoder = mini_with(sentence_document=SHARE)
+    found = encoder.encode(Document("none", (Section("Zzqx vvkp. Qqvx."),)), level="sentence")
+    assert np.isfinite(found).all() and not found[:, encoder.model.config.node_size :].any()
+
+
+def test_streams_end_with_their_documents(tiny_encoder: EncoderFactory) -> None:
+    encoder = tiny_encoder(sentence_document=SHARE)
+    assert list(stream_sentences(encoder, iter(()))) == []
