@@ -110,7 +110,7 @@ class VectorPipeline(EncodingPipeline):
             documents: one document or many; a string is a document without structure, a mapping a row. A pandas table
                 gives its rows.
             level: ``document`` for one vector each, ``section`` for one per section that has text, ``passage``, or
-                ``sentence`` for all sentences, each by itself and without the graph.
+                ``sentence`` for all sentences, without the graph (see ``sentence_document`` of the settings).
             normalize: bring vectors to unit length.
             output: ``numpy`` or ``torch``.
             **options: ``dtype``, ``token_budget``, ``padding``, ``show_progress`` and ``workers``; see

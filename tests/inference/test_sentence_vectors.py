@@ -21,13 +21,14 @@ DOCUMENTS = [
 ]
 
 
-def test_a_sentence_is_encoded_as_a_query_is(mini: DocumentEncoder) -> None:
-    found = mini.encode(DOCUMENTS, level="sentence")
+def test_a_sentence_without_a_share_of_its_document_is_encoded_as_a_query_is(mini: DocumentEncoder) -> None:
+    own = DocumentEncoder.from_pretrained("mini", device="cpu", sentence_document=0)
+    found = own.encode(DOCUMENTS, level="sentence")
     assert [len(vectors) for vectors in found] == [3, 30]
-    alone = mini.encode_query(["Rice is washed.", "It is steamed for long.", "Koji grows."])
+    alone = own.encode_query(["Rice is washed.", "It is steamed for long.", "Koji grows."])
     np.testing.assert_allclose(found[0], alone, atol=1e-5)
     # Padding and neighbours change nothing.
-    np.testing.assert_allclose(mini.encode(DOCUMENTS[0], level="sentence"), found[0], atol=1e-5)
+    np.testing.assert_allclose(own.encode(DOCUMENTS[0], level="sentence"), found[0], atol=1e-5)
 
 
 def test_all_sentences_are_encoded_whatever_the_limit_of_passages(mini: DocumentEncoder) -> None:
