@@ -23,6 +23,7 @@ from graphdoc.retrieval.sentences import (
 )
 from graphdoc.retrieval.tuning import thorough
 from graphdoc.segmentation.paragraphs import paragraph_numbers
+from graphdoc.segmentation.spans import SegmentedDocument
 
 
 def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
@@ -167,8 +168,9 @@ def test_a_document_of_20_000_sentences_is_kept_and_found(
 ) -> None:
     draw = np.random.default_rng(0)
 
-    def drawn(_: object, documents: list[Document], __: str) -> Iterator[Sentences]:
-        for document in documents:
+    def drawn(_: object, documents: list[Document | SegmentedDocument], __: str) -> Iterator[Sentences]:
+        for given in documents:
+            document = given.document if isinstance(given, SegmentedDocument) else given
             count = 20_000 if document.id == "long" else 3
             vectors = draw.standard_normal((count, 16), np.float32)
             numbers = np.arange(count, dtype=np.int32)
