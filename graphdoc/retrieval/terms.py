@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -10,9 +11,8 @@ from dataclasses import dataclass
 
 _WORD = re.compile(r"[^\W_]+")
 
-# Stands between texts that are made into terms together: a number stays as it is, and no text has this one.
-_MARK = "907331415926535"
-_BETWEEN = f" {_MARK} "
+# The first number that may stand between texts that are made into terms together: numbers stay as they are.
+_FIRST_MARK = 907331415926535
 
 # How much more a word counts that a document has more often (benchmarks/results/document_queries.md).
 _DAMPING = 0.75
@@ -95,8 +95,11 @@ def terms_of(texts: Iterable[str], tokenize: Tokenize) -> list[list[str]]:
     """
     given = list(texts)
     found: list[list[str]] = [[]]
-    for term in tokenize(_BETWEEN.join(given)) if given else ():
-        if term == _MARK:
+    mark = next(
+        number for number in map(str, itertools.count(_FIRST_MARK)) if not any(number in text for text in given)
+    )
+    for term in tokenize(f" {mark} ".join(given)) if given else ():
+        if term == mark:
             found.append([])
         else:
             found[-1].append(term)

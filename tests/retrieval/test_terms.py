@@ -8,7 +8,7 @@ import pytest
 
 from graphdoc import DocumentIndex
 from graphdoc.documents.document import Document
-from graphdoc.retrieval.terms import best_words, words_of
+from graphdoc.retrieval.terms import best_words, terms_of, words_of
 
 
 def lower(text: str) -> list[str]:
@@ -48,3 +48,10 @@ def test_word_search_counts_every_copy(read_index: DocumentIndex) -> None:
 
 def _scores(index: DocumentIndex, word: str) -> dict[str, float]:
     return {hit.id: hit.score for hit in index.search(word, 10, by="words", words_unit="document")}
+
+
+def test_terms_are_told_apart_whatever_numbers_texts_have() -> None:
+    texts = ["tide 907331415926535 tables", "", "907331415926536", "tide"]
+    expected = [text.split() for text in texts]
+    assert terms_of(texts, str.split) == expected
+    assert terms_of([], str.split) == []
