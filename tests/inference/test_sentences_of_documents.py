@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from torch import Tensor
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
+from graphdoc.inference.pipeline import EncodingPipeline
 from graphdoc.inference.sentence_stream import stream_sentences
+from graphdoc.inference.sentences import passage_means
 from graphdoc.retrieval.index import DocumentIndex
-from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.retrieval.sentences import COLUMNS, stored_sentences
+from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.vectors.store import Manifest
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -105,31 +109,26 @@ def test_comparisons_and_indexes_have_the_same(
         compared = encoder.encode_levels(document, sentences=True).sentence_vectors
         assert compared is not None
         np.testing.assert_allclose(compared, own, atol=1e-5)
-    # An index has encoded the passages, and encodes none of them again for their sentences.
-    cut: list[str] = []
-    segment = type(encoder.segmenter).segment
+    known: list[bool] = []
+
+    def watched(pipeline: EncodingPipeline, passages: Sequence[SegmentedDocument], *options: Any) -> Tensor:
+        known.extend(one.passage_vectors is not None for one in passages)
+        return passage_means(pipeline, passages, *options)
+
+    monkeypatch.setattr("graphdoc.inference.sentence_stream.passage_means", watched)
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     index.update(DOCUMENTS)
-    encoded = [encoder.segment(one) for one in DOCUMENTS]
-    known = [
-        replace(one, passage_vectors=encoder.run([one]).passage_vectors.numpy().astype(np.float32)) for one in encoded
-    ]
-
-    def counted(own: Any, document: Document) -> Any:
-        cut.append(document.id)
-        return segment(own, document)
-
-    monkeypatch.setattr(type(encoder.segmenter), "segment", counted)
-    kept = list(encode_sentences(encoder, known, "section"))
-    assert not [one for one in cut if cut.count(one) > 1]
-    for one, own in zip(kept, expected, strict=True):
-        np.testing.assert_allclose(one.vectors, unit(own), atol=1e-3)
-    monkeypatch.undo()
+    # An index has encoded the passages, and encodes none of them again for their sentences.
+    assert known == [True] * len(DOCUMENTS)
+    (rows,) = index.rows(["id", *COLUMNS], "level = 'document'")
+    ids, vectors, _, counts = stored_sentences(rows)
+    kept = dict(zip(ids, np.split(vectors, np.cumsum(counts)[:-1]), strict=True))
+    for document, own in zip(DOCUMENTS, expected, strict=True):
+        np.testing.assert_allclose(kept[document.id], unit(own), atol=1e-3)
     hits = index.search(DOCUMENTS[0], by="sentences")
-    scores = encoder.compare(DOCUMENTS[0], DOCUMENTS[1], sentences=True)
-    assert scores.sentence_scores is not None
-    assert {hit.id for hit in hits} == {"tides", "short"}
-    assert {hit.id: hit.score for hit in hits}["tides"] == pytest.approx(scores.sentence_scores["sentences"], abs=2e-3)
+    scores = encoder.compare(DOCUMENTS[0], DOCUMENTS[1], sentences=True).sentence_scores
+    assert scores is not None and {hit.id for hit in hits} == {"tides", "short"}
+    assert {hit.id: hit.score for hit in hits}["tides"] == pytest.approx(scores["sentences"], abs=2e-3)
 
 
 def test_subtopics_are_those_of_the_sentences_alone(tiny_encoder: EncoderFactory) -> None:
