@@ -385,8 +385,7 @@ class DocumentEncoder(VectorPipeline):
         """A document at all levels, encoded here unless it is already."""
         if not isinstance(document, EncodedDocument):
             document = self.encode_levels(document, dtype=dtype)
-        differences = [name for name, value in self.describe().items() if document.model.get(name) != value]
-        if differences:
+        if differences := document.differences(self.describe()):
             raise ModelError(
                 f"document {document.segmented.document.id!r} was encoded by {document.model.get('name')!r}, which "
                 f"differs from {self.name!r} in {', '.join(differences[:3])}; encode it again"

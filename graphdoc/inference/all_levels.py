@@ -22,7 +22,7 @@ from .levels import as_numpy
 from .lexical import summed
 from .pipeline import EncodingPipeline
 from .precision import Precision, inference
-from .sentences import sentence_segmenter, sentence_vectors
+from .sentences import passage_means, sentence_segmenter, sentence_vectors
 
 
 def encode_all_levels(
@@ -150,8 +150,8 @@ def with_sentences(
     else:
         means = None
         if pipeline.model.config.sentence_document:
-            assert encoded.passage_mean is not None
-            means = torch.from_numpy(encoded.passage_mean)[None]
+            mean = encoded.passage_mean
+            means = passage_means(pipeline, [segmented], dtype) if mean is None else torch.from_numpy(mean)[None]
         vectors = as_numpy(sentence_vectors(pipeline, [chosen], [segmented], dtype, means=means))
     paragraphs = paragraph_numbers(chosen, paragraph or pipeline.model.config.paragraph, pipeline.segmenter)
     by_themselves = None

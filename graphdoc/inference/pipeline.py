@@ -314,7 +314,7 @@ class EncodingPipeline:
         graph = config.graph if attention and config.graph_layers else config.vector_graph
         batch = GraphBatch.from_documents(documents, graph, split=split)
         if batch.passage_vectors is not None:
-            self._require_own_vectors(batch.passage_vectors)
+            self.require_own_vectors(batch.passage_vectors)
             if bar is not None:
                 bar.update(len(documents))
         return self.run_batch(documents, batch, attention=attention, dtype=dtype, packing=packing, bar=bar)
@@ -364,8 +364,15 @@ class EncodingPipeline:
                 "encoder.match, or another model"
             )
 
-    def _require_own_vectors(self, vectors: Tensor) -> None:
-        """Refuse passage vectors that this model's passage encoder cannot have made."""
+    def require_own_vectors(self, vectors: Tensor) -> None:
+        """Refuse passage vectors that this model's passage encoder cannot have made.
+
+        Args:
+            vectors: ``(passages, width)``.
+
+        Raises:
+            ModelError: their width is another, or they depend on how documents are split.
+        """
         width = self.model.config.passage_size
         reason = None
         if vectors.shape[1] != width:

@@ -66,8 +66,9 @@ def stream_sentences(
         known = [encoded.popleft() for _ in window]
         passages = means = None
         if has_share:
-            pairs = zip(known, window, strict=True)
-            passages = [pipeline.segmenter.segment(one.document) if own is None else own for own, one in pairs]
+            pairs = list(zip(known, window, strict=True))
+            cut = pipeline.segmenter.segment_many(one.document for own, one in pairs if own is None)
+            passages = [next(cut) if own is None else own for own, _ in pairs]
             means = passage_means(pipeline, passages, dtype, Packing.on(pipeline.device, token_budget, padding))
         advance = Parts(shown, len(window), sum(len(one.passages) for one in window), "sentences")
         vectors = sentence_vectors(pipeline, window, passages, dtype, packing, advance, means=means).cpu()

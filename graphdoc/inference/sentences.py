@@ -17,6 +17,7 @@ from ..graphs.packing import Packing
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import Context
+from .inputs import require_text
 from .lexical import passage_numbers, summed
 from .precision import Precision, inference, require_finite
 
@@ -54,8 +55,16 @@ def passage_means(
         passages: the documents, cut into passages; such as have the vectors of these are not encoded.
         dtype: compute the transformer in this precision.
         packing: how passages are packed into mini-batches; None for the rule of the device.
+
+    Raises:
+        DocumentError: a document has no passage.
+        ModelError: passage vectors are those of another encoder.
     """
+    for one in passages:
+        require_text(one)
     model, batch = pipeline.model, GraphBatch.from_documents(passages, None).to(pipeline.device)
+    if batch.passage_vectors is not None:
+        pipeline.require_own_vectors(batch.passage_vectors)
     with inference(model):
         with pipeline.computing_in(dtype):
             vectors = model.encode_passages(batch, packing)
@@ -79,7 +88,8 @@ def sentence_vectors(
 
     .. math:: s' = s / \lVert s \rVert + w \, d / \lVert d \rVert
 
-    brought to unit length; where there is a lexical part, its own sum stands beside that.
+    brought to unit length. Beside that stand the words, if there is a lexical part: those of the sentence and w times
+    those of the document, which is longer than either, so that words count more in sentences than in documents.
 
     Args:
         pipeline: the model.

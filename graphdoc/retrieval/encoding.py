@@ -146,6 +146,8 @@ def known_vectors(engine: Engine, ids: Sequence[str]) -> dict[str, Vectors]:
     if not ids:
         return {}
     rows = engine.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
+    if not len(rows):
+        return {}
     vectors = rows.column("encoder_vector").combine_chunks()
     numbers = np.asarray(vectors.flatten().to_numpy(), np.float32).reshape(len(vectors), -1)
     return dict(zip(rows.column("content_hash").to_pylist(), numbers, strict=True))

@@ -137,7 +137,7 @@ class DocumentFields:
     paragraph: Paragraph = "section"
     context: Context = "none"
     sentence_context: Context = "none"
-    sentence_document: Annotated[float, Field(ge=0, le=100)] = 0.0
+    sentence_document: Annotated[float, Field(ge=0, le=10)] = 0.0
     passage_words: Count = 100
     passage_tokens: Count = 256
     max_passages: Count | None = 100

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..segmentation.spans import SegmentedDocument, Span
+from ..settings.document import SENTENCE_SETTINGS
 from .chunk_attention import ChunkwiseAttention
 from .lexical_shares import LexicalShares
 from .sentence_sets import SentenceSet
@@ -57,6 +58,12 @@ class EncodedDocument:
     attention: ChunkwiseAttention | None = None
     lexical: LexicalShares | None = field(default=None, compare=False, repr=False)
     model: Mapping[str, Any] = field(default_factory=dict)
+
+    def differences(self, model: Mapping[str, Any]) -> list[str]:
+        """Names of the settings in which the model that encoded it differs from another, as this describes itself."""
+        # A model names only those of its sentences that change something.
+        names = dict.fromkeys((*model, *SENTENCE_SETTINGS))
+        return [name for name in names if self.model.get(name) != model.get(name)]
 
     @cached_property
     def section_numbers(self) -> tuple[int, ...]:

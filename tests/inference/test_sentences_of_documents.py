@@ -16,7 +16,7 @@ from torch import Tensor
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import ModelError, OutputError
+from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.pipeline import EncodingPipeline
 from graphdoc.inference.sentence_stream import stream_sentences
 from graphdoc.inference.sentences import passage_means
@@ -153,7 +153,7 @@ def test_what_depends_on_it_names_it(tiny_encoder: EncoderFactory, tmp_path: Pat
         DocumentIndex.open(tmp_path / "index", plain)
 
 
-@pytest.mark.parametrize("share", [-0.1, 101, float("nan"), "much"])
+@pytest.mark.parametrize("share", [-0.1, 11, float("nan"), "much"])
 def test_a_share_that_is_none_is_refused(tiny_encoder: EncoderFactory, share: Any) -> None:
     with pytest.raises(ModelError, match="sentence_document"):
         tiny_encoder(sentence_document=share)
@@ -168,3 +168,45 @@ def test_a_document_without_known_words(mini_with: EncoderFactory) -> None:
 def test_streams_end_with_their_documents(tiny_encoder: EncoderFactory) -> None:
     encoder = tiny_encoder(sentence_document=SHARE)
     assert list(stream_sentences(encoder, iter(()))) == []
+
+
+def test_vectors_of_passages_that_are_not_its_own_are_refused(tiny_encoder: EncoderFactory) -> None:
+    encoder = tiny_encoder(sentence_document=SHARE)
+    segmented = encoder.segment(DOCUMENTS[0])
+    width = encoder.model.config.passage_size
+    foreign = replace(segmented, passage_vectors=np.ones((len(segmented.passages), width + 1), np.float32))
+    placed = tiny_encoder(structural_embeddings=True, readout="sections", graph_layers=0, sentence_document=SHARE)
+    own = replace(segmented, passage_vectors=np.ones((len(segmented.passages), width), np.float32))
+    for one, document, word in ((encoder, foreign, str(width + 1)), (placed, own, "structural")):
+        with pytest.raises(ModelError, match=word):
+            list(one.stream([document], level="sentence"))
+    with pytest.raises(DocumentError, match="koji"):
+        passage_means(encoder, [replace(segmented, passages=(), token_ids=())])
+
+
+def test_documents_of_models_with_another_share_are_not_compared(tiny_encoder: EncoderFactory) -> None:
+    encoder, plain = (tiny_encoder(sentence_document=one) for one in (SHARE, 0))
+    for one, other in ((encoder, plain), (plain, encoder)):
+        encoded = one.encode_levels(DOCUMENTS[0], sentences=True)
+        with pytest.raises(ModelError, match="sentence_document"):
+            other.compare(encoded, DOCUMENTS[1], sentences=True)
+
+
+def test_the_mean_of_an_encoded_document_is_made_where_it_is_not_known(tiny_encoder: EncoderFactory) -> None:
+    encoder = tiny_encoder(sentence_document=SHARE)
+    encoded = encoder.encode_levels(DOCUMENTS[0])
+    found, expected = (
+        encoder.compare(one, DOCUMENTS[1], sentences=True).sentences
+        for one in (replace(encoded, passage_mean=None), encoded)
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_an_index_of_a_model_that_reads_places_is_updated(tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
+    settings = {"structural_embeddings": True, "readout": "sections", "graph_layers": 0}
+    encoder = tiny_encoder(**settings, sentence_document=SHARE)
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(DOCUMENTS)
+    changed = Document("koji", (Section("Rice is new. It is old."),), "Koji")
+    assert index.update([changed]).replaced == 1
+    assert len(index.encoded("koji").passages) == len(encoder.segment(changed).passages)
