@@ -14,6 +14,7 @@ from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.lexical import LexicalSettings
 from ..settings.views import ViewSettings
+from .two_texts import check_transformer
 
 if TYPE_CHECKING:
     from .pooling import Pooling
@@ -52,6 +53,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             self.require_heads("graph_heads")
         self.readout_class.check(self)
         self.pooling_class.check(self)
+        if self.attention_across < 1:
+            check_transformer(self.encoder_config)  # type: ignore[arg-type]
 
     def require_heads(self, name: str) -> None:
         """Check that heads divide the width of nodes.
@@ -89,6 +92,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.graph_layers and self.skip != "linear":
             keys.append("skip")
+        if self.attention_across < 1:
+            keys.append("attention_across")
         if self.views is not None:
             keys.append("views")
         return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)

@@ -64,7 +64,7 @@ class DocumentModel(PreTrainedModel):
         super().__init__(config)
         encoder_config = config.encoder_config
         assert encoder_config is not None and not isinstance(encoder_config, dict)
-        self.passage_encoder = PassageEncoder(encoder_config, config.pooling)
+        self.passage_encoder = PassageEncoder(encoder_config, config.pooling, config.attention_across)
         self.structural_embeddings = (
             StructuralEmbeddings(
                 config.structural_sections, config.structural_chunks, self.passage_encoder.embedding_size
@@ -137,7 +137,7 @@ class DocumentModel(PreTrainedModel):
         config.labels, config.multi_label, config.classifier_dropout = names, multi_label, head.dropout.p
         self.head = head.to(self.device)
         self._init_weights(self.head.linear)
-        self.passage_encoder.pooling.start_head(self.head.linear)
+        self.passage_encoder.pooling.start_head(self.head.linear, config.attention_across)
         return self.head
 
     def add_subtopic_head(self, settings: ClusteringSettings) -> SubtopicHead:

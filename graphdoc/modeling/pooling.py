@@ -13,9 +13,11 @@ from ..errors import ModelError
 from ..registry import READOUTS, load
 from ..settings.document import DocumentFields
 
-# Logits of the two classes of a pair at the start: their difference is the slope times the cosine, less the middle.
-# MiniLM gives two texts that it reads together cosines around this middle, with a deviation of 0.03.
-COSINE_SLOPE, COSINE_MIDDLE = 20.0, 0.87
+# Cosines that MiniLM gives two texts of one passage, which see each other with a weight: their middle and deviation
+# where the weight is 0 and where it is 1, between which they move with its root.
+COSINE_MIDDLE, COSINE_DEVIATION = (0.43, 0.87), (0.135, 0.03)
+# Logits of the two classes of a pair differ by so much at the start for a cosine one deviation above the middle.
+START_LOGIT = 0.6
 SMALLEST_LENGTH = 1e-12
 
 
@@ -42,6 +44,11 @@ class Pooling(ABC):
         Raises:
             ValueError: they do not; the message names them and the fix.
         """
+        if config.attention_across < 1 and not cls.joins_texts:
+            raise ValueError(
+                f"attention_across={config.attention_across:g} with pooling={config.pooling} cannot be, "
+                "which does not tell two texts apart; set pooling=pair, or leave it out"
+            )
         for name, value in cls.needs.items():
             if (given := getattr(config, name)) != value:
                 wanted = "null" if value is None else str(value).lower()
@@ -60,8 +67,13 @@ class Pooling(ABC):
             Passage vectors in fp32, ``(passages, width)``.
         """
 
-    def start_head(self, head: nn.Linear) -> None:  # noqa: B027 (most begin at random)
-        """Let a new head for two classes, of pairs that differ and that are alike, begin with what it can tell."""
+    def start_head(self, head: nn.Linear, attention_across: float) -> None:  # noqa: B027 (most begin at random)
+        """Let a new head for two classes, of pairs that differ and that are alike, begin with what it can tell.
+
+        Args:
+            head: the head.
+            attention_across: weight of attention between both texts.
+        """
 
 
 class ClsPooling(Pooling):
@@ -127,12 +139,16 @@ class PairPooling(Pooling):
         return torch.cat([first, second, first * second, (first - second).abs()], dim=-1)
 
     @torch.no_grad()
-    def start_head(self, head: nn.Linear) -> None:
+    def start_head(self, head: nn.Linear, attention_across: float) -> None:
         """The cosine of both means, less what is usual, times a slope."""
+        middle, deviation = (
+            alone + attention_across**0.5 * (joined - alone) for alone, joined in (COSINE_MIDDLE, COSINE_DEVIATION)
+        )
+        slope = START_LOGIT / deviation
         width = head.in_features // 4
         head.weight.zero_()
-        head.weight[:, 2 * width : 3 * width] = COSINE_SLOPE / (2 * width) * head.weight.new_tensor([[-1.0], [1.0]])
-        head.bias.copy_(COSINE_SLOPE * COSINE_MIDDLE / 2 * head.bias.new_tensor([1.0, -1.0]))
+        head.weight[:, 2 * width : 3 * width] = slope / (2 * width) * head.weight.new_tensor([[-1.0], [1.0]])
+        head.bias.copy_(slope * middle / 2 * head.bias.new_tensor([1.0, -1.0]))
 
 
 def _means(hidden: Tensor, mask: Tensor) -> Tensor:

@@ -57,6 +57,9 @@ class DocumentFields:
         structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
         pooling: how token vectors become a passage vector: ``cls`` (the first token), ``mean``, or ``pair`` for two
             texts in one passage (both means, their product and their difference).
+        attention_across: for two texts in one passage, what a token's attention to the other text is weighed with,
+            beside that to its own: 1 as usual, 0 not at all. Below 1 each has special tokens and positions of its own,
+            as if it stood alone.
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
         centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
@@ -114,6 +117,7 @@ class DocumentFields:
     structural_sections: Rows = 8
     structural_chunks: Rows = 128
     pooling: Pooling = "cls"
+    attention_across: Annotated[float, Field(ge=0, le=1)] = 1.0
     projection_size: Size | None = 512
     normalize_passages: bool = False
     centre: list[str] | None = None

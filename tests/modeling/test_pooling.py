@@ -9,7 +9,7 @@ import torch
 from graphdoc.errors import GraphdocError, ModelError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
-from graphdoc.modeling.pooling import COSINE_MIDDLE, COSINE_SLOPE, PairPooling
+from graphdoc.modeling.pooling import COSINE_DEVIATION, COSINE_MIDDLE, START_LOGIT, PairPooling
 from graphdoc.registry import POOLINGS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -56,14 +56,20 @@ def test_padding_and_the_order_of_texts() -> None:
     torch.testing.assert_close(turned[:, 16:], straight[:, 16:])
 
 
-def test_a_head_begins_with_the_cosine(tiny_model: ModelFactory) -> None:
-    model = tiny_model("bert", **PAIR)
+@pytest.mark.parametrize("across", [1.0, 0.25, 0.0])
+def test_a_head_begins_with_the_cosine(tiny_model: ModelFactory, across: float) -> None:
+    model = tiny_model("bert", **PAIR, attention_across=across)
     head = model.add_head(["different", "similar"]).eval()
     hidden, mask, types = random_tokens(1)
     wide = hidden.repeat(1, 1, model.config.passage_size // (4 * hidden.shape[-1]))
     logits = head(PairPooling()(wide, mask, types)).detach().double().numpy()
     cosines = np.array([float(first @ second) for first, second in numpy_parts(wide, mask, types)])
-    np.testing.assert_allclose(logits[:, 1] - logits[:, 0], COSINE_SLOPE * (cosines - COSINE_MIDDLE), atol=1e-4)
+    middle, deviation = (
+        alone + np.sqrt(across) * (joined - alone) for alone, joined in (COSINE_MIDDLE, COSINE_DEVIATION)
+    )
+    np.testing.assert_allclose(
+        logits[:, 1] - logits[:, 0], START_LOGIT * (cosines - middle) / deviation, rtol=1e-5, atol=1e-4
+    )
     np.testing.assert_allclose(logits.sum(axis=1), 0, atol=1e-5)
 
 
