@@ -26,15 +26,24 @@ _MEASURED_IN = f"float32, in which numbers compare between machines; {_KINDS} (d
 
 
 def add_model_arguments(
-    parser: argparse.ArgumentParser, *, several: bool = False, classifier: bool = False, measures: bool = False
+    parser: argparse.ArgumentParser,
+    *,
+    several: bool = False,
+    classifier: bool = False,
+    matcher: bool = False,
+    measures: bool = False,
 ) -> None:
-    """Add the choice of a model, of several, or of one that was fine-tuned on labels, and of how it runs."""
+    """Add the choice of a model, of several, or of one that was trained for what is asked, and of how it runs."""
     group = parser.add_argument_group("model")
     choices = "'mini' (default), a folder written by save_pretrained, or a hub id"
     if several:
         group.add_argument("--model", action="append", help=f"{choices}; may be given several times")
     elif classifier:
         group.add_argument("--model", required=True, help="folder or hub id of a model that was fine-tuned on labels")
+    elif matcher:
+        group.add_argument(
+            "--model", required=True, help="folder or hub id of a model that graphdoc finetune views trained"
+        )
     else:
         group.add_argument("--model", default="mini", help=choices)
     add_device_argument(group)

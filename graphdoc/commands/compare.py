@@ -74,8 +74,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="vectors",
         choices=tuple(SUBTOPICS),
-        help="also say which subtopics both documents have, and which only one: sentences are alike by their vectors, "
-        "by the words they share, or as a model has learned (default without a name: vectors)",
+        help="also say which subtopics both documents have, and which only one: sentences are alike by the words they "
+        "share, by their vectors, or as a model has learned (adaptive); without a name, behind both documents, by vectors",
     )
     group.add_argument(
         "--subtopic-model",

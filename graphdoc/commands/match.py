@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     views.add_argument("--aggregation", choices=("max", "mean"), help="how their scores are joined")
     views.add_argument("--seed", type=int, metavar="N", help="seed of subtopics and views (default: as trained)")
     OUTPUTS.add_to(parser)
-    add_model_arguments(parser)
+    add_model_arguments(parser, matcher=True)
     add_reading_arguments(parser)
 
 

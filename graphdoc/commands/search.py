@@ -258,7 +258,7 @@ def _print(target: Console, results: SearchResults, options: argparse.Namespace)
 
 
 def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
-    """Pairs that add most to a score, one below the other: of the document that was asked with, and of the hit."""
+    """The strongest pairs of a score, one below the other: of the document that was asked with, and of the hit."""
     from ..retrieval.explain import FROM_THE_HIT
 
     parts = "documents" if alignment.whole else "paragraphs"
@@ -273,6 +273,7 @@ def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
             number = f"paragraph {getattr(pair, side) + 1}" if one is None else f"sentence {sentence + 1}"
             lines.append(": ".join(filter(None, (heading, number if text is None else text))))
         found = f", {FROM_THE_HIT}" if pair.direction == "candidate" else ""
-        print_lines(target, [f"   {parts} add {pair.contribution:.4f}, cosine {pair.score:.2f}{found}{sentences}"])
+        cosine = "cosine" if one is None else "mean cosine"
+        print_lines(target, [f"   {parts} add {pair.contribution:.4f}, {cosine} {pair.score:.2f}{found}{sentences}"])
         for line in lines:
             print_passage(target, f"     {line}")

@@ -55,7 +55,12 @@ def document_of(index: DocumentIndex | SentenceFolder, options: argparse.Namespa
     from ..retrieval.index import DocumentIndex
 
     if not isinstance(index, DocumentIndex):
-        raise unread
+        if not is_missing(options.document):
+            raise unread
+        raise DocumentError(
+            f"--document {options.document} is no file, and {options.index}, a folder of sentence vectors, holds no "
+            "texts to ask with; name a file"
+        )
     if options.document not in index:
         # The id of a file is its name without suffix.
         name = Path(options.document).stem

@@ -83,7 +83,7 @@ class HitAlignment:
         return self.alignment.pairs
 
     def best(self, most: int) -> list[tuple[ParagraphPair, SentencePair | None]]:
-        """The pairs of paragraphs that add most, each with the pair of its sentences that adds most.
+        """The strongest pairs of paragraphs, each with the pair of its sentences that adds most.
 
         A score is a mean of means: a sentence of a short paragraph adds more than one of a long paragraph, which says
         nothing about either. So paragraphs are compared with paragraphs, and sentences with those beside them.
@@ -131,7 +131,7 @@ class HitAlignment:
         return {**content, "pairs": [self._pair(pair) for pair in content["pairs"]]}
 
     def excerpt(self) -> dict[str, Any]:
-        """The pairs that add most as plain values, with a stretch of each text: what a page shows.
+        """The strongest pairs as plain values, with a stretch of each text: what a page shows.
 
         Returns:
             ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
@@ -154,7 +154,7 @@ class HitAlignment:
     def rows(self) -> Iterator[dict[str, Any]]:
         """One row for each pair of sentences, or of paragraphs where no sentences were compared.
 
-        Pairs of paragraphs that add most come first, and within each the sentences that add most.
+        The strongest pairs of paragraphs come first, and within each the sentences that add most.
         """
         best = [(pair, one) for pair in self.alignment.best() for one in (_ordered(pair) or (None,))]
         for pair, one in best:

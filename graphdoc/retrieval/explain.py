@@ -41,8 +41,8 @@ class PassagePart:
     part: float
 
 
-# How a pair is told from the one that was found from the document that was asked with.
-FROM_THE_HIT = "looked for from the hit"
+# How a pair is told from the best one for a paragraph of the document that was asked with.
+FROM_THE_HIT = "best match of the hit's paragraph"
 
 
 @dataclass(frozen=True, slots=True)

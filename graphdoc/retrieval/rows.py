@@ -24,6 +24,8 @@ from .sentences import Sentences, sentence_columns
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 # Between the parts of a key and of a text; an id can hold no control character of this kind but by intent.
 _BETWEEN = "\x1f"
+# What every document has that people filter by.
+_OF_DOCUMENTS = ("id", "title", "label")
 REPEATED = "repeated"
 # What a document is made of again.
 DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
@@ -112,12 +114,11 @@ def metadata_columns(schema: Any, *, repeats: bool) -> list[str]:
 
 def columns_there(names: Iterable[str]) -> str:
     """What a filter can name, for messages: columns of metadata before those that every index has."""
-    everywhere = set(schema_of(Sizes(1, 1, 1), repeats=True).names)
-    found = sorted(names, key=lambda name: name in everywhere)
-    has_metadata = any(name not in everywhere for name in found)
-    return (
-        f"there are {', '.join(found)}" if has_metadata else f"no document has metadata; there are {', '.join(found)}"
-    )
+    everywhere = set(schema_of(Sizes(1, 1, 1), sentences=True, repeats=True).names)
+    given = list(names)
+    metadata = [name for name in given if name not in everywhere]
+    found = ", ".join([*metadata, *(name for name in _OF_DOCUMENTS if name in given)])
+    return f"there are {found}" if metadata else f"no document has metadata; there are {found}"
 
 
 def content_hash(document: Document) -> str:

@@ -40,6 +40,9 @@ class ParagraphPair(NamedTuple):
         candidate: number of the candidate's.
         score: mean cosine of their pairs of sentences, or of the paragraphs where these are what was compared.
         contribution: what the pair adds to the score of the documents; the sum of those of its sentences.
+        strength: the same without the number of those that were looked for in its direction, by which each adds less
+            in the longer document: the score, normalised where scores are; of sentences in the whole of the other
+            document (``flat``) the sum of their cosines.
         direction: whether the paragraph of the ``source`` was looked for, or that of the ``candidate``.
         sentences: the pairs of sentences, none where paragraphs or documents were compared as wholes.
     """
@@ -48,6 +51,7 @@ class ParagraphPair(NamedTuple):
     candidate: int
     score: float
     contribution: float
+    strength: float
     direction: Literal["source", "candidate"]
     sentences: tuple[SentencePair, ...]
 
@@ -70,8 +74,8 @@ class Alignment:
         return float(sum(pair.contribution for pair in self.pairs))
 
     def best(self, most: int | None = None) -> tuple[ParagraphPair, ...]:
-        """The pairs that add most, largest first."""
-        ranked = sorted(self.pairs, key=lambda pair: (-pair.contribution, pair.source, pair.candidate))
+        """The strongest pairs first; of one direction those that add most."""
+        ranked = sorted(self.pairs, key=lambda pair: (-pair.strength, pair.source, pair.candidate))
         return tuple(ranked[:most])
 
     def to_dict(self) -> dict[str, Any]:
@@ -180,18 +184,23 @@ def _paragraph_pairs(
 ) -> Iterator[ParagraphPair]:
     """Pairs of paragraphs as the documents have them, which is not always how they were compared."""
     has_sentences = side.looked_for.vectors is looked_for.vectors
+    # Of paragraphs, or of all sentences as one.
+    count = len(side.looked_for.vectors) if by == "flat" else len(side.looked_for.paragraphs) - 1
     for number, best, sentences in side.pairs():
         if not has_sentences:
             (whole,) = sentences
             places = (number, best) if direction == "source" else (best, number)
-            yield ParagraphPair(*places, whole.cosine, whole.contribution, direction, ())
+            strength = whole.contribution * count / side.share
+            yield ParagraphPair(*places, whole.cosine, whole.contribution, strength, direction, ())
             continue
         for place, own in _by_paragraph(looked_for, searched, sentences).items():
             pairs = tuple(own if direction == "source" else (_turned(pair) for pair in own))
+            added = float(sum(pair.contribution for pair in own))
             yield ParagraphPair(
                 *(place if direction == "source" else place[::-1]),
                 float(np.mean([pair.cosine for pair in own])),
-                float(sum(pair.contribution for pair in own)),
+                added,
+                added * count / side.share,
                 direction,
                 pairs,
             )

@@ -284,6 +284,9 @@ def test_a_folder_of_sentence_vectors_is_ranked(
     assert "level passage" in refused("search", "passage", *asked)
     assert "--by sentences" in refused("search", "sentence", "tides", "--model", model)
     assert "mini" in refused("search", "sentence", *asked[:-2])
+    # It holds no texts, so an id of one of its documents does not ask with that document.
+    by_id = refused("search", "sentence", "--document", "tides", *asked[2:])
+    assert "tides is no file" in by_id and "no texts" in by_id and "brackets" not in by_id
     manifest = tmp_path / "sentence" / "manifest.json"
     manifest.rename(tmp_path / "kept.json")
     assert "not finished" in refused("search", "sentence", *asked)

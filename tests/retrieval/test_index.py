@@ -293,7 +293,15 @@ def test_a_filter_of_no_column_names_those_of_metadata_first(typed_index: Docume
     with pytest.raises(SettingsError) as error:
         typed_index.search("tides", where="colour = 'red'", by="words")
     named = str(error.value).partition("there are ")[2].split(", ")
-    assert set(named[:4]) == {"written", "year", "is_new", "tags"} and "passage_vector" in named[4:]
+    assert set(named[:4]) == {"written", "year", "is_new", "tags"} and named[4:] == ["id", "title", "label"]
+
+
+def test_columns_of_sentences_are_no_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
+    index = DocumentIndex.create(tmp_path / "plain", encoder, sentences=True)
+    index.update([Document.from_text("Tides rise. The marsh is flooded.", id="tides")])
+    with pytest.raises(SettingsError) as error:
+        index.search("tides", where="year > 2000", by="words")
+    assert str(error.value).endswith("no document has metadata; there are id, title, label")
 
 
 def test_fields_are_the_columns_of_metadata_with_what_they_hold(typed_index: DocumentIndex) -> None:

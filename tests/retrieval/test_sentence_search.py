@@ -257,7 +257,7 @@ def test_pairs_that_were_looked_for_from_the_hit_are_told_from_others(index: Doc
     assert sorted(found) == sorted((pair.direction, pair.source, pair.candidate) for pair in hit.alignment.pairs)
     assert len(set(found)) == len(found) and {direction for direction, *_ in found} == {"source", "candidate"}
     from_hit = sum(direction == "candidate" for direction, *_ in found)
-    assert str(explained).count("looked for from the hit") == from_hit
+    assert str(explained).count("best match of the hit's paragraph") == from_hit
     assert explained.to_dict()["sentences"][0]["direction"] == found[0][0]
 
 

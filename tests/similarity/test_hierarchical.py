@@ -293,3 +293,29 @@ def test_an_unknown_name_is_refused(name: str) -> None:
 def test_places_that_do_not_fit_are_refused(paragraphs: list[int], documents: list[int], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         SentenceSet(np.ones((3, 2), np.float32), np.array(paragraphs), np.array(documents))
+
+
+@pytest.mark.parametrize("zscore", [True, False])
+@pytest.mark.parametrize("by", BY)
+def test_pairs_of_both_directions_are_ordered_by_strength(by: Any, zscore: bool) -> None:
+    # The shorter document has few paragraphs, each of which adds more than a better one of the longer document.
+    own, (own_parts,) = sentences([[2, 1]], 1)
+    candidates, parts = sentences([[1, 3, 2, 2, 1, 2]], 2)
+    usual = Background.of_sample(own, sentences([[2, 2], [3]], 3)[0], by=by, direction="both") if zscore else None
+    options: dict[str, Any] = {"by": by, "normalisation": "zscore" if zscore else "none", "direction": "both"}
+    found = align(own, candidates.document(0), **options, background=usual)
+    counts = {"document": (1, 1), "flat": (3, 11)}.get(by, (2, 6))
+    share = 1.0 if by == "document" and not zscore else 0.5
+    for pair in found.pairs:
+        count = counts[pair.direction == "candidate"]
+        assert pair.strength == pytest.approx(pair.contribution * count / share, rel=1e-9)
+        if not zscore and by != "flat":
+            assert pair.strength == pytest.approx(pair.score, rel=1e-6)
+        if not zscore and by == "flat":
+            assert pair.strength == pytest.approx(sum(one.cosine for one in pair.sentences), rel=1e-6)
+    best = found.best()
+    assert [pair.strength for pair in best] == sorted((pair.strength for pair in found.pairs), reverse=True)
+    assert found.best(1) == best[:1] and set(best) == set(found.pairs)
+    if by == "sentences":
+        assert best != tuple(sorted(best, key=lambda pair: -pair.contribution))
+        assert {pair.direction for pair in best[:4]} == {"source", "candidate"}

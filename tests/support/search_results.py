@@ -86,6 +86,7 @@ def make_alignment(pairs: int = 7, sentences: int = 3, text: str = PASSAGE, stre
                 "candidate": 2,
                 "score": sum(one["cosine"] for one in own) / sentences,
                 "contribution": sum(one["contribution"] for one in own),
+                "strength": float(pairs - number),
                 "direction": "source",
                 "source_heading": f"Own part {number}",
                 "candidate_heading": text,

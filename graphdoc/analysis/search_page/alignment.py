@@ -14,7 +14,7 @@ _SIDES = ("source", "candidate")
 
 
 def alignment_of(hit: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The pairs of paragraphs that add most to a score by sentences; None where the search was by something else.
+    """The strongest pairs of paragraphs of a score by sentences; None where the search was by something else.
 
     Args:
         hit: one hit of ``SearchResults.to_dict()``.
@@ -22,7 +22,7 @@ def alignment_of(hit: Mapping[str, Any]) -> dict[str, Any] | None:
     alignment = hit.get("alignment")
     if alignment is None:
         return None
-    best = sorted(alignment["pairs"], key=_order)[:_SHOWN_PAIRS]
+    best = sorted(alignment["pairs"], key=_by_strength)[:_SHOWN_PAIRS]
     score = finite(alignment["score"])
     added = [finite(pair["contribution"]) for pair in best]
     places = decimals([*filter(None, added), *([score] if score else [])])
@@ -86,6 +86,10 @@ def _stretch(stretch: Sequence[Mapping[str, Any] | None] | None, paired: Sequenc
 
 def _share(part: float | None, score: float | None) -> float | None:
     return part / score if part is not None and score and score > 0 else None
+
+
+def _by_strength(pair: Mapping[str, Any]) -> tuple[float, int, int]:
+    return -(finite(pair["strength"]) or 0.0), pair["source"], pair["candidate"]
 
 
 def _order(pair: Mapping[str, Any]) -> tuple[float, int, int]:

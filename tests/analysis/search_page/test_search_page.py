@@ -188,7 +188,7 @@ def test_pairs_of_paragraphs_and_sentences_are_cut_to_the_best_and_the_rest_is_c
         assert widths(card.find_class("score-of-hit")[0].find("svg"), "sentences") == [100]
         assert card.find(".//h2/a").get("href") == "comparisons/1.html#alignment"
         (aligned,) = card.find_class("aligned")
-        assert f"The 5 pairs of paragraphs that add most, of 7 pairs that add up to {alignment['score']:.4f}" in (
+        assert f"The 5 strongest pairs of paragraphs, of 7 pairs that add up to {alignment['score']:.4f}" in (
             words(aligned)
         )
         shown = aligned.xpath("details")
