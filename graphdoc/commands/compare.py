@@ -75,7 +75,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="vectors",
         choices=tuple(SUBTOPICS),
         help="also say which subtopics both documents have, and which only one: sentences are alike by the words they "
-        "share, by their vectors, or as a model has learned (adaptive); without a name, behind both documents, by vectors",
+        "share, by their vectors, or as a model has learned (adaptive); behind both documents and without a name: "
+        "by vectors",
     )
     group.add_argument(
         "--subtopic-model",

@@ -299,8 +299,7 @@ def test_places_that_do_not_fit_are_refused(paragraphs: list[int], documents: li
 @pytest.mark.parametrize("by", BY)
 def test_pairs_of_both_directions_are_ordered_by_strength(by: Any, zscore: bool) -> None:
     # The shorter document has few paragraphs, each of which adds more than a better one of the longer document.
-    own, (own_parts,) = sentences([[2, 1]], 1)
-    candidates, parts = sentences([[1, 3, 2, 2, 1, 2]], 2)
+    own, candidates = sentences([[2, 1]], 1)[0], sentences([[1, 3, 2, 2, 1, 2]], 2)[0]
     usual = Background.of_sample(own, sentences([[2, 2], [3]], 3)[0], by=by, direction="both") if zscore else None
     options: dict[str, Any] = {"by": by, "normalisation": "zscore" if zscore else "none", "direction": "both"}
     found = align(own, candidates.document(0), **options, background=usual)
