@@ -466,7 +466,7 @@ class TestSettings:
             ({"language": ""}, "language is ''"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many' must be a whole number"),
-            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, c"),
+            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_across, attention_dropout, c"),
         ],
     )
     def test_settings_that_do_not_fit(
