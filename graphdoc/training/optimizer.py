@@ -78,12 +78,13 @@ def layers_below(name: str, layers: int) -> int:
 
 def make_schedule(optimizer: Optimizer, settings: TrainingSettings, steps: int) -> Any:
     """The course of the learning rate over the steps of a run."""
+    # A share of the steps below 1, which leaves one step with the whole rate at least; else their number.
+    warmup = int(settings.warmup) if settings.warmup >= 1 else min(math.ceil(steps * settings.warmup), steps - 1)
     options = {"num_decay_steps": max(1, round(DECAY_SHARE * steps))}
     return get_scheduler(
         settings.schedule,
         optimizer,
-        # A share of the steps below 1, else their number.
-        num_warmup_steps=int(settings.warmup) if settings.warmup >= 1 else math.ceil(steps * settings.warmup),
+        num_warmup_steps=warmup,
         num_training_steps=steps,
         scheduler_specific_kwargs=options if settings.schedule == "warmup_stable_decay" else None,
     )
