@@ -47,8 +47,9 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         """
         super().__post_init__(**kwargs)  # type: ignore[no-untyped-call]
         settings = DocumentSettings(**{name: getattr(self, name) for name in setting_names()})
-        self.labels, self.views, self.subtopics = settings.labels, settings.views, settings.subtopics
-        self.lexical = settings.lexical
+        for name in setting_names():
+            # Plain values, which can be saved, where those given were numbers of numpy.
+            setattr(self, name, getattr(settings, name))
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from transformers import BertConfig, PreTrainedConfig, RobertaConfig
 
@@ -73,11 +74,12 @@ def test_an_encoder_config_may_be_a_mapping() -> None:
 
 
 def test_files_hold_plain_values(tmp_path: Path) -> None:
-    DocumentConfig(**SETTINGS).save_pretrained(tmp_path)
+    DocumentConfig(**SETTINGS, sentence_document=np.float32(0.5)).save_pretrained(tmp_path)  # type: ignore[arg-type]
     values = json.loads((tmp_path / "config.json").read_text())
     assert values["model_type"] == "graphdoc"
     assert values["encoder_config"]["model_type"] == "roberta"
     assert values["max_passages"] is None
+    assert values["sentence_document"] == 0.5
 
 
 @pytest.mark.parametrize(
