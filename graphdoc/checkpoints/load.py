@@ -138,5 +138,9 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
         )
     # The weights of a checkpoint have one name, whatever a configuration says.
     values.pop("transformers_weights", None)
+    # How attention is computed belongs to the machine, and is checked where it is asked for.
+    for part in (values, values["encoder_config"]):
+        for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
+            part.pop(key, None)
     check_settings(settings, name)
     return checked_config({**values, **settings}, name)

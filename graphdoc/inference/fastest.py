@@ -127,6 +127,8 @@ def with_precision(
     device = next(encoder.parameters()).device
     passages, tokens = CPU_PROBE if device.type == "cpu" else ACCELERATOR_PROBE
     inputs = _probe(tokenizer, device, passages, min(tokens, longest))
+    if encoder.pooling.joins_texts:
+        inputs["token_types"] = _two_halves(inputs["input_ids"])
     if dtype == "int8":
         return _int8(encoder, inputs, name)
     encoder, choice = _fastest(encoder, inputs)
@@ -232,10 +234,15 @@ def _probe(tokenizer: PreTrainedTokenizerBase, device: torch.device, passages: i
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
+def _two_halves(ids: Tensor) -> Tensor:
+    second = torch.arange(ids.shape[1], device=ids.device) >= ids.shape[1] // 2
+    return second.long().expand_as(ids)
+
+
 def _vectors(encoder: PassageEncoder, inputs: dict[str, Tensor]) -> Tensor:
     with inference(encoder):
         # Bringing them to the CPU waits for the device.
-        return torch.from_numpy(as_numpy(encoder(inputs["input_ids"], inputs["attention_mask"])))
+        return torch.from_numpy(as_numpy(encoder(**inputs)))
 
 
 def _least_cosine(a: Tensor, b: Tensor) -> float:

@@ -19,6 +19,7 @@ from ..inference.precision import Precision, inference, require_finite
 from ..inference.sentences import sentence_segmenter
 from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS, load
 from ..sampling.centrality import centrality
+from ..sampling.draws import random_generator
 from ..sampling.subtopic_views import Purpose, View, draw_views
 from ..sampling.view_samplings import Sampling, ViewSide
 from ..segmentation.segmenter import Segmenter
@@ -124,13 +125,19 @@ class ViewDrawer:
         for place, (field, clusters) in enumerate(zip((first[0], second[0]), found.sides, strict=True)):
             own = slice(found.first) if place == 0 else slice(found.first, None)
             sides.append(ViewSide(field.id, clusters, field.lengths, None if central is None else central[own]))
-        views = (
-            draw_views(
-                sides[0], sides[1], self._sampling, self.room, seed=settings.seed, number=number, purpose=purpose
+        fields = settings.fields
+        # Pairs that are matched are compared, and so are drawn alike; in an epoch every field has its pairs.
+        turn = int(random_generator(settings.seed, "fields", sides[0].id, sides[1].id).integers(2**31))
+        turn = turn if purpose == "training" else 0
+        views = []
+        for number in numbers:
+            field = fields[(number + turn) % len(fields)] if fields else None
+            one, other = sides if field is None else [side.head(field) for side in sides]
+            drawn = draw_views(
+                one, other, self._sampling, self.room, seed=settings.seed, number=number, purpose=purpose
             )
-            for number in numbers
-        )
-        return DrawnPair(found, tuple(ViewPair(*view) for view in views))
+            views.append(ViewPair(*drawn))
+        return DrawnPair(found, tuple(views))
 
 
 class PairMatcher:

@@ -47,7 +47,7 @@ class Pooling(ABC):
         if config.attention_across < 1 and not cls.joins_texts:
             raise ValueError(
                 f"attention_across={config.attention_across:g} with pooling={config.pooling} cannot be, "
-                "which does not tell two texts apart; set pooling=pair, or leave it out"
+                "which does not tell two texts apart; set pooling=pair, or attention_across=1"
             )
         for name, value in cls.needs.items():
             if (given := getattr(config, name)) != value:

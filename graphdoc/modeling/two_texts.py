@@ -24,6 +24,11 @@ def check_transformer(config: PreTrainedConfig) -> None:
             f"attention_across with a transformer of the kind {config.model_type} cannot be; leave it out, or take "
             f"one of {', '.join(KINDS)}"
         )
+    if getattr(config, "is_decoder", False):
+        raise ValueError(
+            f"attention_across with a decoder (is_decoder of {config.model_type} is true) cannot be; set it to 1, or "
+            "take an encoder"
+        )
 
 
 def weighed_mask(token_types: Tensor, attention_mask: Tensor, weight: float, dtype: torch.dtype) -> Tensor:

@@ -30,6 +30,11 @@ class ViewSide:
     tokens: npt.NDArray[np.integer[Any]]
     centrality: npt.NDArray[np.floating[Any]] | None = None
 
+    def head(self, sentences: int) -> ViewSide:
+        """The document up to some sentence."""
+        centrality = None if self.centrality is None else self.centrality[:sentences]
+        return ViewSide(self.id, self.clusters[:sentences], self.tokens[:sentences], centrality)
+
     def counts(self, subtopics: int) -> Rows:
         """Sentences in every subtopic, ``(subtopics,)``."""
         return np.bincount(self.clusters, minlength=subtopics).astype(np.int64)

@@ -33,6 +33,9 @@ class ViewSettings(Settings):
     """sentences of a subtopic, about"""
     receptive_field: Count | None = 40
     """sentences of a document that views are drawn from, its first ones; the rest is counted; null for all"""
+    fields: list[Count] = Field(default_factory=list)
+    """first sentences of a document that the views of a pair are drawn from in turn, each a number of its own, within
+    the receptive field: with 20 and 100 every other view is of the first 20; empty for all of the receptive field"""
     sampling: Sampling = "soft"
     """how the sentences of a view are chosen: soft, hard or uniform by subtopics (eq. 7-9); random is a run of
     sentences, negative takes the smaller subtopics alone, truncated the first sentences and pagerank the most central
@@ -55,6 +58,15 @@ class ViewSettings(Settings):
             self.subtopics != "words",
             "with {here}subtopics=words; leave it out, or set it to vectors",
         )
+        return self
+
+    @model_validator(mode="after")
+    def _check_fields(self) -> Self:
+        if self.receptive_field is not None and self.receptive_field < max(self.fields, default=0):
+            raise self.refused(
+                "fields", f"goes beyond the first {self.receptive_field} sentences; raise {{here}}receptive_field, or "
+                "leave such a number out"
+            )  # fmt: skip
         return self
 
     @model_validator(mode="after")

@@ -125,6 +125,15 @@ class TestNames:
         set_value(checkpoint / CONFIG_FILE, "transformers_weights", "missing.safetensors")
         assert load(checkpoint).hidden_size
 
+    def test_attention_that_a_configuration_names(self, checkpoint: Path) -> None:
+        text = (checkpoint / CONFIG_FILE).read_text()
+        for key in ("attn_implementation", "_attn_implementation"):
+            values = json.loads(text)
+            values[key] = values["encoder_config"][key] = "flex_attention"
+            (checkpoint / CONFIG_FILE).write_text(json.dumps(values))
+            transformer = load(checkpoint).model.passage_encoder.transformer
+            assert transformer.config._attn_implementation in ("sdpa", "eager")
+
     def test_the_backbone_of_a_checkpoint(self, checkpoint: Path, backbone: Path) -> None:
         for name in (str(backbone), "../backbone", "~/backbone"):
             set_value(checkpoint / CONFIG_FILE, "backbone", name)

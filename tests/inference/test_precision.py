@@ -106,6 +106,16 @@ class TestAuto:
         np.testing.assert_array_equal(encoder.encode("Tides rise."), mini.encode("Tides rise."))
         assert encoder.precision == Choice("float32", (Measured("bfloat16", 1.0),))
 
+    @pytest.mark.parametrize("across", [1.0, 0.2])
+    def test_a_model_that_reads_two_texts_at_once(
+        self, tiny_encoder: EncoderFactory, machine: Machine, across: float
+    ) -> None:
+        machine.speed = 2.0
+        pair = {"pooling": "pair", "attention_across": across, "projection_size": None, "graph_layers": 0}
+        found = loaded(tiny_encoder, "auto", **pair, readout="mean")
+        assert found.precision.dtype == "bfloat16"
+        assert machine.measured == 1
+
     def test_a_true_measurement_of_a_transformer(self, mini: DocumentEncoder) -> None:
         encoder = mini.model.passage_encoder
         inputs = fastest._probe(mini.tokenizer, torch.device("cpu"), 2, 16)
@@ -290,6 +300,20 @@ class TestInt8:
         assert cosine.min() > 0.985
         assert not np.array_equal(exact, found)
         assert encoder.precision.dtype == encoder.describe()["dtype"] == "int8"
+
+    def test_a_model_that_reads_two_texts_at_once(self, tiny_encoder: EncoderFactory) -> None:
+        settings = {"pooling": "pair", "projection_size": None, "graph_layers": 0, "readout": "mean"}
+        views = {"view_tokens": 24, "views": 2}
+        scores = []
+        for dtype in ("float32", "int8"):
+            # The same weights, since the seed of the fixture is.
+            made = tiny_encoder("bert", views=views, **settings)
+            made.model.add_head(["different", "similar"])
+            encoder = DocumentEncoder(made.model, made.tokenizer, name="tiny", device="cpu", dtype=cast(Any, dtype))
+            scores.append(encoder.match("The tide rises over a wall.", "A wall of snow melts in the sun.").score)
+        assert encoder.precision.dtype == "int8"
+        assert scores[1] != scores[0]
+        assert scores[1] == pytest.approx(scores[0], abs=1.0)
 
     def test_what_does_not_go_with_it(self, tiny_encoder: EncoderFactory, tmp_path: Path) -> None:
         encoder = loaded(tiny_encoder, "int8")

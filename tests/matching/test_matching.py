@@ -2,15 +2,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import pytest
 
-from graphdoc import DocumentEncoder
+from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.matching import match_pairs
 from graphdoc.matching.matcher import PairMatcher
 from graphdoc.matching.reader import ViewReader, ViewTokens
 from graphdoc.modeling.pooling import COSINE_DEVIATION, COSINE_MIDDLE, START_LOGIT
+from graphdoc.sampling.subtopic_views import Purpose
 
 WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
 
@@ -71,3 +73,33 @@ def test_a_cross_encoder_can_begin_as_two_towers(tiny_encoder: Callable[..., Doc
     assert [(view.a, view.b) for view in together.views] == [(view.a, view.b) for view in apart.views]
     cross.model.passage_encoder.attention_across = 0.5
     assert cross.match(long, other).score != pytest.approx(together.score, abs=1e-3)
+
+
+def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Callable[..., DocumentEncoder]) -> None:
+    encoder = tiny_encoder(views={"view_tokens": 12, "receptive_field": 7, "fields": [2, 7]}, graph_layers=0)
+    matcher = PairMatcher(encoder)
+    text, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
+
+    def last_sentences(name: str, purpose: Purpose) -> list[int]:
+        documents = (Document.from_text(text, id=name), Document.from_text(other, id="other"))
+        one, two = matcher.documents(map(matcher.segmenter.segment, documents))
+        sides = (one.field, one.features), (two.field, two.features)
+        views = matcher.drawer.draw(*sides, range(20), purpose).views
+        turned = matcher.drawer.draw(*sides[::-1], range(20), purpose).views
+        for view, back in zip(views, turned, strict=True):
+            np.testing.assert_array_equal(view.first.sentences, back.second.sentences)
+            np.testing.assert_array_equal(view.second.sentences, back.first.sentences)
+        return [max(int(side.sentences.max()) for side in view) for view in views]
+
+    found = last_sentences("one", "matching")
+    assert all(last < 2 for last in found[::2])
+    assert 4 <= max(found[1::2]) < 7
+    # What is matched is compared, so that all pairs begin with the same field; an epoch has pairs of either.
+    assert all(last < 2 for number in range(5) for last in last_sentences(str(number), "matching")[::2])
+    begun = set()
+    for number in range(10):
+        found = last_sentences(str(number), "training")
+        near = [max(found[start::2]) < 2 for start in (0, 1)]
+        assert sorted(near) == [False, True]
+        begun.add(near[0])
+    assert begun == {False, True}

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from transformers import BertConfig
 
 from graphdoc.errors import GraphdocError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
@@ -16,7 +17,7 @@ from graphdoc.graphs.packing import Packing
 from graphdoc.inference.precision import computed_in
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.passage_encoder import PassageEncoder
-from graphdoc.modeling.two_texts import KINDS, own_positions, weighed_mask
+from graphdoc.modeling.two_texts import KINDS, check_transformer, own_positions, weighed_mask
 
 ModelFactory = Callable[..., DocumentModel]
 PAIR = {"pooling": "pair", "projection_size": None, "graph_layers": 0, "readout": "mean"}
@@ -128,6 +129,7 @@ def test_it_is_part_of_the_model(tiny_model: ModelFactory, tmp_path: Path) -> No
     [
         ("bert", {"pooling": "mean"}, "pooling=pair"),
         ("modernbert", PAIR, "modernbert"),
+        ("bert", {"pooling": "mean"}, "attention_across=1"),
         ("bert", {**PAIR, "attention_across": 1.5}, "attention_across"),
         ("bert", {**PAIR, "attention_across": float("nan")}, "attention_across"),
     ],
@@ -138,3 +140,10 @@ def test_where_it_cannot_be_it_is_refused(
     assert "modernbert" not in KINDS
     with pytest.raises((ValueError, GraphdocError), match=said):
         tiny_model(kind, **{"attention_across": 0.5, **changed})
+
+
+def test_a_decoder_is_refused() -> None:
+    # Its mask of what came before would be left out.
+    with pytest.raises(ValueError, match="is_decoder"):
+        check_transformer(BertConfig(is_decoder=True))
+    check_transformer(BertConfig())
