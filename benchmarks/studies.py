@@ -31,7 +31,7 @@ from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_me
 from graphdoc.evaluation.bootstrap import interval, resampled
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import pair_auc
-from graphdoc.evaluation.pairs import ComparisonScores
+from graphdoc.evaluation.pairs import ComparisonScores, PairSimilarities
 from graphdoc.inference.precision import Precision
 from graphdoc.registry import RECIPES, load
 from graphdoc.runtime.files import write_atomically, write_text
@@ -97,6 +97,9 @@ class StudySettings(Settings):
     """words of the longer document of a pair where buckets of length begin, rising"""
     with_untrained: bool = True
     """whether the backbone is measured too, with a mean over its passages"""
+    with_words: bool = False
+    """whether every row is measured together with the words of whole texts too: the sum of both, each brought to mean
+    0 and deviation 1 over the validation pairs"""
     seeds: Count = 3
     """number of seeds"""
     precision: Precision = "bfloat16"
@@ -253,26 +256,44 @@ class Study:
         )
 
     def scores(self, row: str, seed: int) -> ComparisonScores:
-        """What a run measures; the similarities of test pairs are kept beside it."""
+        """What a run measures; the similarities of pairs are kept beside it."""
         encoder = self.trained(row, seed)
         comparison = self.ready(encoder)
         similarities = comparison.similarities(encoder)
-        write_atomically(self.similarities_of(row, seed), partial(_save, similarities.test))
+        both = np.concatenate([similarities.test, similarities.validation])
+        write_atomically(self.similarities_of(row, seed), partial(_save, both))
         return comparison.score(similarities)
 
     def similarities_of(self, row: str, seed: int) -> Path:
-        """The file of the similarities that a run gave to test pairs."""
+        """The file of the similarities that a run gave to test pairs, and after them to validation pairs."""
         return self.work / folder_name(row) / str(seed) / "similarities.npy"
 
-    def _kept_similarities(self, row: str, seed: int) -> npt.NDArray[np.float64]:
+    def _kept_similarities(self, row: str, seed: int, needed: int) -> npt.NDArray[np.float64]:
         path = self.similarities_of(row, seed)
         try:
-            return np.asarray(np.load(path, allow_pickle=False), np.float64)
+            found = np.asarray(np.load(path, allow_pickle=False), np.float64)
+            if len(found) < needed:
+                raise ValueError(f"{len(found)} numbers of {needed}")
+            return found[:needed]
         except (OSError, ValueError) as error:
+            wanted = f"differences against {self.settings.against!r}"
+            if needed > len(self.comparison.labels):
+                wanted = "rows with words"
             raise DocumentError(
-                f"{path} cannot be read, and differences against {self.settings.against!r} need it; remove "
-                "scores.json beside it and run again, so that the row is measured anew"
+                f"{path} cannot be read, and {wanted} need it; remove scores.json beside it and run again, so that "
+                "the row is measured anew"
             ) from error
+
+    def with_words(self, row: str, seed: int) -> PairSimilarities:
+        """The similarities of a run together with the words of whole texts."""
+        tests = len(self.comparison.labels)
+        kept = self._kept_similarities(row, seed, tests + len(self.words.validation))
+        return PairSimilarities(kept[:tests], kept[tests:]).fused_with(self.words)
+
+    @cached_property
+    def words(self) -> PairSimilarities:
+        """What the words of whole texts give."""
+        return self.comparison.tfidf()
 
     def differences(self) -> dict[str, tuple[float, float, float]]:
         """How much higher the AUC of every row is than that of the row ``against``, with its interval.
@@ -285,9 +306,19 @@ class Study:
         resamples = [np.ones(len(labels), np.int64), *resampled(len(labels), RESAMPLES, 0)]
         seeds = self.settings.seeds
         drawn_seeds = [np.ones(seeds, np.int64), *resampled(seeds, RESAMPLES, 1)]
-        aucs = {}
-        for row in self.settings.all_rows:
-            scores = [self._kept_similarities(row, seed) for seed in range(seeds)]
+        aucs, found_by = (
+            {},
+            {
+                row: [self._kept_similarities(row, seed, len(labels)) for seed in range(seeds)]
+                for row in self.settings.all_rows
+            },
+        )
+        if self.settings.with_words:
+            found_by |= {
+                _with_words(row): [self.with_words(row, seed).test for seed in range(seeds)]
+                for row in self.settings.all_rows
+            }
+        for row, scores in found_by.items():
             aucs[row] = np.array(
                 [
                     np.average(
@@ -306,7 +337,7 @@ class Study:
 
     def table(self) -> dict[str, list[dict[str, float]]]:
         """The scores of all rows and seeds, with those that every table carries; kept in the working folder."""
-        found: dict[str, list[dict[str, float]]] = {TFIDF: [numbers(self.comparison.score(self.comparison.tfidf()))]}
+        found: dict[str, list[dict[str, float]]] = {TFIDF: [numbers(self.comparison.score(self.words))]}
         print(TFIDF, found[TFIDF], flush=True)
         for row in self.settings.all_rows:
             for seed in range(self.settings.seeds):
@@ -323,7 +354,12 @@ class Study:
             comparison = self.ready(mean)
             found[UNTRAINED] = [numbers(comparison.score(comparison.similarities(mean)))]
             print(UNTRAINED, found[UNTRAINED], flush=True)
-        return {row: found[row] for row in (TFIDF, UNTRAINED, *self.settings.all_rows) if row in found}
+        if self.settings.with_words:
+            for row in self.settings.all_rows:
+                fused = (self.with_words(row, seed) for seed in range(self.settings.seeds))
+                found[_with_words(row)] = [numbers(self.comparison.score(one)) for one in fused]
+        order = [TFIDF, UNTRAINED, *self.settings.all_rows, *map(_with_words, self.settings.all_rows)]
+        return {row: found[row] for row in order if row in found}
 
 
 def model_of(command: str, recipe: Any) -> Path:
@@ -357,6 +393,10 @@ def content_hash(path: Path) -> str:
             while part := stream.read(2**20):
                 digest.update(part)
     return digest.hexdigest()
+
+
+def _with_words(row: str) -> str:
+    return f"{row}, with words"
 
 
 def folder_name(row: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -336,6 +337,31 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     monkeypatch.setattr(studies, "train", None)
     module.main(command)
     assert (tmp_path / "work" / "sst_views.md").read_text() == written
+    words: list[tuple[Any, Any]] = []
+    fuse = studies.Study.with_words
+
+    def kept(study: Any, row: str, seed: int) -> Any:
+        words.append((study.words, fuse(study, row, seed)))
+        return words[-1][1]
+
+    monkeypatch.setattr(studies.Study, "with_words", kept)
+    module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: [model.settings.pooling=pair]}",
+                 "models={}", "against=soft"])  # fmt: skip
+    fused = (tmp_path / "work" / "sst_views.md").read_text()
+    assert fused.count("\n| soft, with words |") == 3
+    first, both = words[0]
+    found = np.load(tmp_path / "work" / "soft" / "0" / "similarities.npy")
+    tests = len(both.test)
+    assert len(found) == tests + len(both.validation) > tests
+    ways = (found[:tests], found[tests:]), (first.test, first.validation)
+    expected = sum((test - other.mean()) / other.std() for test, other in ways)
+    np.testing.assert_allclose(both.test, expected, rtol=1e-9)
+    # A file that holds the test pairs alone is not taken for both.
+    np.save(tmp_path / "work" / "soft" / "0" / "similarities.npy", found[:tests])
+    with pytest.raises(SystemExit, match="2"):
+        module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: [model.settings.pooling=pair]}",
+                     "models={}", "against=soft"])  # fmt: skip
+    assert "rows with words" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         module.main(["sst_nothing"])
     assert "sst_lambda" in capsys.readouterr().out
