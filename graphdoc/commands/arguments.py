@@ -197,6 +197,18 @@ def whole(value: str) -> int:
     return _whole(value, 0)
 
 
+def weight(value: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    # Not a number is not between any two.
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 0 to 1")
+    return number
+
+
 def _whole(value: str, least: int) -> int:
     if value.isdecimal() and len(value) > _MOST_DIGITS:
         raise argparse.ArgumentTypeError(f"{value!r} is too large; give a number of up to {_MOST_DIGITS} digits")

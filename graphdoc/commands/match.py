@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from ..errors import DocumentError, SettingsError
 from ..runtime.wording import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, weight
+from .matched_rows import MatchedRow, matched_rows
 from .outputs import Outputs, write_json
 from .sources import no_documents, read_many, read_one
 from .summaries import list_left_out, print_lines, print_passage
@@ -29,10 +30,11 @@ of a pair is the highest of its views (cross encoders, whose scores are log-odds
 scores are cosines).
 
 A and B are two documents. --pairs names many: a file of two ids in a line, of the documents in --data. --candidates
-names the hits of a first stage, a run in the format of TREC, for --queries in --corpus; they are ranked again."""
+names the hits of a first stage, a run in the format of TREC, for --queries in --corpus; they are ranked again. Many
+pairs can be matched by their words too (--words): rare words that both texts have tell much that no view shows."""
 EPILOG = """examples:
   graphdoc match a.md b.md --model runs/views/model
-  graphdoc match --pairs pairs.tsv --data papers/ --model runs/views/model --csv scores.csv
+  graphdoc match --pairs pairs.tsv --data papers/ --model runs/views/model --words 0.5 --csv scores.csv
   graphdoc match --queries queries.jsonl --corpus cases.jsonl.gz --candidates bm25.run --run matched.run \\
     --model runs/views/model
 """
@@ -56,6 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--corpus", metavar="SOURCE", nargs="+", help="where the documents are that were found")
     group.add_argument(
         "--top", type=positive, default=40, metavar="N", help="hits of a query that are ranked again (default: 40)"
+    )
+    group.add_argument(
+        "--words",
+        type=weight,
+        default=0.0,
+        metavar="W",
+        help="weight of the words of whole texts in the score, 0 to 1 (default: 0, without them): their TF-IDF cosine "
+        "and the score of the model, each brought to mean 0 and deviation 1 over all pairs that are given",
     )
     views = parser.add_argument_group("views")
     views.add_argument("--views", type=positive, metavar="N", help="views of a pair (default: as trained)")
@@ -98,6 +108,8 @@ def _form_of(options: argparse.Namespace) -> str:
                 raise SettingsError(f"{shown} is missing; see graphdoc match --help")
             if form != given[0] and is_given:
                 raise SettingsError(f"{shown} has no place here; see graphdoc match --help")
+    if given[0] == "documents" and options.words:
+        raise SettingsError("--words compares a pair with others; leave it out, or give --pairs or --candidates")
     if given[0] != "run" and options.run is not None:
         raise SettingsError("--run is a ranking, which --candidates give; leave it out, or use --csv")
     return given[0]
@@ -148,12 +160,12 @@ def _match_pairs(options: argparse.Namespace) -> None:
     encoder, documents, left_out = _load(options, options.data, wanted)
     known = pairs.among(documents, "leave_out" if options.on_error == "skip" else "stop", setting="--on-error skip")
     matches = _in_order(encoder, [(documents[pair.a], documents[pair.b]) for pair in known], options)
-    rows = [(pair.a, pair.b, match) for pair, match in zip(known, matches, strict=True)]
+    rows = matched_rows(((pair.a, pair.b) for pair in known), matches, options.words)
     target = _write_many(options, rows, encoder)
     if target is not None:
         table = Table([names("A", 36), names("B", 36), "score"])
-        for a, b, match in sorted(rows, key=lambda row: -row[2].score):
-            table.add(a, b, match.score)
+        for row in sorted(rows, key=lambda row: -row.score):
+            table.add(row.a, row.b, row.score)
         table.print(target, "pair")
         _print_end(options, target, left_out, len(pairs) - len(known), "pair")
 
@@ -178,10 +190,10 @@ def _match_run(options: argparse.Namespace) -> None:
     if not known:
         raise DocumentError(f"{options.candidates}: no hit is of a query and a document that are there")
     matches = _in_order(encoder, [(queries[query], documents[id]) for query, id in known], options)
-    rows = [(query, id, match) for (query, id), match in zip(known, matches, strict=True)]
+    rows = matched_rows(known, matches, options.words)
     scores: dict[str, dict[str, float]] = {}
-    for query, id, match in rows:
-        scores.setdefault(query, {})[id] = match.score
+    for row in rows:
+        scores.setdefault(row.a, {})[row.b] = row.score
     target = _write_many(options, rows, encoder, run=lambda path: write_run(path, scores))
     if target is not None:
         table = Table([names("query", 30), names("best match", 40), "score", "hits"])
@@ -220,35 +232,34 @@ def _read(options: argparse.Namespace, sources: list[str], wanted: set[str], rep
 
 def _in_order(
     encoder: DocumentEncoder, pairs: Iterable[tuple[Document, Document]], options: argparse.Namespace
-) -> Iterator[PairMatch]:
+) -> list[PairMatch]:
     from ..matching import match_pairs
     from ..runtime.progress import progress_bar
 
-    given = list(pairs)
+    given, found = list(pairs), []
     with progress_bar(None, len(given), doing="Matching", unit="pairs") as bar:
         for match in match_pairs(encoder, given, **_options(options)):
             bar.update(1)
-            yield match
+            found.append(match)
+    return found
 
 
 def _write_many(
-    options: argparse.Namespace, rows: list[tuple[str, str, PairMatch]], encoder: DocumentEncoder, **writers: Any
+    options: argparse.Namespace, rows: list[MatchedRow], encoder: DocumentEncoder, **writers: Any
 ) -> Console | None:
     from ..runtime.csv import write_csv
 
-    columns = ("a", "b", "score", "probability")
-    table = [(a, b, match.score, match.probability) for a, b, match in rows]
+    table = [row.to_dict() for row in rows]
     content = {
         "model": encoder.describe(),
-        "pairs": [
-            dict(zip(columns, row, strict=True)) | {"views": match.to_dict()["views"]}
-            for row, (_, _, match) in zip(table, rows, strict=True)
-        ],
+        **({"weight_of_words": options.words} if options.words else {}),
+        "pairs": [own | {"views": row.match.to_dict()["views"]} for own, row in zip(table, rows, strict=True)],
     }
+    columns = list(table[0]) if table else ["a", "b", "score", "probability"]
     return OUTPUTS.write(
         options,
         json=lambda path: write_json(path, content),
-        csv=lambda path: write_csv(path, list(columns), table),
+        csv=lambda path: write_csv(path, columns, [list(own.values()) for own in table]),
         **writers,
     )
 

@@ -131,8 +131,9 @@ class ViewDrawer:
         turn = turn if purpose == "training" else 0
         views = []
         for number in numbers:
-            field = fields[(number + turn) % len(fields)] if fields else None
-            one, other = sides if field is None else [side.head(field) for side in sides]
+            one, other = sides
+            if fields:
+                one, other = (side.head(fields[(number + turn) % len(fields)]) for side in sides)
             drawn = draw_views(
                 one, other, self._sampling, self.room, seed=settings.seed, number=number, purpose=purpose
             )

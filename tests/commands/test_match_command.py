@@ -8,10 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from corpus_examples import write_rows
 
 from graphdoc import DocumentEncoder, read_documents
+from graphdoc.evaluation.baselines import tfidf_similarities
 from graphdoc.evaluation.trec import read_run
 from graphdoc.settings.views import ViewSettings
 
@@ -90,6 +92,53 @@ def test_hits_are_ranked_again(graphdoc: Command, matcher: str, corpus: Path, tm
     assert {query: set(hits) for query, hits in read_run(output).items()} == {"rice": {"tide"}, "tide": {"rice"}}
 
 
+@pytest.mark.parametrize("weight", [0.3, 1.0])
+def test_words_count_beside_the_model(
+    graphdoc: Command, matcher: str, corpus: Path, tmp_path: Path, weight: float
+) -> None:
+    pairs, table, output = tmp_path / "pairs.tsv", tmp_path / "scores.csv", tmp_path / "scores.json"
+    pairs.write_text("rice\tmiso\nrice\ttide\nmiso\ttide\n", encoding="utf-8")
+    arguments = ("--pairs", pairs, "--data", corpus, "--model", matcher)
+    status, out, _ = graphdoc("match", *arguments, "--words", weight, "--csv", table, "--json", output)
+    assert status == 0
+    encoder = DocumentEncoder.from_pretrained(matcher, device="cpu")
+    documents = {document.id: document for document in read_documents(corpus)}
+    rows = list(csv.DictReader(table.open(encoding="utf-8")))
+    model = np.array([encoder.match(documents[row["a"]], documents[row["b"]]).score for row in rows])
+    ids = list(TEXTS)
+    words = tfidf_similarities(
+        list(TEXTS.values()), np.array([[ids.index(row[side]) for side in "ab"] for row in rows])
+    )
+    assert words[0] > words[1:].max()
+    np.testing.assert_allclose([float(row["words"]) for row in rows], words, atol=1e-9)
+    np.testing.assert_allclose([float(row["match"]) for row in rows], model, atol=1e-5)
+    alike = [(one - one.mean()) / one.std() for one in (model, words)]
+    expected = (1 - weight) * alike[0] + weight * alike[1]
+    np.testing.assert_allclose([float(row["score"]) for row in rows], expected, atol=1e-3)
+    assert f"{expected[0]:.2f}" in out
+    found = json.loads(output.read_text(encoding="utf-8"))
+    assert found["weight_of_words"] == weight
+    assert [one["words"] for one in found["pairs"]] == [float(row["words"]) for row in rows]
+    first, ranked = tmp_path / "first.run", tmp_path / "matched.run"
+    first.write_text("rice Q0 tide 1 9 bm25\nrice Q0 miso 2 8 bm25\nmiso Q0 tide 1 7 bm25\n", encoding="utf-8")
+    run = ("--candidates", first, "--queries", corpus, "--corpus", corpus, "--model", matcher, "--run", ranked)
+    assert graphdoc("match", *run, "--words", weight)[0] == 0
+    scores = read_run(ranked)
+    assert [scores[row["a"]][row["b"]] for row in rows] == pytest.approx(
+        [float(row["score"]) for row in rows], abs=1e-4
+    )
+
+
+def test_words_of_pairs_that_are_all_alike_count_nothing(
+    graphdoc: Command, matcher: str, corpus: Path, tmp_path: Path
+) -> None:
+    pairs, table = tmp_path / "pairs.tsv", tmp_path / "scores.csv"
+    pairs.write_text("rice\ttide\ntide\trice\n", encoding="utf-8")
+    arguments = ("--pairs", pairs, "--data", corpus, "--model", matcher, "--words", "1", "--csv", table)
+    assert graphdoc("match", *arguments)[0] == 0
+    assert [float(row["score"]) for row in csv.DictReader(table.open(encoding="utf-8"))] == [0.0, 0.0]
+
+
 def test_hits_of_unknown_documents(
     graphdoc: Command, refused: Command, matcher: str, corpus: Path, tmp_path: Path
 ) -> None:
@@ -114,6 +163,14 @@ def test_hits_of_unknown_documents(
         (("{corpus}#rice", "{corpus}#miso", "--run", "{pairs}.run"), ["--run", "--candidates"]),
         (("{corpus}#rice", "{corpus}#miso", "--views", "0"), ["--views", "0"]),
         (("--pairs", "{pairs}", "--data", "{corpus}"), ["nobody", "pairs.tsv:2"]),
+        (("{corpus}#rice", "{corpus}#miso", "--words", "0.5"), ["--words", "--pairs"]),
+        (("--pairs", "{pairs}", "--data", "{corpus}", "--words", "1.5"), ["--words", "'1.5'", "0 to 1"]),
+        (("--pairs", "{pairs}", "--data", "{corpus}", "--words", "nan"), ["--words", "'nan'", "0 to 1"]),
+        (("--pairs", "{pairs}", "--data", "{corpus}", "--words", "half"), ["--words", "'half'", "0 to 1"]),
+        (
+            ("--pairs", "{pairs}", "--data", "{corpus}", "--words", "0.5", "--on-error", "skip"),
+            ["--words", "one alone"],
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(
