@@ -125,10 +125,10 @@ class ViewDrawer:
         for place, (field, clusters) in enumerate(zip((first[0], second[0]), found.sides, strict=True)):
             own = slice(found.first) if place == 0 else slice(found.first, None)
             sides.append(ViewSide(field.id, clusters, field.lengths, None if central is None else central[own]))
-        fields = settings.fields
-        # Pairs that are matched are compared, and so are drawn alike; in an epoch every field has its pairs.
-        turn = int(random_generator(settings.seed, "fields", sides[0].id, sides[1].id).integers(2**31))
-        turn = turn if purpose == "training" else 0
+        fields, turn = settings.fields, 0
+        if purpose == "training":
+            # An epoch has pairs of every field. Those that are matched are compared, and so are drawn alike.
+            turn = int(random_generator(settings.seed, "fields", sides[0].id, sides[1].id).integers(2**31))
         views = []
         for number in numbers:
             one, other = sides
