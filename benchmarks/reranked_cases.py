@@ -32,7 +32,7 @@ from graphdoc.settings.view_training import ViewRunSettings
 FOLDER, TOP, TESTED = DATA / "aila2019_casedocs", 40, 40
 MEASURES = ("MAP", "nDCG@10", "P@5")
 BM25 = "BM25"
-# Settings of views_own_pairs.yaml for models that are not trained.
+# Settings of sst_small.yaml for models that are not trained.
 UNTRAINED = {
     "two towers, untrained": ["views.encoder=dual", "loss.kind=cosine", "model.settings.pooling=mean"],
     "both at once, untrained": ["model.settings.pooling=pair"],
@@ -55,7 +55,7 @@ def found_by_words(texts: Mapping[str, str], queries: Mapping[str, str]) -> Run:
 def untrained(changes: Sequence[str], view_tokens: int) -> DocumentEncoder:
     """MiniLM that reads views, before any training."""
     given = ["corpus.source=none", "pairs.file=none", f"views.view_tokens={view_tokens}", *changes]
-    settings = load_settings(ViewRunSettings, ROOT / "configs" / "finetune" / "views_own_pairs.yaml", given)
+    settings = load_settings(ViewRunSettings, ROOT / "configs" / "finetune" / "sst_small.yaml", given)
     encoder = DocumentEncoder.from_backbone(settings.model.start, **settings.model.settings)
     begin_views(encoder, settings)
     return encoder

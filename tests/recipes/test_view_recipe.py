@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from view_examples import data_of, documents, finetune_views, pool_of, start_of, view_overrides
+from view_examples import CONFIG, data_of, documents, finetune_views, pool_of, start_of, view_overrides
 
 from graphdoc import DocumentEncoder
 from graphdoc.corpus import view_pool
@@ -241,11 +241,40 @@ def test_a_damaged_pool_is_refused(overrides: list[str]) -> None:
 def test_another_way_to_draw_has_another_pool(overrides: list[str]) -> None:
     folders = {
         pool_of(data_of(overrides, *options)).folder
-        for options in ((), ("views.sampling=hard",), ("views.seed=1",), ("views.cluster_size=6",), ("pool=5",))
-    }
-    assert len(folders) == 5
+        for options in (
+            (), ("views.sampling=hard",), ("views.seed=1",), ("views.cluster_size=6",), ("pool=5",),
+            ("views.fields=[4]",),
+        )
+    }  # fmt: skip
+    assert len(folders) == 6
     # How a model is measured later has no say in what it is trained on.
     assert pool_of(data_of(overrides, "views.views=7")).folder in folders
+
+
+def test_an_epoch_has_pairs_of_every_field(overrides: list[str]) -> None:
+    pool = pool_of(data_of(overrides, "views.fields=[3,12]"))
+    views = [pool.view(pair, number) for pair in range(28) for number in range(2)]
+    last = np.array([max(int(side.sentences.max()) for side in view) for view in views]).reshape(28, 2)
+    near = last < 3
+    # Of the two views of a pair one is of the first three sentences; it is the first one of some pairs, not of all.
+    assert near.any(axis=1).all()
+    assert (~near[:, 0]).sum() > 4
+    assert (~near[:, 1]).sum() > 4
+    assert (last < 12).all()
+
+
+def test_the_recipe_for_own_pairs(finetune: Callable[..., int], tmp_path: Path) -> None:
+    recipe = CONFIG.with_name("views_own_pairs.yaml")
+    # What quick runs set otherwise is as the recipe has it.
+    own = ["views.receptive_field=100", "model.settings.pooling=pair"]
+    assert finetune("run", "--config", str(recipe), *own) == 0
+    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu", dtype="auto")
+    views = encoder.model.config.matching
+    assert views is not None and views.fields == [20, 40, 100] and encoder.model.config.attention_across == 0.15
+    first, second = (" ".join(row["sections"]) for row in documents()[:2])
+    match = encoder.match(first, second)
+    assert match.score == pytest.approx(np.mean([view.score for view in match.views]), abs=1e-6)
+    assert len(match.views) == views.views == 6
 
 
 def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) -> None:

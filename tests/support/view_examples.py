@@ -20,7 +20,7 @@ from graphdoc.settings.loading import load_settings
 from graphdoc.settings.view_training import ViewRunSettings
 from graphdoc.training.starting_model import load_start
 
-CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "views_own_pairs.yaml"
+CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "sst_small.yaml"
 WORDS = {
     "rice": ["rice", "koji", "mould", "steam", "malt", "barley", "soya", "brine"],
     "tide": ["tide", "marsh", "flood", "dike", "sluice", "barrier", "storm", "sea"],
