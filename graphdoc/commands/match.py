@@ -65,7 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         metavar="W",
         help="weight of the words of whole texts in the score, 0 to 1 (default: 0, without them): their TF-IDF cosine "
-        "and the score of the model, each brought to mean 0 and deviation 1 over all pairs that are given",
+        "and the score of the model, each brought to mean 0 and deviation 1 over all pairs that are given; for some "
+        "hundreds of documents or more",
     )
     views = parser.add_argument_group("views")
     views.add_argument("--views", type=positive, metavar="N", help="views of a pair (default: as trained)")

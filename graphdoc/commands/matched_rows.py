@@ -54,24 +54,17 @@ def matched_rows(ids: Iterable[tuple[str, str]], matches: Sequence[PairMatch], w
     """
     if not weight:
         return [MatchedRow(a, b, match, match.score) for (a, b), match in zip(ids, matches, strict=True)]
-    if len(matches) < 2:
-        raise SettingsError("--words compares a pair with others, and there is one alone; leave it out")
+    if len(matches) == 1:
+        raise SettingsError("--words compares a pair with others, and one alone is known; leave it out")
+    if not matches:
+        return []
+    from ..evaluation.pair_scores import standard_scores
+
     words = _tfidf(matches)
-    scores = weighted_sum(np.array([match.score for match in matches]), words, weight).tolist()
-    rows = zip(ids, matches, scores, words.tolist(), strict=True)
+    model = np.array([match.score for match in matches])
+    scores = (1 - weight) * standard_scores(model) + weight * standard_scores(words)
+    rows = zip(ids, matches, scores.tolist(), words.tolist(), strict=True)
     return [MatchedRow(a, b, match, score, own) for (a, b), match, score, own in rows]
-
-
-def weighted_sum(model: Floats, words: Floats, weight: float) -> Floats:
-    """Scores of a model and of words in one, each brought to mean 0 and deviation 1 over all pairs.
-
-    Args:
-        model: ``(pairs,)``.
-        words: ``(pairs,)``.
-        weight: weight of words; the model has the rest.
-    """
-    alike = [(found - found.mean()) / (found.std() or 1.0) for found in (model, words)]
-    return np.asarray((1 - weight) * alike[0] + weight * alike[1], np.float64)
 
 
 def _tfidf(matches: Sequence[PairMatch]) -> Floats:

@@ -23,6 +23,8 @@ TFIDF_SVM = "TF-IDF + linear SVM"
 # What the vectors of a model without trained parts depend on, besides its backbone.
 _KEPT = ("pooling", "unit", "context", "passage_words", "passage_tokens", "max_passages", "language")
 
+# Pairs whose rows are multiplied at once: in each a text that is in many pairs stands anew.
+_BLOCK_PAIRS = 512
 # Words that the linear SVM sees.
 _MOST_WORDS = 100_000
 # Words that one document alone has say nothing of pairs; English words without meaning would drown all others. Where
@@ -106,8 +108,11 @@ def tfidf_similarities(texts: Sequence[str], pairs: npt.NDArray[np.int64]) -> np
     if fitted is None:
         return np.zeros(len(pairs))
     _, vectors = fitted
-    products = vectors[pairs[:, 0]].multiply(vectors[pairs[:, 1]]).sum(axis=1)
-    return np.asarray(products, np.float64).ravel()
+    found = np.zeros(len(pairs))
+    for first in range(0, len(pairs), _BLOCK_PAIRS):
+        a, b = (vectors[rows] for rows in pairs[first : first + _BLOCK_PAIRS].T)
+        found[first : first + _BLOCK_PAIRS] = np.asarray(a.multiply(b).sum(axis=1), np.float64).ravel()
+    return found
 
 
 def fitted_vectors(texts: Sequence[str]) -> tuple[TfidfVectorizer, Any] | None:

@@ -22,6 +22,8 @@ Floats = npt.NDArray[np.float64]
 Criterion = Literal["f1", "accuracy"]
 
 METRICS = ("precision", "recall", "f1", "accuracy", "auc", "average_precision")
+# Numbers that differ by less, in proportion to the largest, are the same but for rounding.
+_ROUNDING = 1e-6
 # What needs pairs of both labels.
 RANKING = ("auc", "average_precision")
 
@@ -143,6 +145,20 @@ def _require_numbers(labels: npt.NDArray[Any], similarities: Floats) -> None:
             f"{int((~np.isfinite(similarities)).sum()):,} of {similarities.size:,} similarities are no numbers; check "
             "the vectors that they are of"
         )
+
+
+def standard_scores(values: Floats, usual: Floats | None = None) -> Floats:
+    """Numbers less their mean, over their standard deviation; 0 where they differ by no more than rounding.
+
+    Args:
+        values: ``(pairs,)``.
+        usual: ``(other pairs,)``, numbers whose mean and deviation are taken; None for those of ``values``.
+    """
+    usual = values if usual is None else usual
+    deviation = float(usual.std())
+    if deviation <= _ROUNDING * max(1.0, float(np.abs(usual).max(initial=0.0))):
+        return np.zeros_like(values)
+    return (values - usual.mean()) / deviation
 
 
 def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:

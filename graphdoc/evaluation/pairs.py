@@ -25,7 +25,7 @@ from .bootstrap import RESAMPLES
 from .evaluator import Evaluator, WorkOptions, measured_once
 from .labels import ReadyDocument, plain_document
 from .matches import MatchedPairs
-from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs
+from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs, standard_scores
 from .title_mentions import title_mentions
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
@@ -53,15 +53,12 @@ class PairSimilarities:
         Args:
             *others: other ways to compare the same pairs.
         """
-        ways = (self, *others)
-        usual = [one.validation if len(one.validation) else one.test for one in ways]
-        means = [float(one.mean()) for one in usual]
-        spreads = [float(one.std()) or 1.0 for one in usual]
-        test, validation = (
-            sum((found - mean) / spread for found, mean, spread in zip(parts, means, spreads, strict=True))
-            for parts in ([one.test for one in ways], [one.validation for one in ways])
-        )
-        return PairSimilarities(np.asarray(test), np.asarray(validation))
+        test, validation = np.zeros(len(self.test)), np.zeros(len(self.validation))
+        for one in (self, *others):
+            usual = one.validation if len(one.validation) else one.test
+            test += standard_scores(one.test, usual)
+            validation += standard_scores(one.validation, usual)
+        return PairSimilarities(test, validation)
 
     def same_as(self, other: PairSimilarities) -> bool:
         """Whether two encoders gave the same similarities."""

@@ -124,7 +124,10 @@ def _negative(choice: Choice) -> Iterator[int]:
     in them gives sentences of its smallest subtopic.
     """
     left = choice.sentences_by_subtopic()
-    order = np.lexsort((np.arange(len(left)), choice.own_counts + choice.other_counts, choice.common))
+    both = choice.own_counts + choice.other_counts
+    order = np.lexsort((np.arange(len(left)), both, choice.common))
+    # Subtopics beyond the field of a view are none of it.
+    order = order[both[order] > 0]
     half = order[: max(len(order) // 2, 1)]
     if not choice.own_counts[half].any():
         half = order[choice.own_counts[order] > 0][:1]

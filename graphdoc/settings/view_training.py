@@ -182,6 +182,11 @@ class ViewRunSettings(LabelledRunSettings):
                 "loss.kind", f"is for views.encoder={wanted}, and that is {self.views.encoder}; set views.encoder="
                 f"{wanted}, or another loss.kind"
             )  # fmt: skip
+        if len(self.views.fields) > self.views.views:
+            raise self.refused(
+                "views.fields", f"has more numbers than a pair has views, so that the last ones never count; set "
+                f"views.views={len(self.views.fields)} or more, or leave some out"
+            )  # fmt: skip
         self.require_effect("pool", self.training_views == "every_epoch", "with training_views=fixed; leave it out")
         if self.pool is not None and self.pool < self.views_at_once:
             raise self.refused(

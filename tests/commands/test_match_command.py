@@ -137,6 +137,12 @@ def test_words_of_pairs_that_are_all_alike_count_nothing(
     arguments = ("--pairs", pairs, "--data", corpus, "--model", matcher, "--words", "1", "--csv", table)
     assert graphdoc("match", *arguments)[0] == 0
     assert [float(row["score"]) for row in csv.DictReader(table.open(encoding="utf-8"))] == [0.0, 0.0]
+    # Cosines of copies are 1 but for rounding, which is no difference.
+    pairs.write_text("rice\trice\nmiso\tmiso\n", encoding="utf-8")
+    assert graphdoc("match", *arguments)[0] == 0
+    assert [float(row["score"]) for row in csv.DictReader(table.open(encoding="utf-8"))] == [0.0, 0.0]
+    pairs.write_text("rice\tnobody\n", encoding="utf-8")
+    assert graphdoc("match", *arguments, "--on-error", "skip")[0] == 0
 
 
 def test_hits_of_unknown_documents(

@@ -3,7 +3,9 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 
+from graphdoc.evaluation import baselines
 from graphdoc.evaluation.baselines import tfidf_similarities
 
 TEXTS = ["tide tide tide marsh", "tide marsh wall", "koji rice rice", "the koji and the rice steam", "of the and"]
@@ -34,3 +36,9 @@ def test_texts_that_share_no_word_are_compared_by_all_words() -> None:
 def test_texts_without_words_are_like_nothing() -> None:
     assert tfidf_similarities(["", "..."], np.array([(0, 1)])).tolist() == [0]
     assert tfidf_similarities([], np.zeros((0, 2), np.int64)).tolist() == []
+
+
+def test_blocks_of_pairs_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = tfidf_similarities(TEXTS, PAIRS)
+    monkeypatch.setattr(baselines, "_BLOCK_PAIRS", 2)
+    np.testing.assert_array_equal(tfidf_similarities(TEXTS, PAIRS), expected)

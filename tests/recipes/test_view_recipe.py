@@ -307,6 +307,7 @@ def test_judgements_and_hits_make_pairs(overrides: list[str], tmp_path: Path) ->
         (["views.sampling=best"], ["views.sampling='best'", "soft"]),
         (["views.fields=[4,13]"], ["views.fields", "13", "views.receptive_field"]),
         (["views.fields=[0]"], ["views.fields", "0"]),
+        (["views.fields=[1,2,3,4]"], ["views.fields", "views.views=4"]),
         (["views.fields=4"], ["views.fields", "list"]),
         (["pairs.qrels=x.txt"], ["pairs.file", "pairs.qrels"]),
         (["training_views=fixed", "pool=3"], ["pool=3", "training_views=fixed"]),

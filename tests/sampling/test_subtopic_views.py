@@ -119,6 +119,21 @@ def test_negative_takes_the_smaller_half_alone() -> None:
     assert set(SECOND.clusters[second.sentences]) == {3}
 
 
+def test_what_negative_takes_of_a_field_does_not_depend_on_subtopics_beyond_it() -> None:
+    clusters = np.array([0, 0, 1, 1, 2, 2, 3, 3])
+    for beyond in (0, 4, 9):
+        # Subtopics of numbers below ``beyond`` have no sentence here.
+        one, other = (ViewSide(id, clusters + beyond, np.full(8, 5)) for id in "ab")
+        view, _ = draw_views(one, other, SAMPLINGS["negative"], 100, seed=1, number=0)
+        np.testing.assert_array_equal(view.sentences, [0, 1, 2, 3])
+
+
+def test_the_head_of_a_document() -> None:
+    head = FIRST.head(3)
+    assert (head.id, len(head.clusters), len(head.tokens), len(head.centrality)) == ("a", 3, 3, 3)  # type: ignore[arg-type]
+    assert len(ViewSide("a", FIRST.clusters, FIRST.tokens).head(20).clusters) == 10
+
+
 def test_a_run_of_sentences_fills_the_view_from_wherever_it_starts() -> None:
     starts = set()
     for number in range(200):

@@ -142,6 +142,13 @@ def test_fusion_is_the_sum_of_z_scores() -> None:
     np.testing.assert_allclose(three.test, found.test + (one.test - one.validation.mean()) / one.validation.std())
     alone = PairSimilarities(one.test, np.empty(0)).fused_with(PairSimilarities(np.ones(9), np.empty(0)))
     np.testing.assert_allclose(alone.test, (one.test - one.test.mean()) / one.test.std())
+    # Numbers that differ by rounding alone say nothing.
+    same = 7 + draw.normal(0, 1e-9, 9)
+    assert same.std() > 0
+    np.testing.assert_array_equal(
+        one.fused_with(PairSimilarities(same, same[:7])).test,
+        one.fused_with(PairSimilarities(np.ones(9), np.ones(7))).test,
+    )
 
 
 def test_faithfulness_watches_it(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:
