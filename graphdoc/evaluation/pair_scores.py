@@ -158,7 +158,7 @@ def standard_scores(values: Floats, usual: Floats | None = None) -> Floats:
     deviation = float(usual.std())
     if deviation <= _ROUNDING * max(1.0, float(np.abs(usual).max(initial=0.0))):
         return np.zeros_like(values)
-    return (values - usual.mean()) / deviation
+    return np.asarray((values - usual.mean()) / deviation, np.float64)
 
 
 def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
