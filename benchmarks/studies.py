@@ -306,18 +306,16 @@ class Study:
         resamples = [np.ones(len(labels), np.int64), *resampled(len(labels), RESAMPLES, 0)]
         seeds = self.settings.seeds
         drawn_seeds = [np.ones(seeds, np.int64), *resampled(seeds, RESAMPLES, 1)]
-        aucs, found_by = (
-            {},
-            {
-                row: [self._kept_similarities(row, seed, len(labels)) for seed in range(seeds)]
-                for row in self.settings.all_rows
-            },
-        )
+        found_by = {
+            row: [self._kept_similarities(row, seed, len(labels)) for seed in range(seeds)]
+            for row in self.settings.all_rows
+        }
         if self.settings.with_words:
             found_by |= {
                 _with_words(row): [self.with_words(row, seed).test for seed in range(seeds)]
                 for row in self.settings.all_rows
             }
+        aucs = {}
         for row, scores in found_by.items():
             aucs[row] = np.array(
                 [
@@ -471,10 +469,15 @@ def changes_of_rows(settings: StudySettings) -> list[str]:
         **settings.rows,
         **{row: [*settings.rows[one.of], *one.settings] for row, one in settings.readings.items()},
     }
-    return [
-        f"- {row}: {', '.join(f'`{one}`' for one in changed) or f'`{settings.base}` as it is'}"
-        for row, changed in rows.items()
-    ] + models
+    words = "the sum of a row's score and the TF-IDF cosine of whole texts, each brought to mean 0 and deviation 1 over the"
+    return (
+        [
+            f"- {row}: {', '.join(f'`{one}`' for one in changed) or f'`{settings.base}` as it is'}"
+            for row, changed in rows.items()
+        ]
+        + models
+        + [f"- with words: {words} validation pairs"] * settings.with_words
+    )
 
 
 def run_study(

@@ -349,7 +349,7 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: [model.settings.pooling=pair]}",
                  "models={}", "against=soft"])  # fmt: skip
     fused = (tmp_path / "work" / "sst_views.md").read_text()
-    assert fused.count("\n| soft, with words |") == 3
+    assert fused.count("\n| soft, with words |") == 3 and "\n- with words: " in fused
     first, both = words[0]
     found = np.load(tmp_path / "work" / "soft" / "0" / "similarities.npy")
     tests = len(both.test)
