@@ -469,7 +469,7 @@ def changes_of_rows(settings: StudySettings) -> list[str]:
         **settings.rows,
         **{row: [*settings.rows[one.of], *one.settings] for row, one in settings.readings.items()},
     }
-    words = "the sum of a row's score and the TF-IDF cosine of whole texts, each brought to mean 0 and deviation 1 over the"
+    words = "the sum of a score and the TF-IDF cosine of whole texts, each brought to mean 0 and deviation 1 over the"
     return (
         [
             f"- {row}: {', '.join(f'`{one}`' for one in changed) or f'`{settings.base}` as it is'}"
