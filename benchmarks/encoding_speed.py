@@ -29,6 +29,7 @@ from sentence_transformers import SentenceTransformer
 from graphdoc import Document, DocumentEncoder, Section, read_documents
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.packing import Packing
+from graphdoc.inference.precision import LoadPrecision
 from graphdoc.segmentation.spans import SegmentedDocument
 
 
@@ -46,6 +47,11 @@ def as_documents(texts: list[str], passages: int) -> list[Document]:
         Document(str(start), tuple(Section(text) for text in texts[start : start + passages]))
         for start in range(0, len(texts), passages)
     ]
+
+
+def passage_encoder(device: str, dtype: LoadPrecision, **changes: int) -> DocumentEncoder:
+    """``mini`` without its words and centre, whose vectors of passages are those of all-MiniLM-L6-v2."""
+    return DocumentEncoder.from_pretrained("mini", device=device, dtype=dtype, lexical=None, centre=None, **changes)
 
 
 def padding_share(segmented: list[SegmentedDocument]) -> float:
@@ -70,10 +76,8 @@ def main() -> None:
     texts = passages_of(DocumentEncoder.from_pretrained("mini", device="cpu"), options.passages)
     # Every text is to stay one passage, as it is one for the peer.
     whole = 10_000
-    encoder = DocumentEncoder.from_pretrained("mini", device="cpu", passage_words=whole)
-    half, whole_numbers, auto = (
-        DocumentEncoder.from_pretrained("mini", device="cpu", dtype=dtype, passage_words=whole)
-        for dtype in ("bfloat16", "int8", "auto")
+    encoder, half, whole_numbers, auto = (
+        passage_encoder("cpu", dtype, passage_words=whole) for dtype in ("float32", "bfloat16", "int8", "auto")
     )
     graph = DocumentEncoder.from_backbone("sentence-transformers/all-MiniLM-L6-v2", device="cpu", passage_words=whole)
     peer = SentenceTransformer(str(get_model_path()), device="cpu")

