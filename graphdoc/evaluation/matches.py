@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
+from ..inference.segmenting import Workers, segment_in_order
+from ..matching.drawing import MANY_PAIRS, draw_in_order
 from ..matching.matcher import DrawnPair, PairDocument, PairMatcher
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
@@ -71,11 +73,13 @@ class MatchedPairs:
             yield from self._drawn[1]
             return
         wanted = np.unique(self._rows[own.start :: own.step]).tolist()
-        cut = matcher.segmenter.segment_many(plain_document(self._documents[row]) for row in wanted)
+        plain = (plain_document(self._documents[row]) for row in wanted)
+        cut = segment_in_order(plain, matcher.segmenter, Workers.on(encoder.device))
         ready = dict(zip(wanted, matcher.documents(cut), strict=True))
+        rows = self._rows[own.start :: own.step].tolist()
+        pairs = ((place, ready[first], ready[second]) for place, (first, second) in enumerate(rows))
         drawn: list[Drawn] = []
-        for place, pair in enumerate(own):
-            first, second = (ready[row] for row in self._rows[pair].tolist())
-            drawn.append((place, first, second, matcher.draw(first, second)))
-            yield drawn[-1]
+        for one in draw_in_order(matcher, pairs, Workers.on(encoder.device, after=MANY_PAIRS)):
+            drawn.append(one)
+            yield one
         self._drawn = (drawn_by, drawn)

@@ -34,23 +34,28 @@ Parts = tuple[tuple[Span, ...], tuple[tuple[int, ...], ...], Coverage]
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Processes that cut and tokenise ahead of the transformer.
+    """Processes that make documents or pairs of them ready ahead of the transformer.
 
     Args:
         count: how many; 0 for none.
-        after: documents that are cut without them first.
+        after: documents or pairs that are made ready without them first.
     """
 
     count: int
     after: int = 0
 
     @classmethod
-    def on(cls, device: torch.device, workers: int | None = None) -> Workers:
+    def on(cls, device: torch.device, workers: int | None = None, *, after: int = MANY_DOCUMENTS) -> Workers:
         """The workers that were asked for, or those that suit a device.
 
         Of their own accord they begin only with a large number of documents, and only where processes are forked:
         elsewhere a program that starts some has to be written for it. A CPU needs one at most, since its cores are
         busy with the transformer, an accelerator as many as there are cores.
+
+        Args:
+            device: where the transformer computes.
+            workers: how many were asked for; None for nothing.
+            after: what is a large number, where nothing was.
 
         Raises:
             SettingsError: the number is negative or no whole number.
@@ -62,7 +67,7 @@ class Workers:
             return cls(0)
         own = len(os.sched_getaffinity(0)) // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
         count = int(own >= 4) if device.type == "cpu" else min(MOST_WORKERS, own - 1)
-        return cls(max(0, count), MANY_DOCUMENTS)
+        return cls(max(0, count), after)
 
 
 def segment_in_order(

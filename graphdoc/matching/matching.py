@@ -9,8 +9,10 @@ from ..errors import ModelError, SettingsError
 from ..inference.inputs import AnyDocument, as_document
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision
+from ..inference.segmenting import Workers
 from ..segmentation.spans import SegmentedDocument
 from ..settings.views import Aggregation
+from .drawing import MANY_PAIRS, draw_in_order
 from .matcher import DrawnPair, PairDocument, PairMatcher, ViewPair
 from .result import MatchedView, PairMatch
 
@@ -100,12 +102,9 @@ def match_pairs(
             del ready[next(iter(ready))]
         return made
 
-    def drawn() -> Iterator[
-        tuple[tuple[PairDocument, PairDocument, DrawnPair], PairDocument, PairDocument, DrawnPair]
-    ]:
-        for a, b in pairs:
-            first, second = document(a), document(b)
-            own = matcher.draw(first, second)
+    def drawn() -> Iterator[tuple[_Drawn, PairDocument, PairDocument, DrawnPair]]:
+        prepared = ((None, document(a), document(b)) for a, b in pairs)
+        for _, first, second, own in draw_in_order(matcher, prepared, Workers.on(pipeline.device, after=MANY_PAIRS)):
             yield (first, second, own), first, second, own
 
     description = pipeline.describe()
