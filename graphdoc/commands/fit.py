@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,18 +16,27 @@ from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines
 
 if TYPE_CHECKING:
+    from ..documents.document import Document
+    from ..encoder import DocumentEncoder
+    from ..evaluation import LabelledDocuments
     from ..inference.fitting import Fit
+    from ..recipes.fitted_head import FittedHead
+    from ..segmentation.spans import SegmentedDocument
 
-HELP = "fit a model to a corpus, without labels and without training"
-DESCRIPTION = """Fit a model to documents such as it will encode, in one pass, without labels and without training.
+HELP = "fit a model to a corpus without training, and to its labels if asked for"
+DESCRIPTION = """Fit a model to documents such as it will encode, in one pass and without training.
 
 What all of them have in common, their mean passage vector, is taken off all passages from then on (the centre).
 With --lexical a vector also holds the words of its text: 100 numbers of latent semantic analysis beside it, which
-find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its share."""
+find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its share.
+
+With --classes a head is fitted to the labels of the documents too, by logistic regression on these vectors, so that
+graphdoc predict gives documents their labels; the centre and the words are learned without labels."""
 EPILOG = """examples:
   graphdoc fit letters/ --output my-mini
   graphdoc fit corpus.jsonl.gz --lexical --corpus "letters, 2001-2020" --output my-mini
   graphdoc fit corpus.parquet --lexical --hashed --terms 65536 --output my-mini
+  graphdoc fit letters.csv --lexical --numbers 1000 --classes --output my-letters
   graphdoc compare a.md b.md --model my-mini
 """
 
@@ -85,6 +95,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--sample", type=positive, metavar="N", help="documents that the numbers are learned of (default: 100000)"
     )
     words.add_argument("--seed", type=int, metavar="N", help="draws these documents (default: 0)")
+    classes = parser.add_argument_group("classes")
+    classes.add_argument(
+        "--classes",
+        action="store_true",
+        help="also fit a head to the labels of the documents, one each; vectors of all documents are held in memory",
+    )
     output = OUTPUTS.add_to(parser)
     output.add_argument("--output", metavar="FOLDER", required=True, help="write the model there")
     add_model_arguments(parser, measures=True)
@@ -112,8 +128,10 @@ def run(options: argparse.Namespace) -> None:
         first = next(iter(documents), None)
         if first is None:
             raise no_documents(options.sources, report)
+        documents = _again(first, documents)
+        labelled = _labelled(encoder, documents, processes.count) if options.classes else None
         found = encoder.fit(
-            _again(first, documents),
+            documents if labelled is None else labelled[0],
             centre=not options.no_centre,
             lexical=lexical,
             lexical_weight=options.lexical_weight,
@@ -121,17 +139,60 @@ def run(options: argparse.Namespace) -> None:
             corpus=options.corpus,
             processes=processes,
         )
+        head = None if labelled is None else _fit_head(encoder, labelled[1])
         processes.run_first(lambda: encoder.save_pretrained(options.output))
         if not processes.is_first:
             return
-    target = OUTPUTS.write(options, json=lambda path: write_json(path, {**asdict(found), "model": encoder.describe()}))
+    content = {**asdict(found), **({} if head is None else {"classes": asdict(head)}), "model": encoder.describe()}
+    target = OUTPUTS.write(options, json=lambda path: write_json(path, content))
     if target is None:
         return
     print_lines(target, _lines(found, encoder.name, encoder.hidden_size))
+    if head is not None and labelled is not None:
+        print_lines(target, _lines_of_head(head, labelled[1]))
     list_left_out(target, report)
     list_without_id(target, report)
     written(target, [options.output])
     OUTPUTS.report(options, target)
+
+
+def _labelled(
+    encoder: DocumentEncoder, documents: Iterable[Document], processes: int
+) -> tuple[list[SegmentedDocument], LabelledDocuments]:
+    """All documents, with their passages encoded once for all that is fitted, and those that have a label.
+
+    Raises:
+        SettingsError: there are several processes.
+        EvaluationError: there are fewer than two labels.
+    """
+    from ..evaluation import LabelledDocuments
+    from ..evaluation.labels import require_labels
+
+    if processes > 1:
+        raise SettingsError(f"--classes holds all vectors in one process, and there are {processes}; start one")
+    # What cannot be told apart is refused before the long work.
+    plain = list(documents)
+    require_labels([name for (name,) in LabelledDocuments.of(plain).labels], "train")
+    ready = list(encoder.with_passage_vectors(plain))
+    return ready, LabelledDocuments.of(ready)
+
+
+def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments) -> FittedHead:
+    from ..recipes.fitted_head import fit_head
+
+    return fit_head(encoder, labelled, show_progress=False)
+
+
+def _lines_of_head(head: FittedHead, labelled: LabelledDocuments) -> list[str]:
+    """What was learned of labels, in lines."""
+    reads = "vectors and words" if head.reads_words else "vectors"
+    lines = [f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"]
+    if head.held_out_accuracy is not None:
+        lines[0] += f"; accuracy {head.held_out_accuracy:.3f} on a fifth of them, by a head of the others"
+    for ids, what in ((labelled.without_label, "no label"), (labelled.with_several, "several labels")):
+        if ids:
+            lines.append(f"left out of the head: {counted(len(ids), 'document')} with {what}")
+    return lines
 
 
 def _again(first: Any, others: Any) -> Any:

@@ -56,6 +56,7 @@ class GraphBatch:
         edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
         second_from: where a passage is two texts that are read together, its first token that is of the second, for
             every passage; None where passages are one text each.
+        words: ``(documents, numbers)``, lexical vectors of the documents, for a head that reads them; None otherwise.
         origin: the batch on the CPU that this one was moved from.
     """
 
@@ -75,6 +76,7 @@ class GraphBatch:
     passage_vectors: Tensor | None = None
     edge_weights: Tensor | None = None
     second_from: tuple[int, ...] | None = None
+    words: Tensor | None = None
     origin: GraphBatch | None = None
 
     @classmethod
@@ -225,7 +227,7 @@ class GraphBatch:
     def slices(self, costs: Sequence[int], most: int) -> Iterator[GraphBatch]:
         """Cut the batch into batches of consecutive documents that keep to a cost.
 
-        Token ids and passage vectors are left behind where there are several slices.
+        Token ids, passage vectors and words are left behind where there are several slices.
 
         Args:
             costs: cost of every document.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
@@ -13,6 +14,8 @@ from ..settings.lexical import LEARNED_WEIGHT, LexicalFit
 from .fitting import Fit, fit
 from .inputs import AnyDocument
 from .pipeline import EncodingPipeline, StreamOptions
+
+logger = logging.getLogger("graphdoc")
 
 
 class FitOptions(StreamOptions, total=False):
@@ -68,6 +71,14 @@ def fit_as(
     if not centre and how is None:
         raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
     found = fit(pipeline, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)
+    head = pipeline.model.head
+    if head is not None and (centre or head.words is not None):
+        logger.warning(
+            "%s: the head read vectors as they were before this fit, and is taken away; fit or train a new one "
+            "(graphdoc fit --classes, graphdoc finetune classify)",
+            pipeline.name,
+        )
+        pipeline.model.remove_head(subtopics=False)
     for name, value in changes.items():
         setattr(pipeline.model.config, name, value)
     return found

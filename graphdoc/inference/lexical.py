@@ -62,6 +62,11 @@ class LexicalReader:
         found = self.part.project(self.part.weights(counts))
         return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
 
+    def of_documents(self, documents: Sequence[SegmentedDocument]) -> Tensor:
+        """Lexical vectors of documents, ``(documents, numbers)``."""
+        counts = self.counts(text for one in documents for text in one.texts)
+        return torch.from_numpy(self.vectors(summed(counts, passage_numbers(documents), len(documents))))
+
     def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
         """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.
 

@@ -331,7 +331,7 @@ class EncodingPipeline:
     ) -> Window:
         """Run the model over documents whose graphs are made (see :meth:`run`)."""
         self.require_vectors()
-        batch = batch.to(self.device)
+        batch = self.add_words(batch, documents).to(self.device)
         advance = Parts(bar, len(documents), len(batch.token_ids), "passages")
         survive_forks()
         with inference(self.model):
@@ -340,6 +340,13 @@ class EncodingPipeline:
             output = self.model.encode_graphs(vectors, batch, attention)
         require_finite(output.documents, output.passages, output.logits)
         return Window(documents, batch, vectors, output)
+
+    def add_words(self, batch: GraphBatch, documents: Sequence[SegmentedDocument]) -> GraphBatch:
+        """A batch on the CPU with the words of its documents, where the model has a head that reads them."""
+        head, reader = self.model.head, self.lexical
+        if head is None or head.words is None or reader is None:
+            return batch
+        return replace(batch, words=reader.of_documents(documents))
 
     def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
         """A context in which the transformer computes in a precision; None for that of its weights.

@@ -54,6 +54,8 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             self.require_heads("graph_heads")
         self.readout_class.check(self)
         self.pooling_class.check(self)
+        if self.classifier_words and self.lexical is None:
+            raise ValueError("classifier_words=true needs the lexical part, which the head reads; leave lexical")
         if self.attention_across < 1:
             check_transformer(self.encoder_config)  # type: ignore[arg-type]
 
@@ -123,6 +125,11 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     def words(self) -> LexicalSettings | None:
         """What the lexical part is made with; None for a model without one."""
         return None if self.lexical is None else LexicalSettings(**self.lexical)
+
+    @property
+    def classifier_numbers(self) -> int:
+        """Numbers of the lexical vectors that the head reads; 0 where it reads none."""
+        return self.words.numbers if self.classifier_words and self.words is not None else 0
 
     @property
     def readout_class(self) -> type[Readout]:

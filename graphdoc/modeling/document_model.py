@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers import initialization as init
 
+from ..errors import SettingsError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import MiniBatch, Packing
 from ..settings.clustering import ClusteringSettings
@@ -80,7 +81,9 @@ class DocumentModel(PreTrainedModel):
         )
         self.readout: Readout = config.readout_class(config)
         self.head = (
-            ClassificationHead(config.hidden_size, len(config.labels), config.classifier_dropout)
+            ClassificationHead(
+                config.hidden_size, len(config.labels), config.classifier_dropout, config.classifier_numbers
+            )
             if config.labels
             else None
         )
@@ -100,9 +103,10 @@ class DocumentModel(PreTrainedModel):
             init.zeros_(module.bias)
         elif self.readout.init_weights(module):
             pass
-        elif self.head is not None and module is self.head.linear:
+        elif self.head is not None and module in (self.head.linear, self.head.words):
             init.normal_(module.weight, std=HEAD_SPREAD)
-            init.zeros_(module.bias)
+            if module.bias is not None:
+                init.zeros_(module.bias)
         elif self.subtopic_head is not None and module is self.subtopic_head.linear:
             # As in DMoN, so that no two columns begin as the same.
             init.orthogonal_(module.weight)
@@ -114,7 +118,7 @@ class DocumentModel(PreTrainedModel):
             super()._init_weights(module)  # type: ignore[no-untyped-call]
 
     def add_head(
-        self, labels: Sequence[str], *, multi_label: bool = False, dropout: float | None = None
+        self, labels: Sequence[str], *, multi_label: bool = False, dropout: float | None = None, words: bool = False
     ) -> ClassificationHead:
         """Give the model a new head, drawn from torch's random generator, in place of the one it may have.
 
@@ -122,21 +126,32 @@ class DocumentModel(PreTrainedModel):
             labels: names of the classes, in the order of the logits.
             multi_label: whether a document can have any number of them, or exactly one.
             dropout: dropout on document vectors in training; None leaves ``classifier_dropout`` as it is.
+            words: whether it reads the lexical part of the model too.
 
         Returns:
             The head.
 
         Raises:
-            SettingsError: the names or the dropout cannot be.
+            SettingsError: the names or the dropout cannot be, or the model has no lexical part to read.
         """
         config = self.config
         names = checked_labels(labels, multi_label)
+        if words and self.lexical is None:
+            raise SettingsError(
+                "words=True needs a lexical part; fit one first (graphdoc fit --lexical, or encoder.fit)"
+            )
         head = ClassificationHead(
-            config.hidden_size, len(names), config.classifier_dropout if dropout is None else dropout
+            config.hidden_size,
+            len(names),
+            config.classifier_dropout if dropout is None else dropout,
+            self.lexical.settings.numbers if words and self.lexical is not None else 0,
         )
         config.labels, config.multi_label, config.classifier_dropout = names, multi_label, head.dropout.p
+        config.classifier_words = words
         self.head = head.to(self.device)
         self._init_weights(self.head.linear)
+        if self.head.words is not None:
+            self._init_weights(self.head.words)
         self.passage_encoder.pooling.start_head(self.head.linear, config.attention_across)
         return self.head
 
@@ -161,7 +176,7 @@ class DocumentModel(PreTrainedModel):
             subtopics: take the head for subtopics away too.
         """
         self.head = None
-        self.config.labels, self.config.multi_label = None, False
+        self.config.labels, self.config.multi_label, self.config.classifier_words = None, False, False
         if subtopics:
             self.subtopic_head, self.config.subtopics = None, None
 
@@ -251,7 +266,7 @@ class DocumentModel(PreTrainedModel):
             output_attention: also return attention weights of all graph layers.
 
         Returns:
-            Document, passage and node vectors, and logits where there is a head.
+            Document, passage and node vectors, and logits where there is a head that reads no more than the batch has.
         """
         with torch.autocast(passage_vectors.device.type, enabled=False):
             initial = self.initial_nodes(passage_vectors.float(), batch)
@@ -268,7 +283,7 @@ class DocumentModel(PreTrainedModel):
                 nodes = initial
             passages = nodes.index_select(0, batch.rows.passages)
             read: ReadoutOutput = self.readout(nodes, passages, batch, output_attention)
-            logits = None if self.head is None else self.head(read.documents)
+            logits = None if self.head is None else self.head(read.documents, batch.words)
         return DocumentOutput(
             **vars(read),
             passages=passages,

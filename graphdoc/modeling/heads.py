@@ -16,38 +16,48 @@ class ClassificationHead(nn.Module):
     r"""Separates classes by document vectors (Graph-RoBERTa, section 3.2, "End-to-end Classification").
 
     .. math::
-        z = W \, \mathrm{dropout}(d) + b
+        z = W \, \mathrm{dropout}(d) + U w + b
 
     One linear layer on the vector :math:`d` that the readout gives, so that a logit is a sum over whatever the vector
-    is a sum of. With a single label probabilities are the softmax over the logits, with several the sigmoid of each.
+    is a sum of, and one on the lexical vector :math:`w` of the document where the head reads words too. With a single
+    label probabilities are the softmax over the logits, with several the sigmoid of each.
 
     Args:
         width: width of document vectors.
         classes: number of classes.
         dropout: dropout on document vectors in training.
+        words: numbers of lexical vectors; 0 for a head that does not read words.
+
+    Attributes:
+        linear: W and b.
+        words: U; None where the head does not read words.
 
     Raises:
         SettingsError: the dropout is out of range.
     """
 
-    def __init__(self, width: int, classes: int, dropout: float = 0.1) -> None:
+    def __init__(self, width: int, classes: int, dropout: float = 0.1, words: int = 0) -> None:
         super().__init__()
         if not 0 <= dropout < 1:
             raise SettingsError(f"classifier_dropout={dropout!r} must be a number of at least 0 and below 1")
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(width, classes)
+        self.words = nn.Linear(words, classes, bias=False) if words else None
 
-    def forward(self, documents: Tensor) -> Tensor:
+    def forward(self, documents: Tensor, words: Tensor | None = None) -> Tensor | None:
         """Compute logits.
 
         Args:
             documents: ``(documents, width)``.
+            words: ``(documents, numbers)``, lexical vectors; None where they are not known.
 
         Returns:
-            ``(documents, classes)``.
+            ``(documents, classes)``; None where the head reads words and they are not known.
         """
         logits: Tensor = self.linear(self.dropout(documents))
-        return logits
+        if self.words is None:
+            return logits
+        return None if words is None else logits + self.words(words)
 
 
 class SubtopicHead(nn.Module):

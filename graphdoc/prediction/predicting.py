@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Unpack
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -192,6 +193,24 @@ def threshold_of(encoder: EncodingPipeline, threshold: float | None) -> float | 
     return threshold
 
 
+def word_contributions(
+    encoder: EncodingPipeline, segmented: SegmentedDocument, places: Sequence[int]
+) -> npt.NDArray[np.float64]:
+    """What the words of every passage add to logits, ``(passages, classes)``; zeros where the head reads none.
+
+    Args:
+        encoder: the encoder; its model has a head.
+        segmented: the document.
+        places: numbers of the classes whose logits are split.
+    """
+    head, reader = encoder.model.head, encoder.lexical
+    if head is None or head.words is None or reader is None:
+        return np.zeros((len(segmented.passages), len(places)))
+    parts, _ = reader.split(segmented, reader.counts(segmented.texts))
+    weights = as_numpy(head.words.weight.detach()[list(places)])
+    return np.asarray(parts @ weights.T.astype(np.float64), np.float64)
+
+
 def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:
     """Probabilities of classes, ``(documents, classes)``: softmax over logits, or the sigmoid of each."""
     return as_numpy(torch.sigmoid(logits) if multi_label else torch.softmax(logits, dim=-1))
@@ -247,4 +266,5 @@ def _contributions(
     batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
     with inference(model):
         output = model.encode_graphs(vectors, batch, output_attention=True)
-        return as_numpy(logit_contributions(model, vectors, batch, output, places))
+        parts = as_numpy(logit_contributions(model, vectors, batch, output, places))
+    return np.asarray(parts + word_contributions(encoder, segmented, places), np.float32)

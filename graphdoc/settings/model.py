@@ -18,6 +18,7 @@ SET_BY_THE_RUN = {
     "labels": "the labels of the documents",
     "multi_label": "labels.multi_label",
     "classifier_dropout": "labels.dropout",
+    "classifier_words": "graphdoc fit --classes",
     "trained": "training itself",
     "centre": "the model that it starts from (graphdoc fit)",
     "lexical": "the model that it starts from (graphdoc fit)",

@@ -56,6 +56,36 @@ def test_a_model_is_fitted_and_compares(graphdoc: Callable[..., Any], start: Pat
     assert 'class="meaning lexical"' in Path("report.html").read_text(encoding="utf-8")
 
 
+def test_a_head_is_fitted_and_predicts(
+    graphdoc: Callable[..., Any], refused: Callable[..., str], start: Path, tmp_path: Path
+) -> None:
+    rows = [
+        {"id": f"{kind} {number}", "text": f"The {words[number % 3]} and the {words[1]} of {number}.", "kind": kind}
+        for kind, words in (("sea", ("tide", "wave", "shore")), ("sky", ("moon", "orbit", "comet")))
+        for number in range(6)
+    ]
+    unlabelled = {"id": "none", "text": "The moon pulls the tide.", "kind": None}
+    corpus = write_rows(tmp_path / "notes.jsonl", [*rows, unlabelled])
+    fitting = ("fit", corpus, "--label-column", "kind", "--model", start, "--device", "cpu", "--output", "mine")
+    run = graphdoc(*fitting, "--lexical", "--least-documents", "1", "--classes", "--json", "fit.json")
+    assert run.status == 0, run.err
+    found = json.loads(Path("fit.json").read_text(encoding="utf-8"))
+    assert (found["documents"], found["classes"]["documents"]) == (13, 12)
+    assert found["classes"]["classes"] == ["sea", "sky"] and found["classes"]["reads_words"]
+    assert "2 classes of 12 documents" in run.out and "1 document with no label" in run.out
+    predicted = graphdoc("predict", corpus, "--model", "mine", "--device", "cpu", "--json", "predictions.json")
+    assert predicted.status == 0, predicted.err
+    given = json.loads(Path("predictions.json").read_text(encoding="utf-8"))["documents"]
+    assert sum(one["label"] == row["kind"] for one, row in zip(given, rows, strict=False)) >= 11
+    # What is read is as long as before the head.
+    plain = load("mine")
+    assert plain.encode("The tide.").shape[-1] == plain.hidden_size
+    alone = write_rows(tmp_path / "alone.jsonl", rows[:6])
+    message = refused("fit", alone, "--label-column", "kind", "--model", start, "--classes", "--output", "other")
+    assert "sea" in message and "label" in message
+    assert not Path("other").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [

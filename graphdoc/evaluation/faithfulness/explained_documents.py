@@ -16,7 +16,7 @@ from ...inference.inputs import AnyDocument
 from ...inference.levels import as_numpy
 from ...inference.precision import Precision, inference
 from ...modeling.attribution import logit_contributions
-from ...prediction.predicting import probabilities_of
+from ...prediction.predicting import probabilities_of, word_contributions
 from ...segmentation.coverage import Coverage
 from ...segmentation.spans import SegmentedDocument
 from ...similarity.encoded_document import EncodedDocument
@@ -87,7 +87,8 @@ def explained_documents(
 def _explained(encoder: DocumentEncoder, segmented: SegmentedDocument, *, classes: bool) -> ExplainedDocument:
     model = encoder.model
     # Attention needs the whole graph also where vectors do not.
-    batch = GraphBatch.from_documents([segmented], model.config.graph).to(model.device)
+    batch = encoder.add_words(GraphBatch.from_documents([segmented], model.config.graph), [segmented])
+    batch = batch.to(model.device)
     vectors = batch.passage_vectors
     assert vectors is not None
     with inference(model):
@@ -99,8 +100,8 @@ def _explained(encoder: DocumentEncoder, segmented: SegmentedDocument, *, classe
             return ExplainedDocument(segmented, attention, with_words(encoder, found))
         assert output.logits is not None
         likeliest = int(output.logits[0].argmax())
-        parts = logit_contributions(model, vectors, batch, output, [likeliest])[:, 0]
-    contributions = as_numpy(parts).astype(np.float64)
+        parts = as_numpy(logit_contributions(model, vectors, batch, output, [likeliest]))
+    contributions = (parts + word_contributions(encoder, segmented, [likeliest]))[:, 0]
     return ExplainedDocument(segmented, attention, likeliest=likeliest, contributions=contributions)
 
 

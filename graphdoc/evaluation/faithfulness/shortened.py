@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from scipy import sparse
 
 from ...graphs.batch import GraphBatch
@@ -77,15 +78,18 @@ def encode_shortened(
     words = None if lexical is None else lexical.counts(document.texts)
     for some in _together(kept):
         parts = [shortened(document, one) for one in some]
-        batch = GraphBatch.from_documents(parts, model.config.vector_graph).to(model.device)
+        batch = GraphBatch.from_documents(parts, model.config.vector_graph)
+        rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
+        if lexical is not None and rows is not None and model.head is not None and model.head.words is not None:
+            batch = replace(batch, words=torch.from_numpy(lexical.vectors(rows)))
+        batch = batch.to(model.device)
         assert batch.passage_vectors is not None
         with inference(model):
             output = model.encode_graphs(batch.passage_vectors, batch)
         assert output.documents is not None and output.passages is not None
         found, nodes = output.documents, output.passages
-        if lexical is not None and words is not None:
-            rows = sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words
-            found = lexical.beside(found, rows.tocsr())
+        if lexical is not None and words is not None and rows is not None:
+            found = lexical.beside(found, rows)
             nodes = lexical.beside(nodes, words[np.concatenate([np.flatnonzero(one) for one in some])])
         vectors.append(as_numpy(found))
         ends = np.cumsum([int(one.sum()) for one in some])[:-1]

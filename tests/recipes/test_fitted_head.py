@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from checkpoint_loading import load, refusal
+
+from graphdoc.documents.document import Document
+from graphdoc.encoder import DocumentEncoder
+from graphdoc.errors import EvaluationError, ModelError, SettingsError
+from graphdoc.evaluation import LabelledDocuments
+from graphdoc.evaluation.faithfulness.shortened import encode_shortened
+from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
+from graphdoc.evaluation.linear_probe import fit_probe
+from graphdoc.prediction import explain
+from graphdoc.recipes.fitted_head import FittedHead, fit_head
+
+EncoderFactory = Callable[..., DocumentEncoder]
+MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean", "passage_words": 20}
+SUBJECTS = {
+    "baking": ("dough", "oven", "flour", "crust", "yeast"),
+    "sea": ("tide", "harbour", "wave", "ship", "shore"),
+    "stars": ("orbit", "comet", "planet", "moon", "dust"),
+}
+EACH = 8
+
+
+def labelled(subjects: list[str], *, each: int = EACH) -> list[Document]:
+    """Documents that share all but the words of their subject."""
+    draw = np.random.default_rng(3)
+    found = []
+    for number in range(each):
+        for subject in subjects:
+            nouns = draw.permutation(SUBJECTS[subject])[:3]
+            text = " ".join(f"The {noun} was seen by many people in the year {number}." for noun in nouns)
+            found.append(Document.from_text(f"{text} {text}", id=f"{subject} {number}", label=subject))
+    return found
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    return labelled([*SUBJECTS])
+
+
+@pytest.fixture
+def encoder(tiny_encoder: EncoderFactory, documents: list[Document]) -> DocumentEncoder:
+    encoder = tiny_encoder("bert", **MEAN)
+    encoder.fit(documents, lexical={"least_documents": 1, "numbers": 12})
+    return encoder
+
+
+def logits_by_hand(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
+    """U w + W d + b from the vectors that the encoder gives for documents, whose first part has unit length there."""
+    head, reader = encoder.model.head, encoder.lexical
+    assert head is not None and head.words is not None and reader is not None
+    dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
+    words = np.asarray(encoder.encode(documents))[:, dense.shape[1] :]
+    linear = (head.linear.weight, head.linear.bias, head.words.weight)
+    weight, bias, own = (part.detach().double().numpy() for part in linear)
+    return np.asarray(dense.astype(np.float64) @ weight.T + words.astype(np.float64) @ own.T + bias)
+
+
+class TestFitHead:
+    def test_the_head_is_the_probe(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
+        dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
+        words = np.asarray(encoder.encode(documents))[:, dense.shape[1] :]
+        found = fit_head(encoder, LabelledDocuments.of(documents))
+        vectors, labels = np.concatenate([dense, words], axis=1), [str(one.label) for one in documents]
+        probe = fit_probe(vectors, labels)
+        assert found == FittedHead(24, ("baking", "sea", "stars"), True, probe.strength, probe.held_out)
+        predictions = encoder.predict(documents)
+        assert predictions.probabilities == pytest.approx(probe.pipeline.predict_proba(vectors), abs=1e-4)
+        # Words tell what vectors of an untrained encoder do not.
+        assert np.mean([one.labels[0] == label for one, label in zip(predictions, labels, strict=True)]) > 0.9
+        assert found.held_out_accuracy is not None and found.held_out_accuracy > 0.8
+        assert [one.logits for one in predictions] == [
+            pytest.approx(row, abs=1e-4) for row in logits_by_hand(encoder, documents)
+        ]
+
+    @pytest.mark.parametrize("numbers", [2, 3])
+    def test_with_and_without_words(self, tiny_encoder: EncoderFactory, numbers: int) -> None:
+        documents = labelled([*SUBJECTS][:numbers])
+        encoder = tiny_encoder("bert", **MEAN)
+        found = fit_head(encoder, LabelledDocuments.of(documents))
+        assert not found.reads_words and encoder.model.head.words is None
+        vectors = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
+        probe = fit_probe(vectors, [str(one.label) for one in documents])
+        expected = probe.pipeline.predict_proba(vectors)
+        assert encoder.predict(documents).probabilities == pytest.approx(expected, abs=1e-4)
+        assert encoder.predict(documents).probabilities.shape == (EACH * numbers, numbers)
+
+    def test_contributions_and_the_bias_add_up_to_the_logit(
+        self, encoder: DocumentEncoder, documents: list[Document]
+    ) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        head = encoder.model.head
+        assert head is not None and head.words is not None
+        for document in documents[:4]:
+            prediction = explain(encoder, document, ["sea", "stars"])
+            assert len(prediction.segmented.passages) > 1
+            for decision, place in zip(prediction.decisions, (1, 2), strict=True):
+                whole = decision.contributions.sum() + head.linear.bias[place].item()
+                assert whole == pytest.approx(decision.logit, abs=1e-4)
+        before = explain(encoder, documents[0], ["sea"]).decisions[0].contributions
+        with torch.no_grad():
+            head.words.weight.zero_()
+        assert explain(encoder, documents[0], ["sea"]).decisions[0].contributions != pytest.approx(before, abs=1e-3)
+
+    def test_a_shortened_document_has_the_words_that_are_left(
+        self, encoder: DocumentEncoder, documents: list[Document]
+    ) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        (segmented,) = encoder.with_passage_vectors([documents[0]])
+        kept = np.zeros(len(segmented.passages), np.bool_)
+        kept[0] = True
+        found = encode_shortened(encoder.model, segmented, [~kept | kept, kept], encoder.lexical)
+        first = Document.from_text(segmented.texts[0], id="first")
+        expected = [encoder.predict(one)[0].logits for one in (documents[0], first)]
+        assert found.logits == pytest.approx(np.array(expected), abs=1e-4)
+        assert not np.allclose(*found.logits, atol=1e-3)
+
+    def test_curves_are_those_of_vectors_and_words(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        scores = FaithfulnessEvaluation(documents[:3], steps=2, resamples=5).measure(encoder)
+        assert len(scores.cases) == 3
+        for case, document in zip(scores.cases, documents, strict=False):
+            prediction = encoder.predict(document)[0]
+            assert case.other == prediction.labels[0]
+            assert case.value == pytest.approx(prediction.probability_of(case.other), abs=1e-4)
+
+    def test_what_cannot_be(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
+        with pytest.raises(EvaluationError):
+            fit_head(encoder, LabelledDocuments.of(documents[::3]))
+        with pytest.raises(ModelError) as caught:
+            fit_head(encoder, LabelledDocuments.of(documents, multi_label=True))
+        assert "one label" in str(caught.value)
+        assert encoder.model.head is None
+
+
+class TestCheckpoints:
+    def test_predictions_are_those_of_before(
+        self, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+    ) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        loaded = load(encoder.save_pretrained(tmp_path / "model"))
+        assert loaded.model.config.classifier_words
+        assert np.array_equal(loaded.predict(documents).probabilities, encoder.predict(documents).probabilities)
+        # A comparison reads no head.
+        assert loaded.compare(documents[0], documents[1]).document == pytest.approx(
+            encoder.compare(documents[0], documents[1]).document, abs=1e-6
+        )
+
+    def test_the_head_needs_its_words(
+        self, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+    ) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        message = refusal(encoder.save_pretrained(tmp_path / "model"), lexical=None)
+        assert "classifier_words" in message and "lexical" in message
+
+    def test_another_fit_takes_the_head_away(
+        self, encoder: DocumentEncoder, documents: list[Document], caplog: pytest.LogCaptureFixture
+    ) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        with caplog.at_level(logging.WARNING, "graphdoc"):
+            encoder.fit(documents, centre=False, lexical={"least_documents": 1, "numbers": 5})
+        assert "head" in caplog.text and encoder.name in caplog.text
+        assert encoder.model.head is None and not encoder.model.config.classifier_words
+        with pytest.raises(ModelError):
+            encoder.predict(documents[0])
+
+    def test_a_head_without_words_stays_where_only_words_are_fitted(
+        self, tiny_encoder: EncoderFactory, documents: list[Document]
+    ) -> None:
+        encoder = tiny_encoder("bert", **MEAN)
+        fit_head(encoder, LabelledDocuments.of(documents))
+        before = encoder.predict(documents).probabilities
+        encoder.fit(documents, centre=False, lexical={"least_documents": 1, "numbers": 5})
+        assert np.array_equal(encoder.predict(documents).probabilities, before)
+
+    def test_words_without_a_lexical_part(self, tiny_encoder: EncoderFactory) -> None:
+        encoder = tiny_encoder("bert", **MEAN)
+        with pytest.raises(SettingsError) as caught:
+            encoder.model.add_head(["a", "b"], words=True)
+        assert "lexical" in str(caught.value)
+        assert encoder.model.head is None
