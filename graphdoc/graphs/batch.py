@@ -56,7 +56,8 @@ class GraphBatch:
         edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
         second_from: where a passage is two texts that are read together, its first token that is of the second, for
             every passage; None where passages are one text each.
-        words: ``(documents, numbers)``, lexical vectors of the documents, for a head that reads them; None otherwise.
+        words: ``(documents, numbers)``, lexical vectors of the documents, of the length 1, for a head that reads them;
+            None otherwise.
         origin: the batch on the CPU that this one was moved from.
     """
 

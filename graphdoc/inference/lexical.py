@@ -62,10 +62,14 @@ class LexicalReader:
         found = self.part.project(self.part.weights(counts))
         return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
 
+    def unit_vectors(self, counts: Counts) -> Tensor:
+        """Lexical vectors of the length 1, which heads read whatever their weight beside passages, as a tensor."""
+        return torch.from_numpy(self.vectors(counts) / np.float32(self.weight))
+
     def of_documents(self, documents: Sequence[SegmentedDocument]) -> Tensor:
-        """Lexical vectors of documents, ``(documents, numbers)``."""
+        """Lexical vectors of documents, of the length 1, ``(documents, numbers)``."""
         counts = self.counts(text for one in documents for text in one.texts)
-        return torch.from_numpy(self.vectors(summed(counts, passage_numbers(documents), len(documents))))
+        return self.unit_vectors(summed(counts, passage_numbers(documents), len(documents)))
 
     def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
         """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.

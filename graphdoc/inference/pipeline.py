@@ -342,11 +342,11 @@ class EncodingPipeline:
         return Window(documents, batch, vectors, output)
 
     def add_words(self, batch: GraphBatch, documents: Sequence[SegmentedDocument]) -> GraphBatch:
-        """A batch on the CPU with the words of its documents, where the model has a head that reads them."""
+        """A batch with the words of its documents, where these are given and the model has a head that reads them."""
         head, reader = self.model.head, self.lexical
-        if head is None or head.words is None or reader is None:
+        if head is None or head.words is None or reader is None or not documents:
             return batch
-        return replace(batch, words=reader.of_documents(documents))
+        return replace(batch, words=reader.of_documents(documents).to(batch.node_kind.device))
 
     def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
         """A context in which the transformer computes in a precision; None for that of its weights.

@@ -49,7 +49,7 @@ class ClassificationHead(nn.Module):
 
         Args:
             documents: ``(documents, width)``.
-            words: ``(documents, numbers)``, lexical vectors; None where they are not known.
+            words: ``(documents, numbers)``, lexical vectors of the length 1; None where they are not known.
 
         Returns:
             ``(documents, classes)``; None where the head reads words and they are not known.

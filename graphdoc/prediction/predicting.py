@@ -208,7 +208,7 @@ def word_contributions(
         return np.zeros((len(segmented.passages), len(places)))
     parts, _ = reader.split(segmented, reader.counts(segmented.texts))
     weights = as_numpy(head.words.weight.detach()[list(places)])
-    return np.asarray(parts @ weights.T.astype(np.float64), np.float64)
+    return np.asarray(parts / reader.weight @ weights.T.astype(np.float64), np.float64)
 
 
 def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:

@@ -53,12 +53,18 @@ def encoder(tiny_encoder: EncoderFactory, documents: list[Document]) -> Document
     return encoder
 
 
+def words_of(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
+    """The lexical part of document vectors, of the length 1."""
+    found = np.asarray(encoder.encode(documents))[:, encoder.model.config.hidden_size :]
+    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
 def logits_by_hand(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
-    """U w + W d + b from the vectors that the encoder gives for documents, whose first part has unit length there."""
+    """W d + U w + b, of the vectors that the readout gives and of words of the length 1."""
     head, reader = encoder.model.head, encoder.lexical
     assert head is not None and head.words is not None and reader is not None
     dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
-    words = np.asarray(encoder.encode(documents))[:, dense.shape[1] :]
+    words = words_of(encoder, documents)
     linear = (head.linear.weight, head.linear.bias, head.words.weight)
     weight, bias, own = (part.detach().double().numpy() for part in linear)
     return np.asarray(dense.astype(np.float64) @ weight.T + words.astype(np.float64) @ own.T + bias)
@@ -67,7 +73,7 @@ def logits_by_hand(encoder: DocumentEncoder, documents: list[Document]) -> np.nd
 class TestFitHead:
     def test_the_head_is_the_probe(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
         dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
-        words = np.asarray(encoder.encode(documents))[:, dense.shape[1] :]
+        words = words_of(encoder, documents)
         found = fit_head(encoder, LabelledDocuments.of(documents))
         vectors, labels = np.concatenate([dense, words], axis=1), [str(one.label) for one in documents]
         probe = fit_probe(vectors, labels)
@@ -149,6 +155,11 @@ class TestCheckpoints:
         loaded = load(encoder.save_pretrained(tmp_path / "model"))
         assert loaded.model.config.classifier_words
         assert np.array_equal(loaded.predict(documents).probabilities, encoder.predict(documents).probabilities)
+        # How long words are beside vectors that are compared is nothing to the head.
+        lighter = load(tmp_path / "model", lexical_weight=0.1)
+        assert lighter.predict(documents).probabilities == pytest.approx(
+            encoder.predict(documents).probabilities, abs=1e-5
+        )
         # A comparison reads no head.
         assert loaded.compare(documents[0], documents[1]).document == pytest.approx(
             encoder.compare(documents[0], documents[1]).document, abs=1e-6

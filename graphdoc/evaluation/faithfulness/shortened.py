@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
 from scipy import sparse
 
 from ...graphs.batch import GraphBatch
@@ -81,7 +80,7 @@ def encode_shortened(
         batch = GraphBatch.from_documents(parts, model.config.vector_graph)
         rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
         if lexical is not None and rows is not None and model.head is not None and model.head.words is not None:
-            batch = replace(batch, words=torch.from_numpy(lexical.vectors(rows)))
+            batch = replace(batch, words=lexical.unit_vectors(rows))
         batch = batch.to(model.device)
         assert batch.passage_vectors is not None
         with inference(model):
