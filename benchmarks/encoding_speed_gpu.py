@@ -40,6 +40,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     options = parser.parse_args()
     device = torch.device(options.device)
+    if device.type == "cpu" or min(options.passages, options.repeats) < 1:
+        parser.error("give a GPU, some passages and some repeats; encoding_speed.py times a CPU")
     texts = passages_of(DocumentEncoder.from_pretrained("mini", device="cpu"), options.passages)
     # Every text is to stay one passage, as it is one for the peer.
     single, half = (passage_encoder(options.device, dtype, passage_words=10_000) for dtype in ("float32", "bfloat16"))
@@ -85,7 +87,8 @@ def main() -> None:
     lines = [
         "# Encoding speed on a GPU",
         "",
-        f"`python benchmarks/encoding_speed_gpu.py --passages {options.passages} --repeats {options.repeats}`",
+        f"`python benchmarks/encoding_speed_gpu.py --passages {options.passages} --repeats {options.repeats} --device "
+        f"{options.device}`",
         "",
         describe_machine(),
         "",

@@ -20,7 +20,7 @@ from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
 from .configuration import check_settings, checked_config, token_limit
 from .contents import CONFIG_FILE, read_json
-from .folders import backbone_folder, existing, not_found
+from .folders import backbone_folder, existing, not_found, reinstall_hint
 from .quiet import first_line, quiet_transformers
 from .tokenizers import load_tokenizer
 
@@ -47,7 +47,9 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
                 folder, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, **options
             )
         except (RuntimeError, SafetensorError) as error:
-            raise ModelError(f"weights of backbone {backbone} cannot be loaded: {first_line(error)}") from error
+            raise ModelError(
+                f"weights of backbone {backbone} cannot be loaded: {first_line(error)}{reinstall_hint(backbone)}"
+            ) from error
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise not_found(backbone, error) from error
         model = DocumentModel(config)

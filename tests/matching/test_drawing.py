@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 from graphdoc import Document, DocumentEncoder
+from graphdoc.errors import ModelError
 from graphdoc.evaluation.matches import MatchedPairs
 from graphdoc.inference.segmenting import Workers
 from graphdoc.matching import drawing, match_pairs
@@ -114,6 +117,60 @@ class TestDrawInOrder:
         assert next(draw_in_order(matcher, given(), Workers(0)))[0] == 0
         assert len(read) == BLOCK_PAIRS
         assert list(draw_in_order(matcher, [], Workers(2))) == []
+
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_pairs_before_an_error_are_drawn(
+        self, encoder: DocumentEncoder, documents: list[Document], rows: list[tuple[int, int]], workers: int
+    ) -> None:
+        matcher, pairs = prepared(encoder, documents, rows)
+
+        def given() -> Iterator[tuple[int, PairDocument, PairDocument]]:
+            yield from pairs[: BLOCK_PAIRS + 3]
+            raise KeyError("lost")
+
+        found = []
+        with pytest.raises(KeyError):
+            for number, *_ in draw_in_order(matcher, given(), Workers(workers)):
+                found.append(number)
+        assert found == list(range(BLOCK_PAIRS + 3))
+
+    def test_threads_of_this_process_stay_as_they_are(
+        self,
+        encoder: DocumentEncoder,
+        documents: list[Document],
+        rows: list[tuple[int, int]],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A limit holds for all threads of a process, and two that set it at once would never lift it."""
+        matcher, pairs = prepared(encoder, documents, rows)
+        limits = []
+        monkeypatch.setattr(drawing, "threadpool_limits", lambda most: limits.append(most) or nullcontext())
+        assert len(list(draw_in_order(matcher, pairs, Workers(0)))) == PAIRS
+        assert limits == []
+        assert len(drawing._draw_in_worker((matcher.drawer, range(1)), [])) == 0
+        assert limits == [1]
+
+
+def test_no_process_is_left_behind_an_error(
+    encoder: DocumentEncoder,
+    documents: list[Document],
+    rows: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whoever holds the error, as a notebook does, holds its traceback, and with it all that was under way."""
+    monkeypatch.setattr(Workers, "on", lambda *arguments, **options: Workers(2))
+    with torch.no_grad():
+        next(encoder.model.parameters()).fill_(torch.nan)
+    held = []
+    for run in (
+        lambda: list(match_pairs(encoder, [(documents[a], documents[b]) for a, b in rows * 3])),
+        lambda: MatchedPairs(documents, np.array(rows * 3)).scores(encoder),
+    ):
+        with pytest.raises(ModelError) as caught:
+            run()
+        held.append(caught)
+        assert not multiprocessing.active_children()
+    assert len(held) == 2
 
 
 @pytest.mark.parametrize("workers", [0, 2])
