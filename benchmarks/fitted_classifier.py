@@ -22,7 +22,7 @@ from graphdoc.evaluation import ClassificationEvaluator, LabelledDocuments
 from graphdoc.evaluation.baselines import TFIDF_SVM
 from graphdoc.recipes.fitted_head import fit_head
 
-NUMBERS = (100, 300, 1000)
+NUMBERS = (100, 300, 1000, 3000)
 MEAN, CENTRED, WORDS = "mean of passages", "centred mean", "centred mean, {} numbers of words"
 
 

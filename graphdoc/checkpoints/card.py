@@ -106,4 +106,5 @@ def _classes(config: DocumentConfig) -> str:
     shown = ", ".join(markdown(name, 60) for name in names[:MOST_CLASSES])
     more = f" and {len(names) - MOST_CLASSES:,} more" if len(names) > MOST_CLASSES else ""
     kind = "any number of" if config.multi_label else "one of"
-    return f"| classes | {kind} {len(names):,}: {shown}{more} |\n"
+    read = ", by vectors and words" if config.classifier_words else ""
+    return f"| classes | {kind} {len(names):,}{read}: {shown}{more} |\n"

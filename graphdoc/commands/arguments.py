@@ -39,7 +39,7 @@ def add_model_arguments(
     if several:
         group.add_argument("--model", action="append", help=f"{choices}; may be given several times")
     elif classifier:
-        group.add_argument("--model", required=True, help="folder or hub id of a model that was fine-tuned on labels")
+        group.add_argument("--model", required=True, help="folder or hub id of a model that has learned labels")
     elif matcher:
         group.add_argument(
             "--model", required=True, help="folder or hub id of a model that graphdoc finetune views trained"

@@ -30,8 +30,9 @@ What all of them have in common, their mean passage vector, is taken off all pas
 With --lexical a vector also holds the words of its text: 100 numbers of latent semantic analysis beside it, which
 find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its share.
 
-With --classes a head is fitted to the labels of the documents too, by logistic regression on these vectors, so that
-graphdoc predict gives documents their labels; the centre and the words are learned without labels."""
+With --classes a head is fitted to the labels of the documents too, by logistic regression on these vectors and on the
+words that the model has, so that graphdoc predict gives documents their labels; in one process. The centre and the
+words are learned without labels. With --no-centre and without --lexical nothing but the head is fitted."""
 EPILOG = """examples:
   graphdoc fit letters/ --output my-mini
   graphdoc fit corpus.jsonl.gz --lexical --corpus "letters, 2001-2020" --output my-mini
@@ -130,24 +131,28 @@ def run(options: argparse.Namespace) -> None:
             raise no_documents(options.sources, report)
         documents = _again(first, documents)
         labelled = _labelled(encoder, documents, processes.count) if options.classes else None
-        found = encoder.fit(
-            documents if labelled is None else labelled[0],
-            centre=not options.no_centre,
-            lexical=lexical,
-            lexical_weight=options.lexical_weight,
-            normalize_centred=options.normalize_centred,
-            corpus=options.corpus,
-            processes=processes,
-        )
+        found = None
+        if labelled is None or lexical or not options.no_centre:
+            found = encoder.fit(
+                documents if labelled is None else labelled[0],
+                centre=not options.no_centre,
+                lexical=lexical,
+                lexical_weight=options.lexical_weight,
+                normalize_centred=options.normalize_centred,
+                corpus=options.corpus,
+                processes=processes,
+            )
         head = None if labelled is None else _fit_head(encoder, labelled[1])
         processes.run_first(lambda: encoder.save_pretrained(options.output))
         if not processes.is_first:
             return
-    content = {**asdict(found), **({} if head is None else {"classes": asdict(head)}), "model": encoder.describe()}
+    learned = {} if found is None else asdict(found)
+    content = {**learned, **({} if head is None else {"classes": asdict(head)}), "model": encoder.describe()}
     target = OUTPUTS.write(options, json=lambda path: write_json(path, content))
     if target is None:
         return
-    print_lines(target, _lines(found, encoder.name, encoder.hidden_size))
+    if found is not None:
+        print_lines(target, _lines(found, encoder.name, encoder.hidden_size))
     if head is not None and labelled is not None:
         print_lines(target, _lines_of_head(head, labelled[1]))
     list_left_out(target, report)
@@ -170,9 +175,17 @@ def _labelled(
 
     if processes > 1:
         raise SettingsError(f"--classes holds all vectors in one process, and there are {processes}; start one")
+    # The one that it may have would not outlive the fit.
+    encoder.model.remove_head(subtopics=False)
     # What cannot be told apart is refused before the long work.
     plain = list(documents)
-    require_labels([name for (name,) in LabelledDocuments.of(plain).labels], "train")
+    found = LabelledDocuments.of(plain)
+    if not found.documents and found.with_several:
+        raise SettingsError(
+            f"--classes fits a head to one label a document, and {counted(len(found.with_several), 'document')} with "
+            "labels have several; train a head for these: graphdoc finetune classify"
+        )
+    require_labels([name for (name,) in found.labels], "train")
     ready = list(encoder.with_passage_vectors(plain))
     return ready, LabelledDocuments.of(ready)
 
@@ -188,7 +201,10 @@ def _lines_of_head(head: FittedHead, labelled: LabelledDocuments) -> list[str]:
     reads = "vectors and words" if head.reads_words else "vectors"
     lines = [f"head: {len(head.classes):,} classes of {counted(head.documents, 'document')}, read from {reads}"]
     if head.held_out_accuracy is not None:
-        lines[0] += f"; accuracy {head.held_out_accuracy:.3f} on a fifth of them, by a head of the others"
+        lines[0] += (
+            f"; accuracy {head.held_out_accuracy:.3f} on {counted(head.held_out_documents, 'document')} that were "
+            "held out, by a head of the others"
+        )
     for ids, what in ((labelled.without_label, "no label"), (labelled.with_several, "several labels")):
         if ids:
             lines.append(f"left out of the head: {counted(len(ids), 'document')} with {what}")

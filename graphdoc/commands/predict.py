@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HELP = "predict the classes of documents"
 DESCRIPTION = """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
-The model is one that was fine-tuned on labels. A passage's contribution is what it adds to the logit of a class; where
+The model is one that has learned labels. A passage's contribution is what it adds to the logit of a class; where
 document vectors are weighted sums of passages, contributions and a bias add up to the logit exactly.
 
 With --output the predictions are written as they come, in constant memory: one row per document with its label, the

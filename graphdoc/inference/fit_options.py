@@ -70,9 +70,10 @@ def fit_as(
         changes.setdefault("lexical_weight", LEARNED_WEIGHT)
     if not centre and how is None:
         raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
+    head, centred = pipeline.model.head, pipeline.model.centre is not None
     found = fit(pipeline, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)
-    head = pipeline.model.head
-    if head is not None and (centre or head.words is not None):
+    changed = centre or centred or normalize_centred is not None
+    if head is not None and (changed or head.words is not None):
         logger.warning(
             "%s: the head read vectors as they were before this fit, and is taken away; fit or train a new one "
             "(graphdoc fit --classes, graphdoc finetune classify)",

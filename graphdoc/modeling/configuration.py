@@ -55,7 +55,9 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         self.readout_class.check(self)
         self.pooling_class.check(self)
         if self.classifier_words and self.lexical is None:
-            raise ValueError("classifier_words=true needs the lexical part, which the head reads; leave lexical")
+            raise ValueError(
+                "classifier_words=true: the head reads the lexical part, which has to stay; leave lexical as it is"
+            )
         if self.attention_across < 1:
             check_transformer(self.encoder_config)  # type: ignore[arg-type]
 

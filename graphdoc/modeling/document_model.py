@@ -345,7 +345,9 @@ class DocumentModel(PreTrainedModel):
         self.config.centre = None if centre is None else list(corpora)
 
     def set_lexical(self, part: LexicalPart | None) -> None:
-        """Give the model a lexical part, or take it away."""
+        """Give the model a lexical part, or take it away; with it goes a head that read the one before."""
+        if self.head is not None and self.head.words is not None:
+            self.remove_head(subtopics=False)
         self.lexical = None if part is None else part.to(self.device)
         self.config.lexical = None if part is None else part.settings.as_values()
 

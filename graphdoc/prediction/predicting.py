@@ -165,8 +165,8 @@ def classes_of(encoder: EncodingPipeline) -> tuple[str, ...]:
     labels = encoder.model.config.labels
     if encoder.model.head is None or not labels:
         raise ModelError(
-            f"{encoder.name} has no classification head, so that it cannot predict; give a checkpoint that was "
-            "fine-tuned on labels (graphdoc finetune classify)"
+            f"{encoder.name} has no classification head, so that it cannot predict; give a checkpoint that has "
+            "learned labels (graphdoc finetune classify, or graphdoc fit --classes)"
         )
     return tuple(labels)
 

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
 from ..evaluation import LabelledDocuments
-from ..evaluation.labels import require_labels
+from ..evaluation.labels import ordered_classes, require_labels
 from ..evaluation.linear_probe import Probe, fit_probe
 from ..inference.levels import as_numpy
 from ..inference.pipeline import StreamOptions
@@ -31,8 +31,9 @@ class FittedHead:
         classes: names of the classes, in the order of the logits.
         reads_words: whether the head reads the lexical part too.
         strength: the inverse regularisation C of the logistic regression.
-        held_out_accuracy: accuracy on the fifth of the documents that C was chosen on, by a classifier of the others;
-            None where every class has fewer than five documents.
+        held_out_accuracy: accuracy on the documents that C was chosen on, a fifth of every class, by a classifier of
+            the others; None where fewer than two classes have five documents.
+        held_out_documents: how many these are.
     """
 
     documents: int
@@ -40,6 +41,7 @@ class FittedHead:
     reads_words: bool
     strength: float
     held_out_accuracy: float | None
+    held_out_documents: int
 
 
 def fit_head(
@@ -69,17 +71,22 @@ def fit_head(
     require_labels(labels, "train")
     vectors = _vectors(encoder, documents, **options)
     probe = fit_probe(vectors, labels, seed)
-    classes = [str(name) for name in probe.pipeline[-1].classes_]
+    classes = ordered_classes(labels)
     reads_words = encoder.model.lexical is not None
     head = encoder.model.add_head(classes, words=reads_words)
     weights, bias = weights_of(probe)
+    place_of = {str(name): place for place, name in enumerate(probe.pipeline.classes_)}
+    order = [place_of[name] for name in classes]
+    weights, bias = weights[order], bias[order]
     dense = head.linear.in_features
     with torch.no_grad():
         head.linear.weight.copy_(torch.from_numpy(weights[:, :dense]))
         head.linear.bias.copy_(torch.from_numpy(bias))
         if head.words is not None:
             head.words.weight.copy_(torch.from_numpy(weights[:, dense:]))
-    return FittedHead(len(labels), tuple(classes), reads_words, probe.strength, probe.held_out)
+    return FittedHead(
+        len(labels), tuple(classes), reads_words, probe.strength, probe.held_out, probe.held_out_documents
+    )
 
 
 def weights_of(probe: Probe) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

@@ -80,6 +80,15 @@ def test_a_head_is_fitted_and_predicts(
     # What is read is as long as before the head.
     plain = load("mine")
     assert plain.encode("The tide.").shape[-1] == plain.hidden_size
+    kept = graphdoc(*fitting[:-1], "head", "--classes", "--no-centre", "--json", "head.json")
+    assert kept.status == 0, kept.err
+    assert "centre" not in kept.out and "2 classes of 12 documents" in kept.out
+    assert (
+        load("head").model.centre is None and not json.loads(Path("head.json").read_text())["classes"]["reads_words"]
+    )
+    several = write_rows(tmp_path / "several.jsonl", [{**row, "kind": ["a", "b"]} for row in rows])
+    message = refused("fit", several, "--label-column", "kind", "--model", start, "--classes", "--output", "other")
+    assert "12 documents" in message and "finetune classify" in message
     alone = write_rows(tmp_path / "alone.jsonl", rows[:6])
     message = refused("fit", alone, "--label-column", "kind", "--model", start, "--classes", "--output", "other")
     assert "sea" in message and "label" in message

@@ -138,7 +138,7 @@ def test_a_model_without_head(tiny_encoder: EncoderFactory) -> None:
             run()
         assert str(caught.value) == (
             "tiny-bert (untrained graph) has no classification head, so that it cannot predict; give a checkpoint "
-            "that was fine-tuned on labels (graphdoc finetune classify)"
+            "that has learned labels (graphdoc finetune classify, or graphdoc fit --classes)"
         )
 
 

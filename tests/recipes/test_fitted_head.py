@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ class TestFitHead:
         found = fit_head(encoder, LabelledDocuments.of(documents))
         vectors, labels = np.concatenate([dense, words], axis=1), [str(one.label) for one in documents]
         probe = fit_probe(vectors, labels)
-        assert found == FittedHead(24, ("baking", "sea", "stars"), True, probe.strength, probe.held_out)
+        assert found == FittedHead(24, ("baking", "sea", "stars"), True, probe.strength, probe.held_out, 3)
         predictions = encoder.predict(documents)
         assert predictions.probabilities == pytest.approx(probe.pipeline.predict_proba(vectors), abs=1e-4)
         # Words tell what vectors of an untrained encoder do not.
@@ -98,6 +99,27 @@ class TestFitHead:
         expected = probe.pipeline.predict_proba(vectors)
         assert encoder.predict(documents).probabilities == pytest.approx(expected, abs=1e-4)
         assert encoder.predict(documents).probabilities.shape == (EACH * numbers, numbers)
+
+    def test_where_everything_is_told_apart_a_rare_class_is_too(
+        self, tiny_encoder: EncoderFactory, documents: list[Document]
+    ) -> None:
+        """All strengths are as accurate on what is held out, where the weakest would never give the rare class."""
+        few = [one for one in documents if one.label != "stars"]
+        rare = [one for one in documents if one.label == "stars"][:3]
+        encoder = tiny_encoder("bert", **MEAN)
+        encoder.fit([*few, *rare], lexical={"least_documents": 1, "numbers": 12})
+        found = fit_head(encoder, LabelledDocuments.of([*few, *rare]))
+        assert (found.held_out_accuracy, found.held_out_documents) == (1.0, 2)
+        assert [one.labels[0] for one in encoder.predict(rare)] == ["stars"] * 3
+
+    def test_whole_numbers_stand_in_their_order(self, tiny_encoder: EncoderFactory, documents: list[Document]) -> None:
+        place = {"baking": "10", "sea": "2", "stars": "1"}
+        numbered = [replace(one, label=place[str(one.label)]) for one in documents]
+        encoder = tiny_encoder("bert", **MEAN)
+        encoder.fit(numbered, lexical={"least_documents": 1, "numbers": 12})
+        assert fit_head(encoder, LabelledDocuments.of(numbered)).classes == ("1", "2", "10")
+        right = [one.labels[0] == own.label for one, own in zip(encoder.predict(numbered), numbered, strict=True)]
+        assert np.mean(right) > 0.9
 
     def test_contributions_and_the_bias_add_up_to_the_logit(
         self, encoder: DocumentEncoder, documents: list[Document]
@@ -182,6 +204,26 @@ class TestCheckpoints:
         assert encoder.model.head is None and not encoder.model.config.classifier_words
         with pytest.raises(ModelError):
             encoder.predict(documents[0])
+
+    @pytest.mark.parametrize("change", [{"centre": False}, {"centre": True}])
+    def test_a_centre_that_comes_or_goes_takes_the_head_away(
+        self, tiny_encoder: EncoderFactory, documents: list[Document], change: dict[str, bool]
+    ) -> None:
+        encoder = tiny_encoder("bert", **MEAN)
+        if not change["centre"]:
+            encoder.fit(documents)
+        fit_head(encoder, LabelledDocuments.of(documents))
+        encoder.fit(documents, lexical={"least_documents": 1, "numbers": 5}, **change)
+        assert (encoder.model.centre is not None) == change["centre"]
+        assert encoder.model.head is None
+
+    def test_the_head_goes_with_the_words_that_it_reads(
+        self, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+    ) -> None:
+        fit_head(encoder, LabelledDocuments.of(documents))
+        encoder.model.set_lexical(None)
+        assert encoder.model.head is None
+        assert load(encoder.save_pretrained(tmp_path / "model")).model.config.labels is None
 
     def test_a_head_without_words_stays_where_only_words_are_fitted(
         self, tiny_encoder: EncoderFactory, documents: list[Document]
