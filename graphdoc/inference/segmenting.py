@@ -14,7 +14,7 @@ import torch
 from ..documents.document import Document
 from ..documents.metadata import FURNITURE_CHARACTERS
 from ..runtime.arguments import require_whole
-from ..runtime.workers import work_ahead
+from ..runtime.workers import in_blocks, work_ahead
 from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument, Span
@@ -113,21 +113,10 @@ def _travelling(document: Document) -> Document:
 
 
 def _blocks(documents: Iterable[AnyDocument | SegmentedDocument]) -> Iterator[list[Document | SegmentedDocument]]:
-    """Documents in blocks; an error is raised after the block of those that came before it."""
-    block: list[Document | SegmentedDocument] = []
-    failure: Exception | None = None
-    try:
-        for value in documents:
-            block.append(value if isinstance(value, SegmentedDocument) else as_document(value))
-            if len(block) >= BLOCK_DOCUMENTS:
-                yield block
-                block = []
-    except Exception as error:
-        failure = error
-    if block:
-        yield block
-    if failure is not None:
-        raise failure
+    """Documents in blocks."""
+    return in_blocks(
+        (value if isinstance(value, SegmentedDocument) else as_document(value) for value in documents), BLOCK_DOCUMENTS
+    )
 
 
 def windows_of(segmented: Iterable[SegmentedDocument]) -> Iterator[list[SegmentedDocument]]:

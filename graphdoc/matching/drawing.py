@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from threadpoolctl import threadpool_limits
 
 from ..inference.segmenting import Workers
-from ..runtime.workers import work_ahead
+from ..runtime.workers import in_blocks, work_ahead
 from .matcher import DrawnPair, PairDocument, PairMatcher, ViewDrawer
 from .view_tokens import FieldTokens
 
@@ -42,7 +42,7 @@ def draw_in_order(
     """
     drawer, numbers = matcher.drawer, range(matcher.settings.views)
     count = 0 if drawer.finder.reads_model else workers.count
-    blocks = _blocks(pairs)
+    blocks = in_blocks(pairs, BLOCK_PAIRS)
     waiting: deque[list[tuple[Pair, PairDocument, PairDocument]]] = deque()
 
     def sides(blocks: Iterable[list[tuple[Pair, PairDocument, PairDocument]]]) -> Iterator[list[tuple[Side, Side]]]:
@@ -71,23 +71,3 @@ def _draw_in_worker(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side
     # Small matrices gain nothing from threads, which would fight over the cores of other processes.
     with threadpool_limits(1):
         return _draw(shared, block)
-
-
-def _blocks(
-    pairs: Iterable[tuple[Pair, PairDocument, PairDocument]],
-) -> Iterator[list[tuple[Pair, PairDocument, PairDocument]]]:
-    """Pairs in blocks; an error is raised after the block of those that came before it."""
-    block: list[tuple[Pair, PairDocument, PairDocument]] = []
-    failure: Exception | None = None
-    try:
-        for pair in pairs:
-            block.append(pair)
-            if len(block) >= BLOCK_PAIRS:
-                yield block
-                block = []
-    except Exception as error:
-        failure = error
-    if block:
-        yield block
-    if failure is not None:
-        raise failure
