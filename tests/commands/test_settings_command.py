@@ -52,7 +52,7 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
     assert all("description" in value for value in offered.values())
     # The run gives these, and refuses them in a file.
     assert set(DocumentSettings.model_fields) - set(offered) == {
-        *("labels", "multi_label", "classifier_dropout"),
+        *("labels", "multi_label", "classifier_dropout", "classifier_words"),
         *("trained", "views", "subtopics", "centre", "lexical"),
     }
     assert all("description" in value for value in schema["properties"].values())
