@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, cast
 
 import torch
@@ -12,6 +13,7 @@ from transformers import (
     AutoConfig,
     AutoModel,
     PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerBase,
 )
 
@@ -43,8 +45,13 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
     with quiet_transformers():
         try:
             options = pooler_options(cast(PreTrainedConfig, config.encoder_config))
-            pretrained = AutoModel.from_pretrained(
-                folder, dtype=torch.float32, trust_remote_code=False, use_safetensors=True, **options
+            loaded = AutoModel.from_pretrained(
+                folder,
+                dtype=torch.float32,
+                trust_remote_code=False,
+                use_safetensors=True,
+                output_loading_info=True,
+                **options,
             )
         except (RuntimeError, SafetensorError) as error:
             raise ModelError(
@@ -52,12 +59,33 @@ def load_backbone(config: DocumentConfig) -> tuple[DocumentModel, PreTrainedToke
             ) from error
         except Exception as error:  # from a foreign configuration transformers raises anything
             raise not_found(backbone, error) from error
+        pretrained, report = cast(tuple[PreTrainedModel, dict[str, Any]], loaded)
+        require_all_weights(report["missing_keys"], backbone)
         model = DocumentModel(config)
     model.passage_encoder.transformer.load_state_dict(pretrained.state_dict())
     if (own := existing(backbone)) is not None:
         model.config.backbone = own.resolve().name
     model.train(False)
     return model, load_tokenizer(folder, config, f"backbone {backbone}")
+
+
+def require_all_weights(missing: Iterable[str], backbone: str) -> None:
+    """Refuse a backbone in whose place transformers has drawn weights at random.
+
+    Args:
+        missing: names of weights that its files lack.
+        backbone: its name or folder.
+
+    Raises:
+        ModelError: some are missing; not those of a pooler, which nothing reads.
+    """
+    lacked = sorted(name for name in map(str, missing) if "pooler" not in name.split("."))
+    if lacked:
+        more = ", ..." if len(lacked) > 3 else ""
+        raise ModelError(
+            f"the files of backbone {backbone} lack {len(lacked)} weights that its {CONFIG_FILE} asks for "
+            f"({', '.join(lacked[:3])}{more}){reinstall_hint(backbone)}"
+        )
 
 
 def backbone_config(backbone: str, **settings: Any) -> DocumentConfig:

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2Model, RobertaForMaskedLM, T5Config
 
+from graphdoc.checkpoints.backbones import require_all_weights
 from graphdoc.checkpoints.configuration import token_limit
 from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE
 from graphdoc.encoder import DocumentEncoder
@@ -73,6 +74,21 @@ class TestBackbones:
         os.truncate(folder / WEIGHTS_FILE, 500)
         with pytest.raises(ModelError, match=r"weights of backbone .* cannot be loaded"):
             DocumentEncoder.from_backbone(folder)
+
+    def test_weights_that_are_not_there(self, backbone_folder: BackboneFactory, tmp_path: Path) -> None:
+        folder = shutil.copytree(backbone_folder("bert"), tmp_path / "copy")
+        weights = load_file(folder / WEIGHTS_FILE)
+        layer = {name for name in weights if name.startswith("encoder.layer.1.")}
+        assert layer
+        save_file({name: value for name, value in weights.items() if name not in layer}, folder / WEIGHTS_FILE)
+        with pytest.raises(ModelError, match=rf"lack {len(layer)} weights .*encoder\.layer\.1\."):
+            DocumentEncoder.from_backbone(folder)
+
+
+def test_a_pooler_may_be_missing() -> None:
+    require_all_weights(["pooler.dense.weight"], "some")
+    with pytest.raises(ModelError, match=r"lack 1 weights .*\(poolers\.0\)"):
+        require_all_weights(["poolers.0"], "some")
 
 
 def test_a_configuration_that_asks_for_tuples(backbone: Path) -> None:
