@@ -20,6 +20,9 @@ from .quiet import first_line, quiet_transformers
 from .tokenizers import load_tokenizer
 from .updates import apply_updates
 
+# Settings that need no other weights, and with which vectors are of another kind.
+READ_BY_HEAD = ("pooling", "normalize_passages", "centre", "normalize_centred", "readout", "skip", "attention_across")
+
 
 def load_checkpoint(
     name: str | Path, *, revision: str | None = None, **settings: Any
@@ -143,4 +146,19 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
         for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
             part.pop(key, None)
     check_settings(settings, name)
-    return checked_config({**values, **settings}, name)
+    config = checked_config({**values, **settings}, name)
+    if config.labels is not None and settings:
+        _require_vectors_of_head(checked_config(values, name), config, name)
+    return config
+
+
+def _require_vectors_of_head(saved: DocumentConfig, config: DocumentConfig, name: str) -> None:
+    """Refuse settings that make other vectors than those that a classification head was learned on."""
+    for key in READ_BY_HEAD:
+        kept, given = getattr(saved, key), getattr(config, key)
+        if kept != given:
+            raise ModelError(
+                f"checkpoint {name} classifies vectors that are made with {key}={json.dumps(kept)}, and its classes "
+                f"would be wrong with {json.dumps(given)}; leave {key} as it is, or train or fit a head anew on a model "
+                "that has none"
+            )

@@ -170,6 +170,19 @@ class TestBrokenCheckpoints:
         assert "does not fit its configuration" in message
         assert "leave settings that change shapes as they are" in message
 
+    @pytest.mark.parametrize("settings", [{"pooling": "mean"}, {"normalize_passages": True}])
+    def test_other_vectors_than_those_of_the_head(
+        self, tiny_encoder: EncoderFactory, tmp_path: Path, settings: dict[str, Any]
+    ) -> None:
+        encoder = tiny_encoder("bert")
+        encoder.model.add_head(["cooking", "sea"])
+        encoder.save_pretrained(tmp_path / "classifier")
+        ((key, value),) = settings.items()
+        message = refusal(tmp_path / "classifier", **settings)
+        assert f"would be wrong with {json.dumps(value)}; leave {key} as it is" in message
+        same = {key: getattr(encoder.model.config, key), "max_passages": 3}
+        assert DocumentEncoder.from_pretrained(tmp_path / "classifier", **same).model.config.max_passages == 3
+
     def test_a_weight_missing_or_too_many(self, checkpoint: Path) -> None:
         weights = load_file(checkpoint / WEIGHTS_FILE)
         bias = weights.pop("projection.bias")
