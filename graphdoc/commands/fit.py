@@ -95,12 +95,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     words.add_argument(
         "--sample", type=positive, metavar="N", help="documents that the numbers are learned of (default: 100000)"
     )
-    words.add_argument("--seed", type=int, metavar="N", help="draws these documents (default: 0)")
     classes = parser.add_argument_group("classes")
     classes.add_argument(
         "--classes",
         action="store_true",
         help="also fit a head to the labels of the documents, one each; vectors of all documents are held in memory",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        metavar="N",
+        help="draws documents: those of --sample, and with --classes those that its strength is chosen on (default: 0)",
     )
     output = OUTPUTS.add_to(parser)
     output.add_argument("--output", metavar="FOLDER", required=True, help="write the model there")
@@ -113,9 +118,12 @@ def run(options: argparse.Namespace) -> None:
     require_name(options.output)
     OUTPUTS.prepare(options, options.sources, [options.output])
     given = {field: getattr(options, name) for name, field in _LEXICAL.items() if getattr(options, name) is not None}
+    if options.classes and not options.lexical:
+        given.pop("seed", None)
     if not options.lexical and (given or options.lexical_weight is not None):
         name = next((one for one, field in _LEXICAL.items() if field in given), "lexical_weight")
-        raise SettingsError(f"--{name.replace('_', '-')} has no effect without --lexical; give both")
+        others = " or --classes" if name == "seed" else ""
+        raise SettingsError(f"--{name.replace('_', '-')} has no effect without --lexical{others}; give both")
 
     from ..documents.readers import ReadingReport
     from ..settings.lexical import LexicalFit
@@ -142,7 +150,7 @@ def run(options: argparse.Namespace) -> None:
                 corpus=options.corpus,
                 processes=processes,
             )
-        head = None if labelled is None else _fit_head(encoder, labelled[1])
+        head = None if labelled is None else _fit_head(encoder, labelled[1], options.seed or 0)
         processes.run_first(lambda: encoder.save_pretrained(options.output))
         if not processes.is_first:
             return
@@ -190,10 +198,10 @@ def _labelled(
     return ready, LabelledDocuments.of(ready)
 
 
-def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments) -> FittedHead:
+def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments, seed: int) -> FittedHead:
     from ..recipes.fitted_head import fit_head
 
-    return fit_head(encoder, labelled, show_progress=False)
+    return fit_head(encoder, labelled, seed=seed, show_progress=False)
 
 
 def _lines_of_head(head: FittedHead, labelled: LabelledDocuments) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -11,6 +12,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import ModelError
 from ..evaluation import LabelledDocuments
@@ -45,7 +47,11 @@ class FittedHead:
 
 
 def fit_head(
-    encoder: DocumentEncoder, documents: LabelledDocuments, *, seed: int = 0, **options: Unpack[StreamOptions]
+    encoder: DocumentEncoder,
+    documents: LabelledDocuments | Iterable[Document],
+    *,
+    seed: int = 0,
+    **options: Unpack[StreamOptions],
 ) -> FittedHead:
     """Give an encoder a head by logistic regression on the vectors of labelled documents, and on their words.
 
@@ -54,7 +60,7 @@ def fit_head(
 
     Args:
         encoder: the encoder; it has the head from then on, in place of one that it may have.
-        documents: the documents, one label each.
+        documents: the documents; those that do not have one label are left out.
         seed: draws the fifth of every class that the strength of regularisation is chosen on.
         **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
@@ -65,6 +71,8 @@ def fit_head(
         EvaluationError: there are fewer than two labels.
         ModelError: the model has no vectors of single documents.
     """
+    if not isinstance(documents, LabelledDocuments):
+        documents = LabelledDocuments.of(documents)
     if documents.multi_label:
         raise ModelError("a head is fitted to one label a document; train one for several: graphdoc finetune classify")
     labels = [name for (name,) in documents.labels]

@@ -13,6 +13,7 @@ from two_processes import run_commands
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
+from graphdoc.evaluation.linear_probe import fit_probe
 
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
 
@@ -95,10 +96,30 @@ def test_a_head_is_fitted_and_predicts(
     assert not Path("other").exists()
 
 
+def test_a_seed_draws_what_is_held_out(
+    graphdoc: Callable[..., Any], start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeds: list[int] = []
+
+    def noted(vectors: Any, labels: Any, seed: int) -> Any:
+        seeds.append(seed)
+        return fit_probe(vectors, labels, seed)
+
+    monkeypatch.setattr("graphdoc.recipes.fitted_head.fit_probe", noted)
+    rows = [{"id": str(n), "text": f"The {('tide', 'moon')[n % 2]} of {n}.", "kind": n % 2} for n in range(4)]
+    corpus = write_rows(tmp_path / "notes.jsonl", rows)
+    fitting = ("fit", corpus, "--label-column", "kind", "--model", start, "--device", "cpu", "--classes")
+    for options in ((), ("--seed", "3")):
+        run = graphdoc(*fitting, *options, "--output", "mine")
+        assert run.status == 0, run.err
+    assert seeds == [0, 3]
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
         (("--numbers", "20"), "--numbers has no effect without --lexical"),
+        (("--seed", "1"), "--seed has no effect without --lexical or --classes"),
         (("--lexical-weight", "2"), "--lexical-weight has no effect without --lexical"),
         (("--no-centre",), "nothing to fit"),
         (("--lexical", "--least-documents", "400"), "least_documents"),

@@ -92,7 +92,8 @@ class TestFitHead:
     def test_with_and_without_words(self, tiny_encoder: EncoderFactory, numbers: int) -> None:
         documents = labelled([*SUBJECTS][:numbers])
         encoder = tiny_encoder("bert", **MEAN)
-        found = fit_head(encoder, LabelledDocuments.of(documents))
+        found = fit_head(encoder, [*documents, replace(documents[0], id="none", label=None)])
+        assert found.documents == len(documents)
         assert not found.reads_words and encoder.model.head.words is None
         vectors = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
         probe = fit_probe(vectors, [str(one.label) for one in documents])
