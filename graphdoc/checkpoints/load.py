@@ -159,6 +159,6 @@ def _require_vectors_of_head(saved: DocumentConfig, config: DocumentConfig, name
         if kept != given:
             raise ModelError(
                 f"checkpoint {name} classifies vectors that are made with {key}={json.dumps(kept)}, and its classes "
-                f"would be wrong with {json.dumps(given)}; leave {key} as it is, or train or fit a head anew on a model "
-                "that has none"
+                f"would be wrong with {json.dumps(given)}; leave {key} as it is, or train or fit a head "
+                "anew on a model that has none"
             )

@@ -30,14 +30,14 @@ What all of them have in common, their mean passage vector, is taken off all pas
 With --lexical a vector also holds the words of its text: 100 numbers of latent semantic analysis beside it, which
 find documents of the same names and terms. Under torchrun or accelerate launch every process encodes its share.
 
-With --classes a head is fitted to the labels of the documents too, by logistic regression on these vectors and on the
-words that the model has, so that graphdoc predict gives documents their labels; in one process. The centre and the
-words are learned without labels. With --no-centre and without --lexical nothing but the head is fitted."""
+With --classes a head is fitted to the labels of the documents too, on these vectors and on the weight of every word
+that the model has, so that graphdoc predict gives documents their labels; in one process. The centre and the words are
+learned without labels. With --no-centre and without --lexical nothing but the head is fitted."""
 EPILOG = """examples:
   graphdoc fit letters/ --output my-mini
   graphdoc fit corpus.jsonl.gz --lexical --corpus "letters, 2001-2020" --output my-mini
   graphdoc fit corpus.parquet --lexical --hashed --terms 65536 --output my-mini
-  graphdoc fit letters.csv --lexical --numbers 1000 --classes --output my-letters
+  graphdoc fit letters.csv --lexical --classes --output my-letters
   graphdoc compare a.md b.md --model my-mini
 """
 
@@ -105,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=int,
         metavar="N",
-        help="draws documents: those of --sample, and with --classes those that its strength is chosen on (default: 0)",
+        help="draws documents: those of --sample, and those that the settings of --classes are chosen on (default: 0)",
     )
     output = OUTPUTS.add_to(parser)
     output.add_argument("--output", metavar="FOLDER", required=True, help="write the model there")

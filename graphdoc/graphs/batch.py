@@ -21,6 +21,7 @@ from .node_rows import NodeRows
 from .packing import MiniBatch, Packing
 from .section_layout import SectionLayout, places_of, section_ids
 from .tensors import map_tensors, pack, unpack
+from .term_weights import TermWeights
 
 if TYPE_CHECKING:
     from .document_graph import DocumentGraph
@@ -56,8 +57,8 @@ class GraphBatch:
         edge_weights: ``(edges,)``, above 0, how much an edge counts in graph attention; None where all count alike.
         second_from: where a passage is two texts that are read together, its first token that is of the second, for
             every passage; None where passages are one text each.
-        words: ``(documents, numbers)``, lexical vectors of the documents, of the length 1, for a head that reads them;
-            None otherwise.
+        words: what the terms of every document weigh, brought to the length 1, for a head that reads them; None
+            otherwise.
         origin: the batch on the CPU that this one was moved from.
     """
 
@@ -77,7 +78,7 @@ class GraphBatch:
     passage_vectors: Tensor | None = None
     edge_weights: Tensor | None = None
     second_from: tuple[int, ...] | None = None
-    words: Tensor | None = None
+    words: TermWeights | None = None
     origin: GraphBatch | None = None
 
     @classmethod

@@ -62,14 +62,16 @@ class LexicalReader:
         found = self.part.project(self.part.weights(counts))
         return np.asarray(found * (self.weight / _lengths(found))[:, None], np.float32)
 
-    def unit_vectors(self, counts: Counts) -> Tensor:
-        """Lexical vectors of the length 1, which heads read whatever their weight beside passages, as a tensor."""
-        return torch.from_numpy(self.vectors(counts) / np.float32(self.weight))
+    def unit_weights(self, counts: Counts) -> Counts:
+        """The tf-idf weights of terms brought to the length 1, sparse ``(texts, terms)``, which heads read."""
+        found = self.part.weights(counts)
+        lengths = np.sqrt(np.asarray(found.multiply(found).sum(axis=1)).ravel())
+        return (sparse.diags(1 / np.where(lengths > 0, lengths, 1.0)) @ found).tocsr()
 
-    def of_documents(self, documents: Sequence[SegmentedDocument]) -> Tensor:
-        """Lexical vectors of documents, of the length 1, ``(documents, numbers)``."""
+    def of_documents(self, documents: Sequence[SegmentedDocument]) -> Counts:
+        """The same of whole documents, sparse ``(documents, terms)``."""
         counts = self.counts(text for one in documents for text in one.texts)
-        return self.unit_vectors(summed(counts, passage_numbers(documents), len(documents)))
+        return self.unit_weights(summed(counts, passage_numbers(documents), len(documents)))
 
     def beside(self, vectors: Tensor, counts: Counts) -> Tensor:
         """Vectors of unit length with the lexical vectors of their texts behind, ``(rows, hidden + numbers)``.
@@ -93,20 +95,36 @@ class LexicalReader:
         Returns:
             ``(passages, numbers)``, which adds up to the lexical vector of the document; its terms.
         """
-        rows = np.unique(counts.indices).astype(np.int64)
-        own = counts[:, rows].astype(np.float64)
-        idf, table = self.part.idf.cpu().numpy()[rows], self.part.vectors_of(rows)
-        totals = np.asarray(own.sum(axis=0)).ravel()
-        weights = (1 + np.log(np.maximum(totals, 1))) * idf
-        scale = self.weight / float(_lengths((weights @ table)[None])[0])
-        of_document = own.multiply((weights / np.maximum(totals, 1) * scale)[None]).tocsr()
-        of_passages = own.copy()
-        of_passages.data = (1 + np.log(own.data)) * idf[own.indices]
+        rows, of_document = self._split_weights(counts)
+        table = self.part.vectors_of(rows)
+        of_document *= self.weight / float(_lengths(of_document.sum(axis=0) @ table)[0])
+        of_passages = counts[:, rows].astype(np.float64)
+        of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
         scales = self.weight / _lengths(of_passages @ table)
         of_passages = of_passages.multiply(scales[:, None]).tocsr()
         words = self._words(segmented.texts, set(rows.tolist()))
         shares = LexicalShares(tuple(words[row] for row in rows.tolist()), rows, table, of_document, of_passages)
         return np.asarray(of_document @ table, np.float64), shares
+
+    def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
+        """The tf-idf weights of a document, of the length 1, split by passages as its lexical vector is.
+
+        Args:
+            counts: sparse ``(passages, terms)``.
+
+        Returns:
+            ``(terms,)``, the rows of its terms; their weights, sparse ``(passages, terms)``.
+        """
+        rows, found = self._split_weights(counts)
+        return rows, found / float(_lengths(found.sum(axis=0))[0])
+
+    def _split_weights(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
+        """The rows of the terms of a document, and their tf-idf weights in it, sparse ``(passages, terms)``."""
+        rows = np.unique(counts.indices).astype(np.int64)
+        own = counts[:, rows].astype(np.float64)
+        totals = np.maximum(np.asarray(own.sum(axis=0)).ravel(), 1)
+        weights = (1 + np.log(totals)) * self.part.idf.cpu().numpy()[rows]
+        return rows, own.multiply((weights / totals)[None]).tocsr()
 
     def _rows_of(self, text: str) -> Iterator[int]:
         return (row for term in self._maker.occurrences(text) if (row := self._row_of(term)) != _NOWHERE)

@@ -18,6 +18,7 @@ from ..checkpoints.tokenizers import segmenter_of
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
+from ..graphs.term_weights import TermWeights
 from ..modeling import DocumentConfig, DocumentModel
 from ..runtime.arguments import require_one_of
 from ..runtime.devices import place
@@ -346,7 +347,7 @@ class EncodingPipeline:
         head, reader = self.model.head, self.lexical
         if head is None or head.words is None or reader is None or not documents:
             return batch
-        return replace(batch, words=reader.of_documents(documents).to(batch.node_kind.device))
+        return replace(batch, words=TermWeights.of(reader.of_documents(documents), batch.node_kind.device))
 
     def computing_in(self, dtype: Precision | None) -> AbstractContextManager[Any]:
         """A context in which the transformer computes in a precision; None for that of its weights.

@@ -129,9 +129,9 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         return None if self.lexical is None else LexicalSettings(**self.lexical)
 
     @property
-    def classifier_numbers(self) -> int:
-        """Numbers of the lexical vectors that the head reads; 0 where it reads none."""
-        return self.words.numbers if self.classifier_words and self.words is not None else 0
+    def classifier_terms(self) -> int:
+        """Terms of the lexical part whose weights the head reads; 0 where it reads none."""
+        return self.words.terms if self.classifier_words and self.words is not None else 0
 
     @property
     def readout_class(self) -> type[Readout]:

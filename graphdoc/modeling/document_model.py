@@ -82,7 +82,7 @@ class DocumentModel(PreTrainedModel):
         self.readout: Readout = config.readout_class(config)
         self.head = (
             ClassificationHead(
-                config.hidden_size, len(config.labels), config.classifier_dropout, config.classifier_numbers
+                config.hidden_size, len(config.labels), config.classifier_dropout, config.classifier_terms
             )
             if config.labels
             else None
@@ -105,7 +105,7 @@ class DocumentModel(PreTrainedModel):
             pass
         elif self.head is not None and module in (self.head.linear, self.head.words):
             init.normal_(module.weight, std=HEAD_SPREAD)
-            if module.bias is not None:
+            if isinstance(module, nn.Linear):
                 init.zeros_(module.bias)
         elif self.subtopic_head is not None and module is self.subtopic_head.linear:
             # As in DMoN, so that no two columns begin as the same.
@@ -144,7 +144,7 @@ class DocumentModel(PreTrainedModel):
             config.hidden_size,
             len(names),
             config.classifier_dropout if dropout is None else dropout,
-            self.lexical.settings.numbers if words and self.lexical is not None else 0,
+            self.lexical.settings.terms if words and self.lexical is not None else 0,
         )
         config.labels, config.multi_label, config.classifier_dropout = names, multi_label, head.dropout.p
         config.classifier_words = words

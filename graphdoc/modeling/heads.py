@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from ..errors import SettingsError
 from ..graphs.node_rows import NodeRows
+from ..graphs.term_weights import TermWeights
 from .readouts.readout import mean_by_group
 
 # Of sentences that are all the same, which are left as they are.
@@ -19,18 +20,18 @@ class ClassificationHead(nn.Module):
         z = W \, \mathrm{dropout}(d) + U w + b
 
     One linear layer on the vector :math:`d` that the readout gives, so that a logit is a sum over whatever the vector
-    is a sum of, and one on the lexical vector :math:`w` of the document where the head reads words too. With a single
-    label probabilities are the softmax over the logits, with several the sigmoid of each.
+    is a sum of, and one on the tf-idf weights :math:`w` of the document's terms where the head reads words too. With a
+    single label probabilities are the softmax over the logits, with several the sigmoid of each.
 
     Args:
         width: width of document vectors.
         classes: number of classes.
         dropout: dropout on document vectors in training.
-        words: numbers of lexical vectors; 0 for a head that does not read words.
+        words: terms of the lexical part; 0 for a head that does not read words.
 
     Attributes:
         linear: W and b.
-        words: U; None where the head does not read words.
+        words: U, a row for every term; None where the head does not read words.
 
     Raises:
         SettingsError: the dropout is out of range.
@@ -42,14 +43,14 @@ class ClassificationHead(nn.Module):
             raise SettingsError(f"classifier_dropout={dropout!r} must be a number of at least 0 and below 1")
         self.dropout = nn.Dropout(dropout)
         self.linear = nn.Linear(width, classes)
-        self.words = nn.Linear(words, classes, bias=False) if words else None
+        self.words = nn.EmbeddingBag(words, classes, mode="sum") if words else None
 
-    def forward(self, documents: Tensor, words: Tensor | None = None) -> Tensor | None:
+    def forward(self, documents: Tensor, words: TermWeights | None = None) -> Tensor | None:
         """Compute logits.
 
         Args:
             documents: ``(documents, width)``.
-            words: ``(documents, numbers)``, lexical vectors of the length 1; None where they are not known.
+            words: the weights of the documents' terms, of the length 1; None where they are not known.
 
         Returns:
             ``(documents, classes)``; None where the head reads words and they are not known.
@@ -57,7 +58,10 @@ class ClassificationHead(nn.Module):
         logits: Tensor = self.linear(self.dropout(documents))
         if self.words is None:
             return logits
-        return None if words is None else logits + self.words(words)
+        if words is None:
+            return None
+        read: Tensor = self.words(words.terms, words.starts, per_sample_weights=words.weights)
+        return logits + read
 
 
 class SubtopicHead(nn.Module):

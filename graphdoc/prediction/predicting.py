@@ -206,9 +206,9 @@ def word_contributions(
     head, reader = encoder.model.head, encoder.lexical
     if head is None or head.words is None or reader is None:
         return np.zeros((len(segmented.passages), len(places)))
-    parts, _ = reader.split(segmented, reader.counts(segmented.texts))
-    weights = as_numpy(head.words.weight.detach()[list(places)])
-    return np.asarray(parts / reader.weight @ weights.T.astype(np.float64), np.float64)
+    terms, shares = reader.unit_shares(reader.counts(segmented.texts))
+    weights = as_numpy(head.words.weight.detach())[terms][:, list(places)]
+    return np.asarray(shares @ weights.astype(np.float64), np.float64)
 
 
 def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:

@@ -1,14 +1,15 @@
-"""A head that is fitted to labelled documents in closed form, above vectors that stay as they are."""
+"""A head that is fitted to labelled documents, above vectors that stay as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -20,6 +21,7 @@ from ..evaluation.labels import ordered_classes, require_labels
 from ..evaluation.linear_probe import Probe, fit_probe
 from ..inference.levels import as_numpy
 from ..inference.pipeline import StreamOptions
+from .vectors_and_words import fit_vectors_and_words
 
 Floats = npt.NDArray[np.float32]
 
@@ -32,9 +34,10 @@ class FittedHead:
         documents: documents that it was learned of.
         classes: names of the classes, in the order of the logits.
         reads_words: whether the head reads the lexical part too.
-        strength: the inverse regularisation C of the logistic regression.
-        held_out_accuracy: accuracy on the documents that C was chosen on, a fifth of every class, by a classifier of
-            the others; None where fewer than two classes have five documents.
+        strength: the inverse regularisation C.
+        length: how long vectors are beside words of the length 1, on average; None without words.
+        held_out_accuracy: accuracy on the documents that both were chosen on, a fifth of every class, by a classifier
+            of the others; None where fewer than two classes have five documents.
         held_out_documents: how many these are.
     """
 
@@ -42,6 +45,7 @@ class FittedHead:
     classes: tuple[str, ...]
     reads_words: bool
     strength: float
+    length: float | None
     held_out_accuracy: float | None
     held_out_documents: int
 
@@ -53,15 +57,17 @@ def fit_head(
     seed: int = 0,
     **options: Unpack[StreamOptions],
 ) -> FittedHead:
-    """Give an encoder a head by logistic regression on the vectors of labelled documents, and on their words.
+    """Give an encoder a head that is fitted to the vectors of labelled documents, and to their words.
 
-    Every number is brought to mean 0 and variance 1 over the documents; what was learned is then written for the
-    vectors as they are. Words are read where the model has a lexical part. All vectors are held in memory.
+    By logistic regression on vectors alone (:func:`~graphdoc.evaluation.linear_probe.fit_probe`), and where the model
+    has a lexical part by a linear support vector machine on both
+    (:func:`~graphdoc.recipes.vectors_and_words.fit_vectors_and_words`), whatever the numbers of that part. What was
+    learned is then written for vectors as they are. All vectors are held in memory.
 
     Args:
         encoder: the encoder; it has the head from then on, in place of one that it may have.
         documents: the documents; those that do not have one label are left out.
-        seed: draws the fifth of every class that the strength of regularisation is chosen on.
+        seed: draws the fifth of every class that settings of the classifier are chosen on.
         **options: see :meth:`~graphdoc.inference.pipeline.EncodingPipeline.windows`.
 
     Returns:
@@ -77,24 +83,26 @@ def fit_head(
         raise ModelError("a head is fitted to one label a document; train one for several: graphdoc finetune classify")
     labels = [name for (name,) in documents.labels]
     require_labels(labels, "train")
-    vectors = _vectors(encoder, documents, **options)
-    probe = fit_probe(vectors, labels, seed)
+    vectors, words = _read(encoder, documents, **options)
+    chosen: tuple[float, float | None, float | None, int]
+    if words is None:
+        probe = fit_probe(vectors, labels, seed)
+        weights, bias = weights_of(probe)
+        names = [str(name) for name in probe.pipeline.classes_]
+        of_words, chosen = None, (probe.strength, None, probe.held_out, probe.held_out_documents)
+    else:
+        found = fit_vectors_and_words(vectors, words, labels, seed)
+        weights, bias, names = found.of_vectors, found.bias, [*found.classes]
+        of_words, chosen = found.of_words, (found.strength, found.length, found.held_out, found.held_out_documents)
     classes = ordered_classes(labels)
-    reads_words = encoder.model.lexical is not None
-    head = encoder.model.add_head(classes, words=reads_words)
-    weights, bias = weights_of(probe)
-    place_of = {str(name): place for place, name in enumerate(probe.pipeline.classes_)}
-    order = [place_of[name] for name in classes]
-    weights, bias = weights[order], bias[order]
-    dense = head.linear.in_features
+    order = [names.index(name) for name in classes]
+    head = encoder.model.add_head(classes, words=of_words is not None)
     with torch.no_grad():
-        head.linear.weight.copy_(torch.from_numpy(weights[:, :dense]))
-        head.linear.bias.copy_(torch.from_numpy(bias))
-        if head.words is not None:
-            head.words.weight.copy_(torch.from_numpy(weights[:, dense:]))
-    return FittedHead(
-        len(labels), tuple(classes), reads_words, probe.strength, probe.held_out, probe.held_out_documents
-    )
+        head.linear.weight.copy_(torch.from_numpy(weights[order]))
+        head.linear.bias.copy_(torch.from_numpy(bias[order]))
+        if head.words is not None and of_words is not None:
+            head.words.weight.copy_(torch.from_numpy(of_words[order].T))
+    return FittedHead(len(labels), tuple(classes), words is not None, *chosen)
 
 
 def weights_of(probe: Probe) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -116,12 +124,14 @@ def weights_of(probe: Probe) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.fl
     return weights, bias
 
 
-def _vectors(encoder: DocumentEncoder, documents: LabelledDocuments, **options: Unpack[StreamOptions]) -> Floats:
-    """What a head reads, ``(documents, width)``: document vectors, and lexical vectors beside them."""
-    reader, rows = encoder.lexical, []
+def _read(
+    encoder: DocumentEncoder, documents: LabelledDocuments, **options: Unpack[StreamOptions]
+) -> tuple[Floats, Any]:
+    """What a head reads: vectors, ``(documents, hidden)``; weights of words, sparse, None without a lexical part."""
+    vectors, words = [], []
     for window in encoder.windows(documents.documents, **options):
         assert window.output.documents is not None
-        own = as_numpy(window.output.documents)
-        words = [] if reader is None else [as_numpy(reader.of_documents(window.documents))]
-        rows.append(np.concatenate([own, *words], axis=1))
-    return np.concatenate(rows)
+        vectors.append(as_numpy(window.output.documents))
+        if encoder.lexical is not None:
+            words.append(encoder.lexical.of_documents(window.documents))
+    return np.concatenate(vectors), sparse.vstack(words).tocsr() if words else None

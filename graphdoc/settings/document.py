@@ -107,7 +107,7 @@ class DocumentFields:
         multi_label: whether a document can have any number of the classes, or exactly one.
         labels: names of the classes that the head separates, on one line each; None for a model without head.
         classifier_dropout: dropout on document vectors in front of the head, in training.
-        classifier_words: whether the head reads the lexical part of a document too.
+        classifier_words: whether the head also reads the weights of the terms of the lexical part.
         views: how pairs of documents are matched view by view (see :class:`~graphdoc.settings.views.ViewSettings`);
             None for a model of single documents.
         subtopics: how subtopics of pairs are found that were learned (see

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from checkpoint_loading import load, refusal
+from scipy import sparse
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
@@ -19,6 +20,7 @@ from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
 from graphdoc.evaluation.linear_probe import fit_probe
 from graphdoc.prediction import explain
 from graphdoc.recipes.fitted_head import FittedHead, fit_head
+from graphdoc.recipes.vectors_and_words import fit_vectors_and_words
 
 EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean", "passage_words": 20}
@@ -55,32 +57,37 @@ def encoder(tiny_encoder: EncoderFactory, documents: list[Document]) -> Document
 
 
 def words_of(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
-    """The lexical part of document vectors, of the length 1."""
-    found = np.asarray(encoder.encode(documents))[:, encoder.model.config.hidden_size :]
-    return np.asarray(found / np.linalg.norm(found, axis=1, keepdims=True))
+    """Tf-idf weights of the length 1, from counts of the terms that the model knows."""
+    reader = encoder.lexical
+    assert reader is not None
+    counts = reader.counts([one.text for one in documents]).toarray().astype(np.float64)
+    weights = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * reader.part.idf.numpy()
+    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True))
 
 
 def logits_by_hand(encoder: DocumentEncoder, documents: list[Document]) -> np.ndarray:
-    """W d + U w + b, of the vectors that the readout gives and of words of the length 1."""
+    """W d + U w + b, of the vectors that the readout gives and of tf-idf weights of the length 1."""
     head, reader = encoder.model.head, encoder.lexical
     assert head is not None and head.words is not None and reader is not None
     dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
     words = words_of(encoder, documents)
     linear = (head.linear.weight, head.linear.bias, head.words.weight)
     weight, bias, own = (part.detach().double().numpy() for part in linear)
-    return np.asarray(dense.astype(np.float64) @ weight.T + words.astype(np.float64) @ own.T + bias)
+    return np.asarray(dense.astype(np.float64) @ weight.T + words @ own + bias)
 
 
 class TestFitHead:
-    def test_the_head_is_the_probe(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
+    def test_the_head_is_the_classifier_of_vectors_and_words(
+        self, encoder: DocumentEncoder, documents: list[Document]
+    ) -> None:
         dense = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
-        words = words_of(encoder, documents)
-        found = fit_head(encoder, LabelledDocuments.of(documents))
-        vectors, labels = np.concatenate([dense, words], axis=1), [str(one.label) for one in documents]
-        probe = fit_probe(vectors, labels)
-        assert found == FittedHead(24, ("baking", "sea", "stars"), True, probe.strength, probe.held_out, 3)
+        found, labels = fit_head(encoder, LabelledDocuments.of(documents)), [str(one.label) for one in documents]
+        machine = fit_vectors_and_words(dense, sparse.csr_matrix(words_of(encoder, documents)), labels)
+        chosen = machine.strength, machine.length, machine.held_out
+        assert found == FittedHead(24, ("baking", "sea", "stars"), True, *chosen, 3)
         predictions = encoder.predict(documents)
-        assert predictions.probabilities == pytest.approx(probe.pipeline.predict_proba(vectors), abs=1e-4)
+        powers = np.exp(machine.logits(dense, words_of(encoder, documents)))
+        assert predictions.probabilities == pytest.approx(powers / powers.sum(axis=1, keepdims=True), abs=1e-4)
         # Words tell what vectors of an untrained encoder do not.
         assert np.mean([one.labels[0] == label for one, label in zip(predictions, labels, strict=True)]) > 0.9
         assert found.held_out_accuracy is not None and found.held_out_accuracy > 0.8

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ...graphs.batch import GraphBatch
+from ...graphs.term_weights import TermWeights
 from ...inference.levels import as_numpy
 from ...inference.lexical import LexicalReader
 from ...inference.precision import inference
@@ -80,7 +81,7 @@ def encode_shortened(
         batch = GraphBatch.from_documents(parts, model.config.vector_graph)
         rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
         if lexical is not None and rows is not None and model.head is not None and model.head.words is not None:
-            batch = replace(batch, words=lexical.unit_vectors(rows))
+            batch = replace(batch, words=TermWeights.of(lexical.unit_weights(rows)))
         batch = batch.to(model.device)
         assert batch.passage_vectors is not None
         with inference(model):
