@@ -174,6 +174,9 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
             span = prediction.segmented.passages[row]
             name, text = document.section_name(span.section), prediction.segmented.text(span)
             print_passage(target, f"{decision.contributions[row]:+.3f} {name}: {text}")
+        if decision.words:
+            said = ", ".join(f"{word} {added:+.3f}" for word, added in decision.telling_words) or "none"
+            target.print(plain(f"words that speak for it, within passages: {said}"))
         # Adding zero takes the sign from a zero.
         target.print(f"{round(decision.rest, 3) + 0.0:+.3f} from no passage")
     target.print()

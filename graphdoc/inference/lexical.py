@@ -102,8 +102,8 @@ class LexicalReader:
         of_passages.data = (1 + np.log(of_passages.data)) * self.part.idf.cpu().numpy()[rows][of_passages.indices]
         scales = self.weight / _lengths(of_passages @ table)
         of_passages = of_passages.multiply(scales[:, None]).tocsr()
-        words = self._words(segmented.texts, set(rows.tolist()))
-        shares = LexicalShares(tuple(words[row] for row in rows.tolist()), rows, table, of_document, of_passages)
+        words = self.written(segmented.texts, rows)
+        shares = LexicalShares(words, rows, table, of_document, of_passages)
         return np.asarray(of_document @ table, np.float64), shares
 
     def unit_shares(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
@@ -117,6 +117,11 @@ class LexicalReader:
         """
         rows, found = self._split_weights(counts)
         return rows, found / float(_lengths(found.sum(axis=0))[0])
+
+    def written(self, texts: Iterable[str], rows: npt.NDArray[np.int64]) -> tuple[str, ...]:
+        """Terms that occur in texts, by their rows, each as it is first written there."""
+        words = self._words(texts, set(rows.tolist()))
+        return tuple(words[row] for row in rows.tolist())
 
     def _split_weights(self, counts: Counts) -> tuple[npt.NDArray[np.int64], Counts]:
         """The rows of the terms of a document, and their tf-idf weights in it, sparse ``(passages, terms)``."""

@@ -20,6 +20,7 @@ from ..inference.precision import Precision, inference
 from ..modeling.attribution import logit_contributions
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
+from ..similarity.lexical_shares import WordPart
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
 
 
@@ -203,12 +204,29 @@ def word_contributions(
         segmented: the document.
         places: numbers of the classes whose logits are split.
     """
+    return _words_read(encoder, segmented, places)[0]
+
+
+def _words_read(
+    encoder: EncodingPipeline, segmented: SegmentedDocument, places: Sequence[int], *, listed: bool = False
+) -> tuple[npt.NDArray[np.float64], list[tuple[WordPart, ...]]]:
+    """What the words of every passage add to logits, and what every word does, for each class the greatest first.
+
+    Nothing where the head reads no words; words only where they are to be ``listed``.
+    """
     head, reader = encoder.model.head, encoder.lexical
     if head is None or head.words is None or reader is None:
-        return np.zeros((len(segmented.passages), len(places)))
+        return np.zeros((len(segmented.passages), len(places))), [() for _ in places]
     terms, shares = reader.unit_shares(reader.counts(segmented.texts))
-    weights = as_numpy(head.words.weight.detach())[terms][:, list(places)]
-    return np.asarray(shares @ weights.astype(np.float64), np.float64)
+    weights = as_numpy(head.words.weight.detach())[terms][:, list(places)].astype(np.float64)
+    of_passages = np.asarray(shares @ weights, np.float64)
+    if not listed:
+        return of_passages, [() for _ in places]
+    words, added = reader.written(segmented.texts, terms), np.asarray(shares.sum(axis=0)).ravel()[:, None] * weights
+    orders = (np.argsort(-column, kind="stable").tolist() for column in added.T)
+    return of_passages, [
+        tuple(WordPart(words[row], float(added[row, number])) for row in order) for number, order in enumerate(orders)
+    ]
 
 
 def probabilities_of(logits: Tensor, multi_label: bool) -> Floats:
@@ -249,10 +267,10 @@ def _predictions(
             likeliest = (classes[int(own.argmax())],)
             names = explained if isinstance(explained, tuple) else labels or likeliest
             places = [place_of(name, classes) for name in names]
-            parts = _contributions(encoder, segmented, window.passage_vectors[rows], places)
+            parts, words = _contributions(encoder, segmented, window.passage_vectors[rows], places)
             decisions = [
-                Decision(classes[place], float(probabilities[row, place]), float(own[place]), part)
-                for place, part in zip(places, parts.T, strict=True)
+                Decision(classes[place], float(probabilities[row, place]), float(own[place]), part, said)
+                for place, part, said in zip(places, parts.T, words, strict=True)
             ]
         kept = replace(segmented, token_ids=(), passage_vectors=None)
         yield Prediction(kept, classes, own, probabilities[row], labels, tuple(decisions), multi_label)
@@ -260,11 +278,12 @@ def _predictions(
 
 def _contributions(
     encoder: EncodingPipeline, segmented: SegmentedDocument, vectors: Tensor, places: Sequence[int]
-) -> Floats:
-    """What every passage of a document adds to logits, ``(passages, classes)``."""
+) -> tuple[Floats, list[tuple[WordPart, ...]]]:
+    """What every passage of a document adds to logits, ``(passages, classes)``, and what its words do, by class."""
     model = encoder.model
     batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)
     with inference(model):
         output = model.encode_graphs(vectors, batch, output_attention=True)
         parts = as_numpy(logit_contributions(model, vectors, batch, output, places))
-    return np.asarray(parts + word_contributions(encoder, segmented, places), np.float32)
+    of_words, words = _words_read(encoder, segmented, places, listed=True)
+    return np.asarray(parts + of_words, np.float32), words

@@ -16,6 +16,7 @@ from ..errors import SettingsError
 from ..runtime.files import write_text
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
+from ..similarity.lexical_shares import WordPart
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FORMAT = "graphdoc.predictions/1"
 # Passages that are listed with a prediction where nothing else is asked for.
 LISTED_PASSAGES = 3
+LISTED_WORDS = 10
 THRESHOLD = 0.5
 
 Floats = npt.NDArray[np.float32]
@@ -38,17 +40,25 @@ class Decision:
         logit: its logit.
         contributions: ``(passages,)``, what every passage adds to the logit; exact where the readout is a weighted sum
             of passages (see :func:`~graphdoc.modeling.attribution.logit_contributions`).
+        words: where the head reads words, what every word of the document adds, the greatest first; it is part of what
+            its passages add.
     """
 
     label: str
     probability: float
     logit: float
     contributions: Floats
+    words: tuple[WordPart, ...] = ()
 
     @property
     def rest(self) -> float:
         """What of the logit stems from no passage: with exact contributions the bias of the class."""
         return self.logit - float(self.contributions.sum(dtype=np.float64))
+
+    @property
+    def telling_words(self) -> tuple[WordPart, ...]:
+        """The words that speak most for the class, ten at most, all of which add something."""
+        return tuple(one for one in self.words[:LISTED_WORDS] if one.contribution > 0)
 
     def strongest(self, count: int | None = LISTED_PASSAGES) -> list[int]:
         """Passages by falling contribution, as many as asked for; None for all."""
@@ -120,10 +130,16 @@ class Prediction:
         Returns:
             ``id``, ``title``, ``label`` (or ``labels`` where there can be several), ``probability`` (the highest),
             ``coverage`` (share of the text that was encoded), ``probabilities`` by class, and ``passages``: for every
-            explained class its strongest passages with label, contribution, place and text.
+            explained class its strongest passages with label, contribution, place and text; where the head reads words
+            also ``words``, those that speak most for every explained class, with label and contribution.
         """
         given: dict[str, Any] = {"labels": list(self.labels)} if self.multi_label else {"label": self.label}
         probabilities = [round(value, 6) for value in self.probabilities.tolist()]
+        words = [
+            {"label": one.label, "word": word, "contribution": round(added, 6)}
+            for one in self.decisions
+            for word, added in one.telling_words
+        ]
         return {
             "id": self.id,
             "title": self.document.title,
@@ -134,6 +150,7 @@ class Prediction:
             "passages": [
                 self._passage(decision, row) for decision in self.decisions for row in decision.strongest(passages)
             ],
+            **({"words": words} if any(one.words for one in self.decisions) else {}),
         }
 
     def _passage(self, decision: Decision, row: int) -> dict[str, Any]:

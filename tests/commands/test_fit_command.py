@@ -78,6 +78,10 @@ def test_a_head_is_fitted_and_predicts(
     assert predicted.status == 0, predicted.err
     given = json.loads(Path("predictions.json").read_text(encoding="utf-8"))["documents"]
     assert sum(one["label"] == row["kind"] for one, row in zip(given, rows, strict=False)) >= 11
+    assert all(one["words"] for one in given) and {one["label"] for one in given[0]["words"]} == {given[0]["label"]}
+    shown = graphdoc("predict", f"{corpus}#sea 0", "--model", "mine", "--device", "cpu")
+    assert shown.status == 0, shown.err
+    assert "words that speak for it" in shown.out
     # What is read is as long as before the head.
     plain = load("mine")
     assert plain.encode("The tide.").shape[-1] == plain.hidden_size

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -141,6 +142,16 @@ class TestFitHead:
             for decision, place in zip(prediction.decisions, (1, 2), strict=True):
                 whole = decision.contributions.sum() + head.linear.bias[place].item()
                 assert whole == pytest.approx(decision.logit, abs=1e-4)
+                # Word by word from the formula: the weight of a term times that of the head.
+                weights = words_of(encoder, [document])[0]
+                present, own = np.flatnonzero(weights), head.words.weight[:, place].detach().numpy()
+                expected = sorted((weights[row] * own[row] for row in present), reverse=True)
+                assert [one.contribution for one in decision.words] == pytest.approx(expected, abs=1e-6)
+                assert {one.word.lower() for one in decision.words} <= set(re.findall(r"\w+", document.text.lower()))
+                assert all(one.contribution > 0 for one in decision.telling_words)
+            listed = prediction.to_dict()["words"]
+            assert all(one["contribution"] > 0 for one in listed) and len(listed) <= 20
+            assert document.label == "baking" or document.label in {one["label"] for one in listed}
         before = explain(encoder, documents[0], ["sea"]).decisions[0].contributions
         with torch.no_grad():
             head.words.weight.zero_()
