@@ -201,7 +201,7 @@ def _labelled(
 def _fit_head(encoder: DocumentEncoder, labelled: LabelledDocuments, seed: int) -> FittedHead:
     from ..recipes.fitted_head import fit_head
 
-    return fit_head(encoder, labelled, seed=seed, show_progress=False)
+    return fit_head(encoder, labelled, seed=seed)
 
 
 def _lines_of_head(head: FittedHead, labelled: LabelledDocuments) -> list[str]:

@@ -91,7 +91,7 @@ def fit_head(
         names = [str(name) for name in probe.pipeline.classes_]
         of_words, chosen = None, (probe.strength, None, probe.held_out, probe.held_out_documents)
     else:
-        found = fit_vectors_and_words(vectors, words, labels, seed)
+        found = fit_vectors_and_words(vectors, words, labels, seed, show_progress=options.get("show_progress"))
         weights, bias, names = found.of_vectors, found.bias, [*found.classes]
         of_words, chosen = found.of_words, (found.strength, found.length, found.held_out, found.held_out_documents)
     classes = ordered_classes(labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from sklearn.svm import LinearSVC
 
 from ..evaluation.labels import held_out_rows
 from ..evaluation.linear_probe import HELD_OUT
+from ..runtime.progress import progress_bar
 
 Floats = npt.NDArray[np.float64]
 
@@ -63,7 +65,7 @@ class WordClassifier:
 
 
 def fit_vectors_and_words(
-    vectors: npt.NDArray[Any], words: Any, labels: Sequence[str], seed: int = 0
+    vectors: npt.NDArray[Any], words: Any, labels: Sequence[str], seed: int = 0, *, show_progress: bool | None = None
 ) -> WordClassifier:
     r"""Fit a linear support vector machine to the vectors of documents and the weights of their words.
 
@@ -80,19 +82,21 @@ def fit_vectors_and_words(
         words: sparse ``(documents, terms)``, tf-idf weights of the length 1.
         labels: ``(documents,)``, two labels at least.
         seed: draws the held-out part, and the order that the machine is fitted in.
+        show_progress: see :func:`~graphdoc.runtime.progress.progress_bar`.
     """
     truth, held_out = np.asarray(labels), held_out_rows(labels, HELD_OUT, seed)
     if len(np.unique(truth[held_out])) < 2:
         return _fitted(vectors, words, truth, STRENGTHS[1], LENGTHS[1], USUAL_SLOPE, seed)
     scores = []
     own = vectors[~held_out], words[~held_out], truth[~held_out]
-    for length in LENGTHS:
-        for strength in STRENGTHS:
+    with progress_bar(show_progress, len(LENGTHS) * len(STRENGTHS), "Fitting", "classifiers") as bar:
+        for length, strength in product(LENGTHS, STRENGTHS):
             tried = _fitted(*own, strength, length, 1.0, seed)
             margins = tried.logits(vectors[held_out], words[held_out])
             slope, entropy = _slope(margins, truth[held_out], tried.classes)
             right = np.asarray(tried.classes)[margins.argmax(axis=1)] == truth[held_out]
             scores.append((float(right.mean()), -entropy, strength, length, slope))
+            bar.update()
     accuracy, _, strength, length, slope = max(scores)
     return _fitted(vectors, words, truth, strength, length, slope, seed, (accuracy, int(held_out.sum())))
 
