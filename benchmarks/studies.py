@@ -404,8 +404,10 @@ def folder_name(row: str) -> str:
 
 def numbers(scores: ComparisonScores) -> dict[str, float]:
     """The metrics of a row, and its AUC by length."""
-    by_length = {bucket.name: float(bucket.scores.values["auc"] or np.nan) for bucket in scores.lengths}
-    return {**{name: float(scores.test.values[name] or 0.0) for name in METRICS}, **by_length}
+    by_length = {bucket.name: bucket.scores.values["auc"] for bucket in scores.lengths}
+    # Of pairs that are all similar, or none, there is no AUC.
+    lengths = {name: np.nan if value is None else float(value) for name, value in by_length.items()}
+    return {**{name: float(scores.test.values[name] or 0.0) for name in METRICS}, **lengths}
 
 
 def documents_of(comparison: PairEvaluator) -> Iterator[SegmentedDocument]:

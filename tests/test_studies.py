@@ -7,7 +7,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -192,6 +192,16 @@ def test_similarities_that_are_missing_are_said_in_a_line(
         line = capsys.readouterr().err
         assert len(line.splitlines()) == 1
         assert "similarities.npy" in line and "'a'" in line and "scores.json" in line
+
+
+def test_an_auc_of_zero_is_a_number(benchmark: Callable[[str], ModuleType]) -> None:
+    def bucket(name: str, auc: float | None) -> SimpleNamespace:
+        return SimpleNamespace(name=name, scores=SimpleNamespace(values={"auc": auc}))
+
+    test = SimpleNamespace(values=dict.fromkeys(("auc", "average_precision", "f1", "accuracy"), 0.5))
+    given = SimpleNamespace(test=test, lengths=[bucket("short", 0.0), bucket("long", None)])
+    found = benchmark("studies").numbers(given)
+    assert found["short"] == 0.0 and np.isnan(found["long"])
 
 
 def test_intervals_of_differences_are_over_pairs_and_seeds(
