@@ -20,6 +20,7 @@ from transformers import (
 from ..errors import ModelError
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
+from ..runtime.wording import counted
 from .configuration import check_settings, checked_config, token_limit
 from .contents import CONFIG_FILE, read_json
 from .folders import backbone_folder, existing, not_found, reinstall_hint
@@ -83,8 +84,8 @@ def require_all_weights(missing: Iterable[str], backbone: str) -> None:
     if lacked:
         more = ", ..." if len(lacked) > 3 else ""
         raise ModelError(
-            f"the files of backbone {backbone} lack {len(lacked)} weights that its {CONFIG_FILE} asks for "
-            f"({', '.join(lacked[:3])}{more}){reinstall_hint(backbone)}"
+            f"the files of backbone {backbone} lack {counted(len(lacked), 'weight')} that its {CONFIG_FILE} asks for "
+            f"({', '.join(lacked[:3])}{more}){reinstall_hint(backbone) or '; save or fetch them again'}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any, cast
 
@@ -20,8 +21,10 @@ from .quiet import first_line, quiet_transformers
 from .tokenizers import load_tokenizer
 from .updates import apply_updates
 
+logger = logging.getLogger("graphdoc")
+
 # Settings that need no other weights, and with which vectors are of another kind.
-READ_BY_HEAD = ("pooling", "normalize_passages", "centre", "normalize_centred", "readout", "skip", "attention_across")
+READ_BY_HEAD = {"pooling", "normalize_passages", "centre", "normalize_centred", "readout"}
 
 
 def load_checkpoint(
@@ -59,6 +62,7 @@ def load_checkpoint(
     else:
         raise ModelError(f"checkpoint {name} has no {WEIGHTS_FILE}; save it again or fetch the missing file")
     load_vocabulary(model, folder, str(name))
+    _leave_out_foreign_head(model, folder, str(name), settings)
     if config.matching is not None:
         model.subtopic_folder = subtopic_folder(str(name), folder, revision)
     return model, tokenizer
@@ -146,19 +150,25 @@ def _read_config(folder: Path, name: str, settings: dict[str, Any]) -> DocumentC
         for key in ("attn_implementation", "_attn_implementation", "_attn_implementation_internal"):
             part.pop(key, None)
     check_settings(settings, name)
-    config = checked_config({**values, **settings}, name)
-    if config.labels is not None and settings:
-        _require_vectors_of_head(checked_config(values, name), config, name)
-    return config
+    return checked_config({**values, **settings}, name)
 
 
-def _require_vectors_of_head(saved: DocumentConfig, config: DocumentConfig, name: str) -> None:
-    """Refuse settings that make other vectors than those that a classification head was learned on."""
-    for key in READ_BY_HEAD:
-        kept, given = getattr(saved, key), getattr(config, key)
-        if kept != given:
-            raise ModelError(
-                f"checkpoint {name} classifies vectors that are made with {key}={json.dumps(kept)}, and its classes "
-                f"would be wrong with {json.dumps(given)}; leave {key} as it is, or train or fit a head "
-                "anew on a model that has none"
+def _leave_out_foreign_head(model: DocumentModel, folder: Path, name: str, settings: dict[str, Any]) -> None:
+    """Take a classification head away where settings make other vectors than those that it was learned on."""
+    config = model.config
+    # Pairs are told apart by the head alone, and without it nothing would be left.
+    if model.head is None or config.matching is not None or not READ_BY_HEAD & settings.keys():
+        return
+    saved = _read_config(folder, name, {})
+    for key in sorted(READ_BY_HEAD & settings.keys()):
+        if (kept := getattr(saved, key)) != (given := getattr(config, key)):
+            logger.warning(
+                "the classification head of %s was learned on vectors with %s=%s; with %s it would give wrong "
+                "classes, and is left out",
+                name,
+                key,
+                json.dumps(kept),
+                json.dumps(given),
             )
+            model.remove_head(subtopics=False)
+            return

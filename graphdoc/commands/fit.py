@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
+from ..runtime.arguments import require_seed
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .measured_models import processes_of
@@ -129,6 +130,7 @@ def run(options: argparse.Namespace) -> None:
     from ..settings.lexical import LexicalFit
 
     lexical = LexicalFit(**given) if options.lexical else False
+    require_seed(options.seed or 0)
     report = ReadingReport()
     with processes_of(options) as processes:
         encoder = load_encoder(options)

@@ -174,7 +174,7 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
             span = prediction.segmented.passages[row]
             name, text = document.section_name(span.section), prediction.segmented.text(span)
             print_passage(target, f"{decision.contributions[row]:+.3f} {name}: {text}")
-        if decision.words:
+        if decision.words is not None:
             said = ", ".join(f"{word} {added:+.3f}" for word, added in decision.telling_words) or "none"
             target.print(plain(f"words that speak for it, within passages: {said}"))
         # Adding zero takes the sign from a zero.

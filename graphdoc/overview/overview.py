@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
 from ..inference.inputs import AnyDocument, as_document, documents_of
-from ..runtime.arguments import require_whole
+from ..runtime.arguments import require_seed, require_whole
 from ..runtime.csv import write_csv
 from ..runtime.files import write_text
 from ..runtime.imports import quick_imports
@@ -331,8 +331,6 @@ def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:
 def _check(neighbours: int, duplicates: float, group_size: int | None, seed: int) -> None:
     require_whole("neighbours", neighbours, may_be_none=False)
     require_whole("group_size", group_size, least=2)
-    require_whole("seed", seed, least=0, may_be_none=False)
-    if seed >= 2**32:
-        raise SettingsError(f"seed={described(seed)} must be less than 2**32")
+    require_seed(seed)
     if isinstance(duplicates, bool) or not isinstance(duplicates, int | float) or not 0 < duplicates <= 1:
         raise SettingsError(f"duplicates={described(duplicates)} must be a cosine above 0 and not above 1")

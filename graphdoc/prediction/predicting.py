@@ -209,19 +209,19 @@ def word_contributions(
 
 def _words_read(
     encoder: EncodingPipeline, segmented: SegmentedDocument, places: Sequence[int], *, listed: bool = False
-) -> tuple[npt.NDArray[np.float64], list[tuple[WordPart, ...]]]:
+) -> tuple[npt.NDArray[np.float64], list[tuple[WordPart, ...] | None]]:
     """What the words of every passage add to logits, and what every word does, for each class the greatest first.
 
     Nothing where the head reads no words; words only where they are to be ``listed``.
     """
     head, reader = encoder.model.head, encoder.lexical
     if head is None or head.words is None or reader is None:
-        return np.zeros((len(segmented.passages), len(places))), [() for _ in places]
+        return np.zeros((len(segmented.passages), len(places))), [None for _ in places]
     terms, shares = reader.unit_shares(reader.counts(segmented.texts))
     weights = as_numpy(head.words.weight.detach())[terms][:, list(places)].astype(np.float64)
     of_passages = np.asarray(shares @ weights, np.float64)
     if not listed:
-        return of_passages, [() for _ in places]
+        return of_passages, [None for _ in places]
     words, added = reader.written(segmented.texts, terms), np.asarray(shares.sum(axis=0)).ravel()[:, None] * weights
     orders = (np.argsort(-column, kind="stable").tolist() for column in added.T)
     return of_passages, [
@@ -278,7 +278,7 @@ def _predictions(
 
 def _contributions(
     encoder: EncodingPipeline, segmented: SegmentedDocument, vectors: Tensor, places: Sequence[int]
-) -> tuple[Floats, list[tuple[WordPart, ...]]]:
+) -> tuple[Floats, list[tuple[WordPart, ...] | None]]:
     """What every passage of a document adds to logits, ``(passages, classes)``, and what its words do, by class."""
     model = encoder.model
     batch = GraphBatch.from_documents([segmented], model.config.vector_graph).to(model.device)

@@ -40,15 +40,15 @@ class Decision:
         logit: its logit.
         contributions: ``(passages,)``, what every passage adds to the logit; exact where the readout is a weighted sum
             of passages (see :func:`~graphdoc.modeling.attribution.logit_contributions`).
-        words: where the head reads words, what every word of the document adds, the greatest first; it is part of what
-            its passages add.
+        words: what every word of the document adds, the greatest first, which is part of what its passages add; None
+            where the head reads no words.
     """
 
     label: str
     probability: float
     logit: float
     contributions: Floats
-    words: tuple[WordPart, ...] = ()
+    words: tuple[WordPart, ...] | None = None
 
     @property
     def rest(self) -> float:
@@ -57,8 +57,8 @@ class Decision:
 
     @property
     def telling_words(self) -> tuple[WordPart, ...]:
-        """The words that speak most for the class, ten at most, all of which add something."""
-        return tuple(one for one in self.words[:LISTED_WORDS] if one.contribution > 0)
+        """The words that speak most for the class, ten at most, all of which add something to six places."""
+        return tuple(one for one in (self.words or ())[:LISTED_WORDS] if round(one.contribution, 6) > 0)
 
     def strongest(self, count: int | None = LISTED_PASSAGES) -> list[int]:
         """Passages by falling contribution, as many as asked for; None for all."""
@@ -150,7 +150,7 @@ class Prediction:
             "passages": [
                 self._passage(decision, row) for decision in self.decisions for row in decision.strongest(passages)
             ],
-            **({"words": words} if any(one.words for one in self.decisions) else {}),
+            **({"words": words} if any(one.words is not None for one in self.decisions) else {}),
         }
 
     def _passage(self, decision: Decision, row: int) -> dict[str, Any]:

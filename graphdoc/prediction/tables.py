@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,8 @@ def write_predictions(
     """Write predictions one after the other, in constant memory; the file appears when it is whole.
 
     JSON Lines have the rows of :meth:`~graphdoc.prediction.Prediction.to_dict`. CSV and Parquet have a column
-    ``p(NAME)`` for every class; lists, which CSV cannot hold, are JSON there.
+    ``p(NAME)`` for every class, and ``words`` where the head reads words and predictions are explained; lists, which
+    CSV cannot hold, are JSON there.
 
     Args:
         path: the file; its suffix, one of ``.jsonl``, ``.csv`` and ``.parquet``, says which kind.
@@ -83,10 +84,19 @@ def _write_jsonl(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[s
 
 
 def _write_csv(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool) -> None:
-    columns = [*columns_of(classes, multi_label), "passages"]
+    columns, rows = _columns(rows, classes, multi_label)
     cells = ([_cell(values[name]) for name in columns] for values in map(flat, rows))
     with path.open("w", encoding="utf-8", newline="") as file:
         write_rows(file, columns, cells)
+
+
+def _columns(
+    rows: Iterator[dict[str, Any]], classes: Sequence[str], multi_label: bool
+) -> tuple[list[str], Iterator[dict[str, Any]]]:
+    """The columns of a table, by its first row, and all of its rows."""
+    first = list(islice(rows, 1))
+    lists = ["passages", *(name for name in ("words",) if any(name in row for row in first))]
+    return [*columns_of(classes, multi_label), *lists], chain(first, rows)
 
 
 def _cell(value: Any) -> Any:
@@ -104,14 +114,16 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]], classes: Sequence
             *(("start", pa.int64()), ("end", pa.int64()), ("text", pa.string())),
         ]
     )
+    word = pa.struct([("label", pa.string()), ("word", pa.string()), ("contribution", pa.float32())])
     kinds = {
         "id": pa.string(),
         "title": pa.string(),
         "label": pa.string(),
         "labels": pa.list_(pa.string()),
         "passages": pa.list_(passage),
+        "words": pa.list_(word),
     }
-    columns = [*columns_of(classes, multi_label), "passages"]
+    columns, rows = _columns(rows, classes, multi_label)
     schema = pa.schema([(name, kinds.get(name, pa.float32())) for name in columns])
     with pq.ParquetWriter(path, schema) as writer:
         for first in rows:

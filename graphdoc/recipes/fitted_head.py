@@ -21,6 +21,7 @@ from ..evaluation.labels import ordered_classes, require_labels
 from ..evaluation.linear_probe import Probe, fit_probe
 from ..inference.levels import as_numpy
 from ..inference.pipeline import StreamOptions
+from ..runtime.arguments import require_seed
 from .vectors_and_words import fit_vectors_and_words
 
 Floats = npt.NDArray[np.float32]
@@ -76,7 +77,9 @@ def fit_head(
     Raises:
         EvaluationError: there are fewer than two labels.
         ModelError: the model has no vectors of single documents.
+        SettingsError: the seed cannot be.
     """
+    require_seed(seed)
     if not isinstance(documents, LabelledDocuments):
         documents = LabelledDocuments.of(documents)
     if documents.multi_label:

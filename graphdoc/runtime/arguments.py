@@ -34,6 +34,17 @@ def require_whole(name: str, value: object, *, least: int = 1, may_be_none: bool
         raise SettingsError(f"{name}={given} must be a whole number of at least {least}")
 
 
+def require_seed(seed: object) -> None:
+    """Refuse what is no seed of NumPy and of scikit-learn.
+
+    Raises:
+        SettingsError: it is no whole number from 0 to 2**32 - 1.
+    """
+    require_whole("seed", seed, least=0, may_be_none=False)
+    if int(seed) >= 2**32:  # type: ignore[call-overload]
+        raise SettingsError(f"seed={described(seed)} must be less than 2**32")
+
+
 def require_path(name: str, value: object) -> None:
     """Refuse what names no file or folder.
 

@@ -87,7 +87,7 @@ class TestBackbones:
 
 def test_a_pooler_may_be_missing() -> None:
     require_all_weights(["pooler.dense.weight"], "some")
-    with pytest.raises(ModelError, match=r"lack 1 weights .*\(poolers\.0\)"):
+    with pytest.raises(ModelError, match=r"lack 1 weight .*\(poolers\.0\)"):
         require_all_weights(["poolers.0"], "some")
 
 

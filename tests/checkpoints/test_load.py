@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from checkpoint_loading import load, refusal
@@ -171,17 +172,27 @@ class TestBrokenCheckpoints:
         assert "leave settings that change shapes as they are" in message
 
     @pytest.mark.parametrize("settings", [{"pooling": "mean"}, {"normalize_passages": True}])
-    def test_other_vectors_than_those_of_the_head(
-        self, tiny_encoder: EncoderFactory, tmp_path: Path, settings: dict[str, Any]
+    def test_a_head_of_other_vectors_is_left_out(
+        self,
+        tiny_encoder: EncoderFactory,
+        tmp_path: Path,
+        settings: dict[str, Any],
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         encoder = tiny_encoder("bert")
         encoder.model.add_head(["cooking", "sea"])
         encoder.save_pretrained(tmp_path / "classifier")
         ((key, value),) = settings.items()
-        message = refusal(tmp_path / "classifier", **settings)
-        assert f"would be wrong with {json.dumps(value)}; leave {key} as it is" in message
         same = {key: getattr(encoder.model.config, key), "max_passages": 3}
-        assert DocumentEncoder.from_pretrained(tmp_path / "classifier", **same).model.config.max_passages == 3
+        kept = DocumentEncoder.from_pretrained(tmp_path / "classifier", **same)
+        assert kept.model.head is not None and kept.model.config.max_passages == 3 and not caplog.records
+        other = DocumentEncoder.from_pretrained(tmp_path / "classifier", **settings)
+        assert f"with {key}=" in caplog.text and f"with {json.dumps(value)} it would give wrong classes" in caplog.text
+        assert getattr(other.model.config, key) == value
+        assert other.model.head is None and other.model.config.labels is None
+        with pytest.raises(ModelError, match="has no classification head"):
+            other.predict("The tide.")
+        assert np.isfinite(other.encode("The tide.")).all()
 
     def test_a_weight_missing_or_too_many(self, checkpoint: Path) -> None:
         weights = load_file(checkpoint / WEIGHTS_FILE)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from checkpoint_loading import load
@@ -79,6 +80,14 @@ def test_a_head_is_fitted_and_predicts(
     given = json.loads(Path("predictions.json").read_text(encoding="utf-8"))["documents"]
     assert sum(one["label"] == row["kind"] for one, row in zip(given, rows, strict=False)) >= 11
     assert all(one["words"] for one in given) and {one["label"] for one in given[0]["words"]} == {given[0]["label"]}
+    for suffix in ("csv", "parquet"):
+        run = graphdoc("predict", corpus, "--model", "mine", "--device", "cpu", "--output", f"rows.{suffix}")
+        assert run.status == 0, run.err
+    listed = [json.loads(cell) for cell in pd.read_csv("rows.csv")["words"]]
+    assert listed == [one["words"] for one in given]
+    assert [[word["word"] for word in cell] for cell in pd.read_parquet("rows.parquet")["words"]] == [
+        [word["word"] for word in one] for one in listed
+    ]
     shown = graphdoc("predict", f"{corpus}#sea 0", "--model", "mine", "--device", "cpu")
     assert shown.status == 0, shown.err
     assert "words that speak for it" in shown.out
@@ -117,6 +126,9 @@ def test_a_seed_draws_what_is_held_out(
         run = graphdoc(*fitting, *options, "--output", "mine")
         assert run.status == 0, run.err
     assert seeds == [0, 3]
+    for seed in ("-1", str(2**32)):
+        refusal = graphdoc(*fitting, "--seed", seed, "--output", "other")
+        assert refusal.status == 2 and f"seed={int(seed)}" in refusal.err.replace(",", ""), refusal.err
 
 
 @pytest.mark.parametrize(
