@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
+from graphdoc.recipes import vectors_and_words
 from graphdoc.recipes.vectors_and_words import (
     FLATTEST,
     LENGTHS,
@@ -67,7 +70,7 @@ def test_weights_are_those_of_the_formula(classes: int) -> None:
     assert logits == pytest.approx(slope * expected, abs=0.02 * np.abs(logits).max())
 
 
-def test_what_is_chosen_is_best_on_what_is_held_out() -> None:
+def test_what_is_chosen_is_best_on_what_is_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, words, labels = drawn(3, 40)
     found = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2)
     assert found.strength in STRENGTHS and found.length in LENGTHS
@@ -78,6 +81,15 @@ def test_what_is_chosen_is_best_on_what_is_held_out() -> None:
     assert (again.logits(vectors, words) == found.logits(vectors, words)).all()
     other = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=3)
     assert (other.logits(vectors, words) != found.logits(vectors, words)).any()
+    alone = {}
+    for strength, length in product(STRENGTHS, LENGTHS):
+        monkeypatch.setattr(vectors_and_words, "STRENGTHS", (strength,))
+        monkeypatch.setattr(vectors_and_words, "LENGTHS", (length,))
+        given = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2).held_out
+        assert given is not None
+        alone[strength, length] = given
+    assert len({*alone.values()}) > 1
+    assert found.held_out == alone[found.strength, found.length] == max(alone.values())
 
 
 def test_logits_fit_what_is_held_out() -> None:
@@ -111,6 +123,7 @@ def test_with_few_documents_settings_stay_in_the_middle() -> None:
     assert found.logits(vectors, words) == pytest.approx(USUAL_SLOPE * margins, abs=0.05)
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 2**32 - 1))
 def test_numbers_that_never_change_and_unknown_words_do_no_harm(seed: int) -> None:
     vectors, words, labels = drawn(2, 6, seed % 100)
