@@ -64,7 +64,7 @@ def test_a_set_is_read_and_shown(reading: ModuleType, tmp_path: Path, capsys: py
 def test_the_projects_own_set_is_read_right(reading: ModuleType) -> None:
     paths = reading.files(ROOT / "tests" / "documents" / "parsing" / "reading_set")
     scores = {path: reading.measure(reading.read_with_graphdoc, path, attempts=1) for path in paths}
-    assert {path.parts[-3] for path in paths} >= {"html", "roff", "text"} and len(paths) >= 12
+    assert {path.parts[-3] for path in paths} >= {"html", "text"} and len(paths) >= 10
     wrong = {
         path.name: one
         for path, one in scores.items()

@@ -17,7 +17,7 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
 
     Args:
         text: the source.
-        kind: ``text``, ``markdown``, ``rst``, ``roff``, ``html`` or ``xml``.
+        kind: ``text``, ``markdown``, ``rst``, ``html`` or ``xml``.
 
     Returns:
         Title, sections and metadata.
@@ -42,10 +42,6 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
             from .rst import parse_rst
 
             return parse_rst(text)
-        case "roff":
-            from .roff.reader import parse_roff
-
-            return parse_roff(text)
         case "html":
             from .html import parse_html
 
@@ -55,4 +51,4 @@ def parse_text(text: str, kind: str) -> ParsedDocument:
 
             return parse_xml(text)
         case _:
-            raise DocumentError(f"{kind!r} is no kind of text; known are text, markdown, rst, roff, html and xml")
+            raise DocumentError(f"{kind!r} is no kind of text; known are text, markdown, rst, html and xml")

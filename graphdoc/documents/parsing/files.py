@@ -11,7 +11,6 @@ from ..section import clean_text
 from . import parse_text
 from .formats import KNOWN_SUFFIXES, check_encoding, decode, is_corpus, read_whole, reading_error, split_suffix
 from .outline import ParsedDocument
-from .roff.recognized import NO_MACROS, has_own_suffix, is_manual_page
 
 # Kinds that are read from bytes: module and function.
 _BINARY = {
@@ -60,8 +59,6 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
             return cast("ParsedDocument", getattr(import_module(module, __package__), function)(content))
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
-    if kind == "roff" and not has_own_suffix(path) and not is_manual_page(content):
-        raise DocumentError(f"{NO_MACROS}; rename it to what it is, or convert it")
     text = clean_text(decode(content, encoding, kind))
     if kind == "latex":
         from .rich_formats import parse_rich_format

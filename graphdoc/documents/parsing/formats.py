@@ -40,9 +40,6 @@ DOCUMENT_KINDS = {
     ".ipynb": "ipynb",
     ".eml": "eml",
     ".tex": "latex",
-    ".man": "roff",
-    ".mdoc": "roff",
-    ".roff": "roff",
 }
 CORPUS_KINDS = {
     ".jsonl": "jsonl",
@@ -53,21 +50,11 @@ CORPUS_KINDS = {
     ".parquet": "parquet",
 }
 _NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
-KNOWN_SUFFIXES = (
-    " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + ", .1 to .9 for manual pages (text formats also with .gz)"
-)
-# The section of a manual page, as in ls.1, perl.3perl and socket.n; no version of a library or of anything else.
-_SECTION = re.compile(r"(?!v?[\d.]*$)(?!.*\.so\.)(.+)\.(?:[1-9](?:[a-z][a-z0-9]{0,11})?|n)", re.IGNORECASE)
+KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats also with .gz)"
 
-_MARKUP_DECLARED = re.compile(
+_DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
-_DECLARED = {
-    "html": _MARKUP_DECLARED,
-    "xml": _MARKUP_DECLARED,
-    # As Emacs has it, in a comment.
-    "roff": re.compile(rb"""^[.']?\\?".*?-\*-.*?\bcoding:[ \t]*([A-Za-z0-9._-]+)""", re.IGNORECASE | re.MULTILINE),
-}
 # These codecs are for single names: they have no place for an error, and do not read on after a part.
 _FOR_HOST_NAMES = frozenset({"idna", "punycode"})
 _SAMPLE, _FEWEST_NULS = 4096, 4
@@ -98,8 +85,6 @@ def split_suffix(path: Path) -> tuple[str, str]:
     inner = Path(name[:-3] if compressed else name)
     suffix = inner.suffix.lower()
     kind = DOCUMENT_KINDS.get(suffix) or CORPUS_KINDS.get(suffix) or ""
-    if not kind and _SECTION.fullmatch(inner.name):
-        kind = "roff"
     if not kind or (compressed and kind in _NEVER_COMPRESSED):
         return path.stem, ""
     return inner.stem, kind
@@ -252,7 +237,7 @@ def marked_encoding(content: bytes) -> str:
 def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     """Turn the bytes of a whole file into text.
 
-    A byte order mark decides; then the given encoding; and only if that fails the one that XML, HTML or roff declares.
+    A byte order mark decides; then the given encoding; and only if that fails the one that XML or HTML declares.
 
     Args:
         content: the bytes.
@@ -269,7 +254,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     try:
         text = content.decode(encoding)
     except UnicodeError as error:
-        declared = _DECLARED[kind].search(content, 0, 2048) if kind in _DECLARED else None
+        declared = _DECLARED.search(content, 0, 2048) if kind in ("html", "xml") else None
         if declared is not None:
             try:
                 name = declared[1].decode("ascii")

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from ...errors import DocumentError
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
-from ..parsing.roff.recognized import why_passed_over
 
 _MAGIC = re.compile(r"[*?\[]")
 _UNKNOWN = "unknown type"
@@ -82,8 +81,8 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
             continue
         if isinstance(found, NotRead):
             passed_over.append(found)
-        elif reason := _why_passed_over(found):
-            passed_over.append(NotRead(found, reason))
+        elif not split_suffix(found)[1]:
+            passed_over.append(NotRead(found, f"{_UNKNOWN} {found.suffix or '(no suffix)'}"))
         else:
             files.append(found)
     files = list(_without_links(files, passed_over))
@@ -105,23 +104,12 @@ def _ids(files: list[Path]) -> dict[Path, str]:
         clashing = [path for path in files if taken[ids[path]] > 1 and ids[path] != path.as_posix()]
         if not clashing:
             return ids
-        # A name with its suffix may be another one's without: printf.1, printf.3 and printf.1.html.
+        # A name with its suffix may be another one's without: tide.md and tide.md.html.
         ids.update((path, path.as_posix()) for path in clashing)
 
 
-def _why_passed_over(path: Path) -> str:
-    """Why a file is passed over, empty where it is read."""
-    if not split_suffix(path)[1]:
-        return f"{_UNKNOWN} {path.suffix or '(no suffix)'}"
-    try:
-        return why_passed_over(path)
-    except DocumentError:
-        # It is said when the file is to be read.
-        return ""
-
-
 def _without_links(files: list[Path], passed_over: list[NotRead]) -> Iterator[Path]:
-    """The files without links to others of them, such as the further names of a manual page."""
+    """The files without links to others of them."""
     links = {path: path.resolve() for path in files if path.is_symlink()}
     own = {path.resolve() for path in files if path not in links} if links else set()
     for path in files:
