@@ -27,10 +27,10 @@ from graphdoc.evaluation import (
     relevant_by_field,
     write_run,
 )
+from graphdoc.evaluation.document_ranking.corpus import RankedCorpus
+from graphdoc.evaluation.document_ranking.rows import ROWS, rank_documents
+from graphdoc.evaluation.rankings import weighted
 from graphdoc.evaluation.trec import Run, ranked
-from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
-from graphdoc.retrieval.document_ranking.rows import ROWS, rank_documents
-from graphdoc.retrieval.rankings import weighted
 from graphdoc.runtime.progress import progress_bar
 from graphdoc.segmentation.sentences import split_sentences
 from graphdoc.settings.document import Paragraph

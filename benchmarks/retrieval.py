@@ -13,7 +13,7 @@ from reporting import DATA, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, DocumentIndex, read_documents
 from graphdoc.evaluation import Judgements, RankingTable, read_judgements
-from graphdoc.retrieval.rankings import EXPLAINED, Rankings, rank_queries
+from graphdoc.evaluation.rankings import EXPLAINED, Rankings, rank_queries
 
 # Set, its folder, the split and kind of its queries, and its measure.
 SETS: dict[str, tuple[str, str | None, tuple[str, ...], str]] = {

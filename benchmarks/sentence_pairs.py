@@ -23,9 +23,9 @@ from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Candidates, RankingTable
+from graphdoc.evaluation.document_ranking.corpus import RankedCorpus
 from graphdoc.inference.precision import LoadPrecision
 from graphdoc.recipes.sentence_pairs import pretrain
-from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
 from graphdoc.runtime.files import write_text
 from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings

@@ -26,13 +26,13 @@ from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.documents.readers.pair_files import read_pair_file
 from graphdoc.evaluation.baselines import tfidf_similarities
 from graphdoc.evaluation.bootstrap import interval, resampled
+from graphdoc.evaluation.document_ranking.corpus import RankedCorpus
+from graphdoc.evaluation.document_ranking.words import bm25
 from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.inference.sentences import sentence_segmenter, sentence_vectors
 from graphdoc.matching.matcher import ViewDrawer
 from graphdoc.matching.special_tokens import SpecialTokens
 from graphdoc.matching.view_tokens import FieldTokens
-from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
-from graphdoc.retrieval.document_ranking.words import bm25
 from graphdoc.settings.views import ViewSettings
 from graphdoc.similarity.hierarchical import score_documents
 from graphdoc.similarity.sentence_sets import SentenceSet

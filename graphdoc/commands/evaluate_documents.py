@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..evaluation import Judgements, RankingTable
+    from ..evaluation.document_ranking.rows import DocumentRankings
     from ..evaluation.trec import Run
-    from ..retrieval.document_ranking.rows import DocumentRankings
 
 _ROWS = ("tf-idf", "vectors", "flat", "sentences")
 _MEASURES = ("nDCG@10", "MAP", "MPR", "MRR", "HR@10", "HR@100")
@@ -97,10 +97,10 @@ def run(options: argparse.Namespace, outputs: Outputs) -> None:
 
     with quick_imports():
         from ..evaluation import Candidates, RankingTable
+        from ..evaluation.document_ranking.corpus import RankedCorpus
+        from ..evaluation.document_ranking.rows import ROWS, rank_documents, require_rows
         from ..evaluation.ranking import require_measures
         from ..evaluation.trec import require_ids
-        from ..retrieval.document_ranking.corpus import RankedCorpus
-        from ..retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
         from ..retrieval.sentence_settings import DIRECTION
 
     rows = list(dict.fromkeys(options.by or _ROWS))

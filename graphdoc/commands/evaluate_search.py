@@ -29,8 +29,8 @@ from .tables import Column, Table, names
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..evaluation import BestWeight, Judgements, RankingTable
+    from ..evaluation.rankings import Rankings
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.rankings import Rankings
     from ..retrieval.update import UpdateReport
 
 HELP = "rankings of documents by words, by vectors and by both, on queries with judgements"
@@ -151,8 +151,8 @@ def run(options: argparse.Namespace) -> None:
     with quick_imports():
         from ..evaluation.ranking import DEFAULT_MEASURES, require_measures
         from ..evaluation.ranking_table import RankingTable
+        from ..evaluation.rankings import rank_queries
         from ..evaluation.trec import require_ids
-        from ..retrieval.rankings import rank_queries
 
     measures = [str(one) for one in require_measures(options.measure or DEFAULT_MEASURES)]
     # What nothing can be measured on is refused before a model is loaded.
@@ -222,7 +222,7 @@ def _read(options: argparse.Namespace) -> _Data:
     from ..errors import SettingsError
     from ..evaluation import own_documents, read_judgements
     from ..evaluation.query_files import TEXT_COLUMN
-    from ..retrieval.rankings import WAYS
+    from ..evaluation.rankings import WAYS
 
     judgements = read_judgements(
         options.data, split=options.split, only=options.only, text_column=options.query_column or TEXT_COLUMN

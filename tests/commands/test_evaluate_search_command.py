@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from graphdoc.evaluation import read_qrels, read_run, score_run
-from graphdoc.retrieval.rankings import WAYS
+from graphdoc.evaluation.rankings import WAYS
 
 pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 

@@ -11,8 +11,9 @@ import numpy as np
 from ...documents.document import Document
 from ...encoder import DocumentEncoder
 from ...errors import OutputError, RetrievalError
-from ...evaluation.baselines import text_of
 from ...inference.sentences import sentence_segmenter
+from ...retrieval.sentence_settings import DIRECTION
+from ...retrieval.sentences import encode_sentences
 from ...segmentation.paragraphs import paragraph_numbers
 from ...settings.document import Paragraph
 from ...similarity.hierarchical import Direction, Normalisation
@@ -20,8 +21,7 @@ from ...similarity.sentence_sets import SentenceSet
 from ...vectors.folder import settings_of
 from ...vectors.store import ANOTHER_FOLDER, read_vectors
 from ...vectors.writer import FolderOptions
-from ..sentence_settings import DIRECTION
-from ..sentences import encode_sentences
+from ..baselines import text_of
 
 # Documents of a shard, which is what an interrupted run loses at most.
 _SHARD = 64

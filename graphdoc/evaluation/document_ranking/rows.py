@@ -10,13 +10,13 @@ from functools import partial
 import numpy as np
 
 from ...errors import EvaluationError, SettingsError
-from ...evaluation.fusion_weight import FOLDS, BestWeight, best_weight
-from ...evaluation.ranking import DEFAULT_MEASURES
-from ...evaluation.trec import Qrels, Run
 from ...runtime.arguments import require_one_of
 from ...runtime.progress import progress_bar
 from ...similarity.hierarchical import By
+from ..fusion_weight import FOLDS, BestWeight, best_weight
+from ..ranking import DEFAULT_MEASURES
 from ..rankings import weighted
+from ..trec import Qrels, Run
 from .corpus import RankedCorpus
 from .row import Row, Scorer
 from .sentences import by_sentences

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from small_index import encoder as encoder
 
 from graphdoc import Document, DocumentEncoder, Section
 from graphdoc.errors import DocumentError, EvaluationError, RetrievalError, SettingsError
+from graphdoc.evaluation.document_ranking.corpus import RankedCorpus
+from graphdoc.evaluation.document_ranking.rows import ROWS, rank_documents, require_rows
+from graphdoc.evaluation.document_ranking.words import npmi
 from graphdoc.registry import POOLINGS, load
-from graphdoc.retrieval.document_ranking.corpus import RankedCorpus
-from graphdoc.retrieval.document_ranking.rows import ROWS, rank_documents, require_rows
-from graphdoc.retrieval.document_ranking.words import npmi
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentence_folder import SentenceFolder
 from graphdoc.similarity.cosine import similarity_matrix

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from small_index import documents as documents
+from small_index import encoder as encoder
+from small_index import engine as engine
+from small_index import read_index as read_index
 
 from graphdoc import DocumentIndex
 from graphdoc.errors import EvaluationError, SettingsError
-from graphdoc.retrieval.rankings import EXPLAINED, WAYS, fused, rank_queries
+from graphdoc.evaluation.rankings import EXPLAINED, WAYS, fused, rank_queries
 
 pytestmark = pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 

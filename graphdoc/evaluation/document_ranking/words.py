@@ -11,10 +11,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
 
 from ...errors import RetrievalError
-from ...evaluation.baselines import fitted_vectors
+from ...retrieval.candidates import index_words, word_rows
 from ...runtime.progress import progress_bar
 from ...similarity.cosine import Floats
-from ..candidates import index_words, word_rows
+from ..baselines import fitted_vectors
 from .corpus import RankedCorpus
 from .row import Scorer
 

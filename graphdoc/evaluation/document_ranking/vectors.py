@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...evaluation.text_chunks import chunk_encoder
 from ...similarity.cosine import similarity_matrix
+from ..text_chunks import chunk_encoder
 from .corpus import RankedCorpus
 from .row import Scorer
 

@@ -11,15 +11,15 @@ from typing import TypeVar
 import numpy as np
 
 from ..errors import EvaluationError
-from ..evaluation.fusion_weight import FOLDS, BestWeight, best_weight
-from ..evaluation.ranking import DEFAULT_MEASURES
-from ..evaluation.trec import Qrels, Run, leave_out, ranked
+from ..retrieval.fusion import Fusion, fused_scores
+from ..retrieval.grouping import Scores
+from ..retrieval.index import DocumentIndex
+from ..retrieval.search import SearchOptions
 from ..runtime.arguments import require_whole
 from ..runtime.progress import progress_bar
-from .fusion import Fusion, fused_scores
-from .grouping import Scores
-from .index import DocumentIndex
-from .search import SearchOptions
+from .fusion_weight import FOLDS, BestWeight, best_weight
+from .ranking import DEFAULT_MEASURES
+from .trec import Qrels, Run, leave_out, ranked
 
 # Every way to rank documents with the searches that it takes.
 WAYS: dict[str, tuple[str, ...]] = {
