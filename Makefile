@@ -35,7 +35,7 @@ define install
 endef
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types pytest format test-slow bench browser clean
+.PHONY: help demo test lint types pytest format test-slow bench size browser clean
 .NOTPARALLEL:
 
 help: ## list what can be made
@@ -90,6 +90,9 @@ test-slow: $(TEST_READY) ## run the tests that take minutes
 
 bench: $(TEST_READY) ## run every benchmark; tables go to benchmarks/results
 	@for file in $$(grep -l '^if __name__' benchmarks/*.py); do echo "$$file"; $(BIN)/python $$file || exit 1; done
+
+size: $(TEST_READY) ## how large everything is, beside its budgets
+	@$(BIN)/python benchmarks/size.py
 
 browser: ## install Chromium for the tests of the report, where no browser is found
 	@.ci/browser
