@@ -109,7 +109,7 @@ class FolderJob:
                 continue
             record, checksum = self._target.find(number)
             made_of = None if record is None else (record["read"], record["input_hash"])
-            share = Share(number, made_of, InputHash(titles="title" in self._settings.columns))
+            share = Share(number, made_of, InputHash())
             if record is None or checksum is None:
                 self._to_make.append(share)
                 yield from self._taken(values, share)

@@ -74,23 +74,17 @@ class Shard:
 
 
 class InputHash:
-    """Hash of the ids, headings and texts of documents; the same input gives the same.
+    """Hash of all that vectors read of documents, and that is written beside them: id, title, headings and texts."""
 
-    Args:
-        titles: whether titles count too, as where they are written.
-    """
-
-    def __init__(self, titles: bool = False) -> None:
+    def __init__(self) -> None:
         self.documents = 0
-        self._titles = titles
         self._hash = hashlib.blake2b(digest_size=16)
 
     def add(self, document: Document) -> None:
         """Count a document in."""
         self.documents += 1
         self._add(document.id)
-        if self._titles:
-            self._add(document.title)
+        self._add(document.title)
         for section in document.sections:
             self._add(section.heading)
             self._add(section.text)

@@ -9,6 +9,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.readers import ReadingReport, read_documents
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
+from graphdoc.errors import DocumentError, ModelError, OtherDocumentsError, OutputError, SettingsError
 from graphdoc.vectors.shards import METADATA_KEY
 from graphdoc.vectors.store import Manifest, read_vectors
 from graphdoc.vectors.writer import encode_to_disk
@@ -371,6 +372,38 @@ class TestContinuing:
         for changed in (Section("bar bes", "dis"), Section("bar ben", "dot"), Section("ben", "disbar ")):
             with pytest.raises(OutputError, match="other documents"):
                 encode_to_disk(encoder, [Document("a", (changed,))], tmp_path)
+
+    @pytest.mark.parametrize("finished", [True, False])
+    @pytest.mark.parametrize(
+        ("level", "settings"),
+        [
+            *((level, {"context": "title"}) for level in ("document", "section", "passage")),
+            ("sentence", {"sentence_context": "title"}),
+            ("sentence", {"context": "both", "sentence_document": 0.5}),
+        ],
+    )
+    def test_a_changed_title_is_seen(
+        self,
+        make_encoder: Callable[..., DocumentEncoder],
+        tmp_path: Path,
+        level: Any,
+        settings: dict[str, Any],
+        finished: bool,
+    ) -> None:
+        encoder = make_encoder(**settings)
+        documents = [Document(f"{number}", (Section("bar ben"),), title="dis dot") for number in range(4)]
+        renamed = [replace(document, title="fur fer") for document in documents]
+        encode_to_disk(encoder, documents, tmp_path, level=level, shard_size=2)
+        if not finished:
+            (tmp_path / "shard-00001.parquet").unlink()
+            (tmp_path / "manifest.json").unlink()
+        before = contents(tmp_path)
+        with pytest.raises(OtherDocumentsError):
+            encode_to_disk(encoder, renamed, tmp_path, level=level, shard_size=2)
+        assert contents(tmp_path) == before
+        encode_to_disk(encoder, renamed, tmp_path, level=level, shard_size=2, overwrite=True)
+        vectors = np.vstack(list(encoder.encode(renamed, level=level)))
+        np.testing.assert_allclose(read_vectors(tmp_path)[1], vectors, atol=1e-6)
 
     def test_overwrite_replaces_everything(self, encoder: DocumentEncoder, tmp_path: Path) -> None:
         encode_to_disk(encoder, made_up(20), tmp_path / "a", shard_size=4)
