@@ -26,8 +26,8 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
-from graphdoc.registry import ENGINES, load
 from graphdoc.retrieval.fields import Fields
+from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.places import place_of
 from graphdoc.retrieval.rows import Sizes, rows_of, schema_of, table_of
 from graphdoc.retrieval.word_settings import WordSettings
@@ -148,7 +148,7 @@ def build(place: Path, count: int) -> dict[str, float]:
     sizes = Sizes(WIDTH, WIDTH, WIDTH)
     plain = schema_of(sizes)
     begun = memory()
-    engine = load(ENGINES["lancedb"]).create(str(place), plain, {**RECORD, "engine": "lancedb"})
+    engine = LanceStore.create(str(place), plain, RECORD)
     fields = Fields(engine.schema, plain.names)
     engine.add_columns(fields.new([next(documents(1, 0)).segmented.document]))
     schema = engine.schema.remove_metadata()
@@ -166,7 +166,7 @@ def build(place: Path, count: int) -> dict[str, float]:
 def search(place: Path, count: int) -> dict[str, Any]:
     """Search in all ways: milliseconds of CPU and of the clock, and memory."""
     encoder, before_opening = Drawn(), memory()
-    index = DocumentIndex(load(ENGINES["lancedb"]).open(str(place)), place_of(place), encoder)  # type: ignore[arg-type]
+    index = DocumentIndex(LanceStore.open(str(place)), place_of(place), encoder)  # type: ignore[arg-type]
     draw = np.random.default_rng(1)
     chosen = list(islice(texts(), 0, 60_000, 1_200))
     queries = [" ".join(draw.permutation(text.split())[:6]) for text in chosen]
@@ -204,7 +204,7 @@ def recall_new(place: Path, count: int) -> dict[str, float]:
 
 def recall(place: Path, count: int, everything: Floats | None = None) -> dict[str, float]:
     """How many of the nearest passages are found, beside the product with all of them."""
-    engine = load(ENGINES["lancedb"]).open(str(place))
+    engine = LanceStore.open(str(place))
     everything, queries = vectors(count, 0) if everything is None else everything, vectors(CHECKED, 5)
     found = {"recall@100": _recall(engine, everything, queries, 100)}
     year = np.arange(count) // PASSAGES_OF_DOCUMENT % 100
@@ -237,7 +237,7 @@ def _recall(
 
 def update(place: Path, count: int) -> dict[str, float]:
     """Write 50 documents of 20 passages anew, one at a time as people change them, with other vectors."""
-    engine = load(ENGINES["lancedb"]).open(str(place))
+    engine = LanceStore.open(str(place))
     plain = schema_of(Sizes(WIDTH, WIDTH, WIDTH))
     fields, schema = Fields(engine.schema, plain.names), engine.schema.remove_metadata()
     words = list(islice(texts(), PASSAGES_OF_DOCUMENT))
@@ -251,7 +251,7 @@ def update(place: Path, count: int) -> dict[str, float]:
 
 def maintain(place: Path, count: int) -> dict[str, float]:
     """Bring words and vectors up to date."""
-    return {"seconds": measured(load(ENGINES["lancedb"]).open(str(place)).maintain)[1]}
+    return {"seconds": measured(LanceStore.open(str(place)).maintain)[1]}
 
 
 def bare_words(place: Path, count: int) -> dict[str, float]:

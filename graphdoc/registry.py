@@ -55,11 +55,6 @@ VIEW_SAMPLINGS: dict[str, str] = {
     "truncated": "graphdoc.sampling.view_samplings:TRUNCATED",
     "pagerank": "graphdoc.sampling.view_samplings:PAGERANK",
 }
-# Stores that keep an index.
-ENGINES: dict[str, str] = {
-    "lancedb": "graphdoc.retrieval.lance:LanceEngine",
-    "qdrant": "graphdoc.retrieval.qdrant:QdrantEngine",
-}
 
 
 class RecipeTargets(NamedTuple):

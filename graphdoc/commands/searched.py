@@ -79,10 +79,10 @@ def _no_such_document(options: argparse.Namespace, hint: str = "") -> DocumentEr
 @contextmanager
 def searched(options: argparse.Namespace, unread: DocumentError | None) -> Iterator[DocumentIndex | SentenceFolder]:
     """What the arguments name to search: an index, documents, or a folder of sentence vectors."""
-    from ..retrieval.places import DEFAULT_ENGINE, place_of
+    from ..retrieval.places import place_of
 
     place = place_of(options.index)
-    if place.folder is not None and place.engine == DEFAULT_ENGINE and is_missing(options.index):
+    if place.folder is not None and is_missing(options.index):
         # Before large libraries are imported, which takes longer than finding a mistake.
         list(read_many([options.index], options))
     with quick_imports():
@@ -115,10 +115,10 @@ def searched_index(options: argparse.Namespace, unread: DocumentError | None = N
 
     with quick_imports():
         from ..retrieval.index import DocumentIndex
-    from ..retrieval.places import DEFAULT_ENGINE, place_of, store_in
+    from ..retrieval.places import has_table, place_of
 
     place = place_of(options.index)
-    if place.folder is None or place.engine != DEFAULT_ENGINE or store_in(place.folder) is not None:
+    if place.folder is None or has_table(place.folder):
         yield open_index(options, options.index)
         return
     report = ReadingReport()

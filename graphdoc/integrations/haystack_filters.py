@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 from ..errors import SettingsError
-from ..retrieval.engine import quoted
+from ..retrieval.rows import quoted
 from ..runtime.plain_text import described
 
 # Each comparison with its opposite, of two values that are there.

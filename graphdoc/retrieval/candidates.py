@@ -10,18 +10,17 @@ from typing import Any
 import numpy as np
 
 from ..documents.document import Document
-from ..registry import ENGINES, load
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
-from .engine import Engine, quoted
 from .fields import Fields
 from .grouping import Scores
 from .index import DocumentIndex
+from .lance import LanceStore
 from .mined_documents import MinedDocuments
 from .mining import WordScores
 from .places import place_of
 from .record import FORMAT, FORMAT_VERSION
-from .rows import DOCUMENT, Sizes, document_of, rows_of, schema_of, table_of
+from .rows import DOCUMENT, Sizes, document_of, quoted, rows_of, schema_of, table_of
 from .word_settings import WordSettings
 
 # Documents wanted of a word search for one negative, since some of those found are none.
@@ -107,14 +106,13 @@ def index_words(documents: Iterable[Sequence[Row]], language: str, place: str = 
     record = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "engine": where.engine,
         "similarity": "cosine",
         "words": WordSettings.of(language).to_dict(),
         "source": None,
         "model": {"name": "none: words alone"},
         "weights": None,
     }
-    store: Engine = load(ENGINES[where.engine]).create(where.address, _SCHEMA, record)
+    store = LanceStore.create(where.address, _SCHEMA, record)
     waiting = iter(documents)
     while window := list(islice(waiting, _WRITTEN)):
         rows = [row for own in window for row in own]

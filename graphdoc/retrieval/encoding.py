@@ -18,7 +18,7 @@ from ..runtime.threads import survive_forks
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors
-from .engine import Engine
+from .lance import LanceStore
 from .record import paragraph_of
 from .rows import tokens_hash
 from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
@@ -131,21 +131,21 @@ def _pooled(
     return found
 
 
-def with_kept_sentences(engine: Engine, encoder: EncodingPipeline, document: EncodedDocument) -> EncodedDocument:
+def with_kept_sentences(store: LanceStore, encoder: EncodingPipeline, document: EncodedDocument) -> EncodedDocument:
     """Add the sentences of a document of an index, with the vectors that it keeps of them, if it does."""
-    paragraph = paragraph_of(engine.record)
+    paragraph = paragraph_of(store.record)
     known = None
     if paragraph is not None:
-        rows = engine.select(["id", *COLUMNS], "level = 'document'", ids=[document.segmented.document.id])
+        rows = store.select(["id", *COLUMNS], "level = 'document'", ids=[document.segmented.document.id])
         known = stored_sentences(rows)[1].astype(np.float32)
     return with_sentences(encoder, document, known=known, paragraph=paragraph)
 
 
-def known_vectors(engine: Engine, ids: Sequence[str]) -> dict[str, Vectors]:
+def known_vectors(store: LanceStore, ids: Sequence[str]) -> dict[str, Vectors]:
     """Pooled vectors of the passages that documents have in an index, by the hash of their tokens."""
     if not ids:
         return {}
-    rows = engine.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
+    rows = store.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
     if not len(rows):
         return {}
     vectors = rows.column("encoder_vector").combine_chunks()

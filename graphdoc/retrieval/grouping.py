@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .engine import Candidates
+from .lance import Candidates
 
 BEST_PASSAGES = 3
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .engine import Engine, quoted
 from .fields import plain_value
+from .lance import LanceStore
 from .record import leaves_out_repeats
-from .rows import DOCUMENT, PASSAGE, key_of, metadata_columns
+from .rows import DOCUMENT, PASSAGE, key_of, metadata_columns, quoted
 
 Rows = dict[str, dict[str, Any]]
 
 
 def rows_of_hits(
-    engine: Engine, ids: Sequence[str], numbers: Mapping[str, Sequence[int]]
+    store: LanceStore, ids: Sequence[str], numbers: Mapping[str, Sequence[int]]
 ) -> tuple[Rows, dict[tuple[str, int], dict[str, Any]]]:
     """The rows of documents by id, and those of their passages by id and number, read at once.
 
     Args:
-        engine: the index.
+        store: the index.
         ids: the documents.
         numbers: numbers of the passages that are wanted, by id.
     """
@@ -28,13 +28,13 @@ def rows_of_hits(
         "title",
         "label",
         "content_hash",
-        *metadata_columns(engine.schema, repeats=leaves_out_repeats(engine.record)),
+        *metadata_columns(store.schema, repeats=leaves_out_repeats(store.record)),
     ]
     of_passage = ["id", "number", "section", "heading", "start", "end", "text", "text_start"]
     keys = [key_of(id, "document", 0) for id in ids]
     keys += [key_of(id, "passage", number) for id, own in numbers.items() for number in own]
     columns = dict.fromkeys([*of_document, "level", *(of_passage if len(keys) > len(ids) else ())])
-    rows = engine.select(list(columns), f"key IN ({', '.join(map(quoted, keys))})").to_pylist()
+    rows = store.select(list(columns), f"key IN ({', '.join(map(quoted, keys))})").to_pylist()
     return (
         {row["id"]: {name: row[name] for name in of_document} for row in rows if row["level"] == DOCUMENT},
         {

@@ -12,7 +12,6 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
 from ..inference.inputs import AnyDocument, documents_of
-from ..registry import ENGINES, load
 from ..runtime.arguments import require_one_of, require_path
 from ..runtime.locks import FolderLock
 from ..runtime.plain_text import described
@@ -20,10 +19,10 @@ from ..runtime.ray_cluster import RayCluster
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors, with_kept_sentences
-from .engine import Engine, State
 from .filter_types import kind_name
 from .filters import require_filter
 from .grouping import Scores, as_run
+from .lance import LanceStore, State
 from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
 from .ray_update import PassageEncoder
@@ -52,15 +51,15 @@ class DocumentIndex:
     Make one with :meth:`create`, open it again with :meth:`open`.
 
     Args:
-        engine: where its rows are.
+        store: where its rows are.
         place: where it lies.
         encoder: the encoder; None loads the one that the index was made with, when it is needed.
     """
 
-    def __init__(self, engine: Engine, place: Place, encoder: DocumentEncoder | None = None) -> None:
-        self._engine, self.place, self._encoder = engine, str(place), encoder
+    def __init__(self, store: LanceStore, place: Place, encoder: DocumentEncoder | None = None) -> None:
+        self._store, self.place, self._encoder = store, str(place), encoder
         self._folder = place.folder
-        self._statistics = Statistics(engine)
+        self._statistics = Statistics(store)
 
     @classmethod
     def create(
@@ -75,8 +74,7 @@ class DocumentIndex:
         """Make an empty index.
 
         Args:
-            place: a folder, or an address such as ``s3://bucket/folder``. Another store than LanceDB is named before
-                it: ``qdrant:folder``, or ``qdrant://host:6333/collection`` for a server.
+            place: a folder, or an address such as ``s3://bucket/folder``.
             encoder: encodes documents and queries.
             words: how texts become terms; None for what suits the language of the encoder.
             sentences: whether every document is kept with the vectors of its sentences as well, so that documents can
@@ -89,11 +87,10 @@ class DocumentIndex:
         Raises:
             ModelError: the encoder reads two documents together, and has no vectors of single ones.
             RetrievalError: the place holds something already, or cannot be written.
-            MissingExtraError: the store is not installed.
+            MissingExtraError: LanceDB is not installed.
         """
         require_path("place", place)
         where = place_of(place)
-        store = _store_of(where)
         if not isinstance(sentences, bool):
             require_one_of("sentences", sentences, get_args(Paragraph))
         if not isinstance(repeats, bool):
@@ -103,10 +100,10 @@ class DocumentIndex:
         encoder = encoder.leaving_out(None)
         paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
         own_words = words or WordSettings.of(encoder.model.config.language)
-        record = record_of(encoder, where.engine, own_words, paragraph, repeats=not repeats)
-        require_folder(where, store.SUFFIX, must_be_empty=True)
+        record = record_of(encoder, own_words, paragraph, repeats=not repeats)
+        require_folder(where, must_be_empty=True)
         schema = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=not repeats)
-        return cls(store.create(where.address, schema, record), where, encoder)
+        return cls(LanceStore.create(where.address, schema, record), where, encoder)
 
     @classmethod
     def open(cls, place: str | Path, encoder: DocumentEncoder | None = None, **loading: Any) -> DocumentIndex:
@@ -126,9 +123,8 @@ class DocumentIndex:
         if encoder is not None and loading:
             raise SettingsError(f"{next(iter(loading))} has no effect beside an encoder; leave one of them out")
         where = place_of(place)
-        store = _store_of(where)
-        require_folder(where, store.SUFFIX)
-        opened = store.open(where.address)
+        require_folder(where)
+        opened = LanceStore.open(where.address)
         require_version(opened.record, str(where))
         index = cls(opened, where)
         if encoder is not None:
@@ -151,7 +147,7 @@ class DocumentIndex:
             is_possible = where.folder is None or where.folder.is_dir()
         except OSError:  # No folder can have the name.
             return False
-        return is_possible and bool(_store_of(where).exists(where.address))
+        return is_possible and LanceStore.exists(where.address)
 
     @property
     def encoder(self) -> DocumentEncoder:
@@ -161,7 +157,7 @@ class DocumentIndex:
             ModelError: it cannot be loaded, or has changed since.
         """
         if self._encoder is None:
-            self._encoder = load_encoder(self._engine.record, self.place)
+            self._encoder = load_encoder(self._store.record, self.place)
         return self._encoder
 
     def __len__(self) -> int:
@@ -169,7 +165,7 @@ class DocumentIndex:
         return self.state().documents
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and len(self._engine.select(["id"], "level = 'document'", ids=ids_of(id))) > 0
+        return isinstance(id, str) and len(self._store.select(["id"], "level = 'document'", ids=ids_of(id))) > 0
 
     def __repr__(self) -> str:
         state = self.state()
@@ -177,36 +173,36 @@ class DocumentIndex:
 
     def describe(self) -> dict[str, Any]:
         """Place, size, model and columns of metadata as plain values."""
-        return about(self._engine, self.state(), self.place) | {
-            "sentences": self._engine.record.get("sentences"),
+        return about(self._store, self.state(), self.place) | {
+            "sentences": self._store.record.get("sentences"),
             "fields": self.fields,
         }
 
     @property
     def paragraph(self) -> Paragraph | None:
         """Which of its sentences belong together; None where it keeps no sentences."""
-        return paragraph_of(self._engine.record)
+        return paragraph_of(self._store.record)
 
     def count_sentences(self) -> int:
         """Number of sentences whose vectors it keeps; reads where each of them stands, 16 bytes."""
         if self.paragraph is None:
             return 0
-        return sum(map(count_sentences, self._engine.batches([PLACES], "level = 'document'")))
+        return sum(map(count_sentences, self._store.batches([PLACES], "level = 'document'")))
 
     @property
     def record(self) -> Mapping[str, Any]:
         """What it was made with: the model, the hash of its weights, how texts become terms, versions."""
-        return self._engine.record
+        return self._store.record
 
     @property
     def columns(self) -> list[str]:
         """Columns that a filter can name."""
-        return list(self._engine.schema.names)
+        return list(self._store.schema.names)
 
     @property
     def fields(self) -> dict[str, str]:
         """Columns of metadata, with what each holds: ``text``, ``numbers``, ``lists of texts`` and so on."""
-        schema = self._engine.schema
+        schema = self._store.schema
         return {
             name: kind_name(schema.field(name).type)
             for name in metadata_columns(schema, repeats=leaves_out_repeats(self.record))
@@ -214,8 +210,8 @@ class DocumentIndex:
 
     def state(self) -> State:
         """How large it is, and what is waiting for maintenance."""
-        self._engine.refresh()
-        return self._engine.state()
+        self._store.refresh()
+        return self._store.state()
 
     def update(
         self,
@@ -247,12 +243,12 @@ class DocumentIndex:
         """
         require_one_of("on_error", on_error, ("stop", "skip"))
         with self._writing():
-            self._engine.refresh()
+            self._store.refresh()
             with ExitStack() as stack:
                 cluster = None
                 if ray is not None:
                     cluster = stack.enter_context(RayCluster(ray, PassageEncoder(self.encoder)))
-                work = Update(self._engine, self.encoder, on_error, show_progress, workers, cluster)
+                work = Update(self._store, self.encoder, on_error, show_progress, workers, cluster)
                 report = work.run(documents_of(documents))
             report.remade = self._maintain_if_due(maintain, show_progress)
         return report
@@ -272,8 +268,8 @@ class DocumentIndex:
         """
         named = ids_of(ids)
         with self._writing():
-            self._engine.refresh()
-            count = self._engine.delete(named) if named else 0
+            self._store.refresh()
+            count = self._store.delete(named) if named else 0
             self._maintain_if_due(maintain)
         return count
 
@@ -283,7 +279,7 @@ class DocumentIndex:
         Scores of word search lag behind changes until then, and passages that came to repeat count.
         """
         with self._writing():
-            self._engine.refresh()
+            self._store.refresh()
             self._maintain_if_due(True)
 
     @property
@@ -303,8 +299,8 @@ class DocumentIndex:
             SettingsError: the filter does not fit.
         """
         require_filter(where)
-        self._engine.refresh()
-        yield from self._engine.batches(list(columns or self._engine.schema.names), where)
+        self._store.refresh()
+        yield from self._store.batches(list(columns or self._store.schema.names), where)
 
     def document(self, id: str) -> Document:
         """A document as it was indexed.
@@ -312,7 +308,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        rows = self._engine.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
+        rows = self._store.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
         if not rows:
             raise RetrievalError(f"{self.place} has no document {id!r}; check the id, or index the document")
         return document_of(rows[0])
@@ -327,10 +323,10 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        encoder = self.encoder.leaving_out(left_out_of(self._engine, [id]))
+        encoder = self.encoder.leaving_out(left_out_of(self._store, [id]))
         segmented = encoder.segment_with_text(self.document(id))
-        (found,) = encode_with_known(encoder, [segmented], known_vectors(self._engine, [id]))
-        return with_kept_sentences(self._engine, encoder, found.document) if sentences else found.document
+        (found,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
+        return with_kept_sentences(self._store, encoder, found.document) if sentences else found.document
 
     @overload
     def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults: ...
@@ -356,8 +352,8 @@ class DocumentIndex:
             SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
             RetrievalError: the index cannot be read, or does not hold what is searched by.
         """
-        self._engine.refresh()
-        searched = Searched(self._engine, lambda: self.encoder, self._statistics, self.place)
+        self._store.refresh()
+        searched = Searched(self._store, lambda: self.encoder, self._statistics, self.place)
         return search_index(searched, query, k, settings)
 
     def scores(
@@ -372,25 +368,21 @@ class DocumentIndex:
             **settings: as for :meth:`search`.
         """
         chosen = SearchSettings(k=k, **settings)
-        self._engine.refresh()
-        asked = query_of(query, self._engine, lambda: self.encoder, self._statistics)
+        self._store.refresh()
+        asked = query_of(query, self._store, lambda: self.encoder, self._statistics)
         asked = asked if vector is None else replace(asked, vector=lambda: vector)
-        return {name: as_run(found) for name, found in Search(self._engine, asked, chosen).rankings().items()}
+        return {name: as_run(found) for name, found in Search(self._store, asked, chosen).rankings().items()}
 
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were made anew."""
         remade = 0
-        if wanted or (wanted is None and is_due(self._engine.state())):
+        if wanted or (wanted is None and is_due(self._store.state())):
             can_load = self._encoder is not None or self.record["source"] is not None
-            if leaves_out_repeats(self.record) and can_load and self._engine.state().documents:
-                remade = settle_repeats(self._engine, self.encoder, show_progress)
-            self._engine.maintain()
+            if leaves_out_repeats(self.record) and can_load and self._store.state().documents:
+                remade = settle_repeats(self._store, self.encoder, show_progress)
+            self._store.maintain()
         return remade
 
     def _writing(self) -> AbstractContextManager[Any]:
-        """The right to write; a store that several machines reach keeps writers apart itself."""
+        """The right to write; an object store keeps writers apart itself."""
         return nullcontext() if self._folder is None else FolderLock(self._folder, "another change")
-
-
-def _store_of(place: Place) -> Any:
-    return load(ENGINES[place.engine])

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -17,11 +18,10 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, RetrievalError
 from ..runtime.imports import defer_package, quick_imports
-from .engine import Candidates, State, quoted
 from .lance_errors import said
 from .lance_loop import next_of, wait_for
 from .lance_memory import free_memory_returned, limit_reading_ahead
-from .rows import DOCUMENT, PASSAGE
+from .rows import DOCUMENT, PASSAGE, quoted
 from .tuning import TUNED, thorough, tuned, tuning_of
 from .word_settings import WordSettings
 
@@ -54,16 +54,55 @@ _GONE = "gone"
 STORE_OPTIONS = {"timeout": "30s", "connect_timeout": "10s", "client_max_retries": "3", "client_retry_timeout": "30"}
 
 
-class LanceEngine:
-    """A table of LanceDB.
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What one search of a store finds, best first.
+
+    Args:
+        ids: document of every row found.
+        numbers: number of the passage, 0 for documents.
+        scores: ``(rows,)``, larger is better.
+    """
+
+    ids: tuple[str, ...]
+    numbers: tuple[int, ...]
+    scores: npt.NDArray[np.float64]
+
+    def __len__(self) -> int:
+        """Number of rows found."""
+        return len(self.ids)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How large an index is, and what maintenance is due.
+
+    Args:
+        documents: number of documents.
+        passages: number of passages.
+        rows: rows at all levels.
+        waiting: rows that came after the last maintenance: word search counts them roughly, and vector search reads
+            all of them.
+        version: number of the last change.
+    """
+
+    documents: int
+    passages: int
+    rows: int
+    waiting: int
+    version: int
+
+
+class LanceStore:
+    """A table of LanceDB, whose rows can be searched by words and by vectors.
+
+    A change of documents is one commit: readers see all rows of a document, or none.
 
     Args:
         table: the table, opened for asynchronous use.
         place: where it lies, for messages.
         schema: its columns.
     """
-
-    SUFFIX = ".lance"
 
     def __init__(self, table: Any, place: str, schema: Any) -> None:
         self._opened, self.place = table, place
@@ -76,7 +115,7 @@ class LanceEngine:
         self._state: State | None = None
 
     @classmethod
-    def create(cls, place: str, schema: Any, record: Mapping[str, Any]) -> LanceEngine:
+    def create(cls, place: str, schema: Any, record: Mapping[str, Any]) -> LanceStore:
         """Make an empty table.
 
         Args:
@@ -95,9 +134,9 @@ class LanceEngine:
             raise RetrievalError(f"{place} holds an index already; open it, or choose another place")
         mode = "overwrite" if is_there else "create"
         table = _waited(place, lambda: connection.create_table(TABLE, schema=with_record, mode=mode))
-        engine = cls(table, place, with_record)
-        engine._prepare()
-        return engine
+        store = cls(table, place, with_record)
+        store._prepare()
+        return store
 
     @classmethod
     def exists(cls, place: str) -> bool:
@@ -106,7 +145,7 @@ class LanceEngine:
         return TABLE in _names(connection, place) and not _is_without_versions(connection)
 
     @classmethod
-    def open(cls, place: str) -> LanceEngine:
+    def open(cls, place: str) -> LanceStore:
         """Open a table.
 
         Raises:

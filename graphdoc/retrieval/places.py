@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..documents.section import clean_text
 from ..errors import RetrievalError, SettingsError
-from ..registry import ENGINES, load
 from ..runtime.plain_text import described, one_line
 
-DEFAULT_ENGINE = "lancedb"
+# The folder of the table within that of an index.
+TABLE_FOLDER = "documents.lance"
 
 
 def ids_of(value: object) -> list[str]:
@@ -35,51 +35,43 @@ class Place:
     """Where an index lies.
 
     Args:
-        engine: the store that keeps it, a name of :data:`~graphdoc.registry.ENGINES`.
-        address: the place as the store takes it.
-        folder: its folder; None where it is not in one.
+        address: the place as LanceDB takes it.
+        folder: its folder; None in an object store.
     """
 
-    engine: str
     address: str
     folder: Path | None = None
 
     def __str__(self) -> str:
-        return self.address if self.engine == DEFAULT_ENGINE else f"{self.engine}:{self.address}"
+        return self.address
 
 
 def place_of(place: str | Path) -> Place:
-    """Read a place: a folder or an address, with the name of a store before it where that is not LanceDB.
+    """Read a place: a folder, or an address such as that of an object store.
 
-    >>> place_of("s3://bucket/index"), place_of("qdrant://localhost:6333/papers")
-    (Place(engine='lancedb', address='s3://bucket/index', folder=None), \
-Place(engine='qdrant', address='//localhost:6333/papers', folder=None))
+    >>> place_of("s3://bucket/index")
+    Place(address='s3://bucket/index', folder=None)
     """
-    text = str(place)
-    name, _, rest = text.partition(":")
-    engine = name if name in ENGINES and rest else DEFAULT_ENGINE
-    address = rest if engine == name else text
-    if "://" in address or address.startswith("//"):
-        return Place(engine, address)
+    address = str(place)
+    if "://" in address:
+        return Place(address)
     folder = Path(address).absolute()
-    return Place(engine, str(folder), folder)
+    return Place(str(folder), folder)
 
 
-def store_in(folder: Path) -> str | None:
-    """The store that has an index in a folder, also one that is damaged or half made; None where none has."""
+def has_table(folder: Path) -> bool:
+    """Whether a folder has the table of an index, also one that is damaged or half made."""
     try:
-        found = (name for name, engine in ENGINES.items() if (folder / f"documents{load(engine).SUFFIX}").exists())
-        return next(found, None)
+        return (folder / TABLE_FOLDER).exists()
     except OSError:  # No folder can have the name.
-        return None
+        return False
 
 
-def require_folder(place: Place, suffix: str, *, must_be_empty: bool = False) -> None:
-    """Refuse a folder that cannot hold an index; other places are checked by their store.
+def require_folder(place: Place, *, must_be_empty: bool = False) -> None:
+    """Refuse a folder that cannot hold an index; object stores are checked by LanceDB.
 
     Args:
         place: where the index lies.
-        suffix: of what the store itself puts into the folder.
         must_be_empty: refuse a folder that holds anything else; otherwise one that does not exist.
 
     Raises:
@@ -97,10 +89,7 @@ def require_folder(place: Place, suffix: str, *, must_be_empty: bool = False) ->
         raise RetrievalError(f"{text} is a file; give the folder of an index")
     if not must_be_empty and not is_there:
         raise RetrievalError(f"{text} does not exist; make an index with: graphdoc index CORPUS --output {text}")
-    if not must_be_empty and (other := store_in(path)) not in (None, place.engine):
-        name = str(path) if other == DEFAULT_ENGINE else f"{other}:{path}"
-        raise RetrievalError(f"{text} is an index in another store; give it as {name}")
     if must_be_empty and is_there:
-        others = [one.name for one in path.iterdir() if one.name != ".lock" and one.suffix != suffix]
+        others = [one.name for one in path.iterdir() if one.name not in (".lock", TABLE_FOLDER)]
         if others:
             raise RetrievalError(f"{text} holds other files, such as {min(others)}; give an empty folder, or another")

@@ -14,7 +14,7 @@ from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.plain_text import described
-from .engine import Engine
+from .lance import LanceStore
 from .rows import whole_text
 from .terms import best_words, terms_of, words_of
 
@@ -47,12 +47,14 @@ class Query:
     warnings: tuple[str, ...] = ()
 
 
-def query_of(value: object, engine: Engine, encoder: Callable[[], DocumentEncoder], statistics: Statistics) -> Query:
+def query_of(
+    value: object, store: LanceStore, encoder: Callable[[], DocumentEncoder], statistics: Statistics
+) -> Query:
     """Make a query of a text or a document.
 
     Args:
         value: the text, or the document.
-        engine: makes terms of texts.
+        store: makes terms of texts.
         encoder: gives the encoder when a vector is needed.
         statistics: how common terms are.
 
@@ -61,7 +63,7 @@ def query_of(value: object, engine: Engine, encoder: Callable[[], DocumentEncode
     """
     if isinstance(value, Document):
         text, _ = whole_text(value)
-        words = words_of(text, engine.tokens)
+        words = words_of(text, store.tokens)
         best = best_words(words, text, statistics.frequencies, statistics.passages, DOCUMENT_WORDS)
         return Query(" ".join(best), value.text, value.id, value.title, lambda: encoder().encode_levels(value).vector)
     if not isinstance(value, str):
@@ -91,11 +93,11 @@ class Statistics:
     """How many passages hold a term, counted in a sample of an index.
 
     Args:
-        engine: the index.
+        store: the index.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, store: LanceStore) -> None:
+        self._store = store
         self._version = -1
         self._frequencies: dict[str, int] = {}
         self.passages = 0
@@ -103,7 +105,7 @@ class Statistics:
     @property
     def frequencies(self) -> dict[str, int]:
         """Passages of the sample that hold a term, by term."""
-        state: Any = self._engine.state()
+        state: Any = self._store.state()
         if state.version != self._version:
             self._count(state.passages)
             self._version = state.version
@@ -113,11 +115,11 @@ class Statistics:
         texts: list[str] = []
         every = max(1, passages // _SAMPLED_PASSAGES)
         seen = 0
-        for batch in self._engine.batches(["text"], "level = 'passage'"):
+        for batch in self._store.batches(["text"], "level = 'passage'"):
             values = batch.column("text")
             texts += [values[place].as_py() for place in range(-seen % every, len(values), every)]
             seen += len(values)
         self._frequencies, self.passages = {}, len(texts)
-        for terms in terms_of(texts, self._engine.tokens):
+        for terms in terms_of(texts, self._store.tokens):
             for term in set(terms):
                 self._frequencies[term] = self._frequencies.get(term, 0) + 1

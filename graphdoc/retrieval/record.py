@@ -17,7 +17,6 @@ FORMAT, FORMAT_VERSION = "graphdoc index", 1
 
 def record_of(
     encoder: DocumentEncoder,
-    engine: str,
     words: WordSettings,
     paragraph: Paragraph | None = None,
     *,
@@ -27,7 +26,6 @@ def record_of(
 
     Args:
         encoder: encodes documents and queries.
-        engine: the store.
         words: how texts become terms.
         paragraph: which sentences belong together, where sentences are kept; None where they are not.
         repeats: whether passages that repeat in the index are left out.
@@ -36,7 +34,6 @@ def record_of(
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "engine": engine,
         "source": encoder.source,
         "similarity": encoder.model.config.vector_similarity,
         "words": words.to_dict(),

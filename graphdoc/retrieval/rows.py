@@ -95,6 +95,11 @@ def schema_of(sizes: Sizes, *, sentences: bool = False, repeats: bool = False) -
     )
 
 
+def quoted(value: str) -> str:
+    """A string as a filter writes it."""
+    return "'" + value.replace("'", "''") + "'"
+
+
 def key_of(id: str, level: str, number: int) -> str:
     """The key of a row."""
     return _BETWEEN.join((id, level, f"{number:06d}"))

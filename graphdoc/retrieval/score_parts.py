@@ -9,11 +9,11 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from .engine import Engine, quoted
 from .explain import PassagePart, TermPart
 from .fusion import Fused
 from .grouping import BEST_PASSAGES
-from .rows import key_of
+from .lance import LanceStore
+from .rows import key_of, quoted
 from .terms import unique_words
 
 Unit = Literal["passage", "document"]
@@ -25,11 +25,13 @@ RANKINGS: dict[str, dict[str, str]] = {
 }
 
 
-def terms_of(engine: Engine, text: str, one: Fused, unit: WordsUnit, passages: Mapping[int, float]) -> list[TermPart]:
-    """What every term of a query adds to the score of word search, as the engine itself counts it.
+def terms_of(
+    store: LanceStore, text: str, one: Fused, unit: WordsUnit, passages: Mapping[int, float]
+) -> list[TermPart]:
+    """What every term of a query adds to the score of word search, as the store itself counts it.
 
     Args:
-        engine: the index.
+        store: the index.
         text: the words of the query.
         one: the document; nothing is found where word search did not find it.
         unit: what words were searched in.
@@ -46,39 +48,39 @@ def terms_of(engine: Engine, text: str, one: Fused, unit: WordsUnit, passages: M
         places["document"] = [key_of(one.id, "document", 0)]
     parts: dict[str, TermPart] = {}
     for place, keys in places.items():
-        for part in _terms_in(engine, text, RANKINGS["words"][place], keys):
+        for part in _terms_in(store, text, RANKINGS["words"][place], keys):
             also = parts.get(part.term)
             parts[part.term] = part if also is None else replace(also, part=also.part + part.part)
     return list(parts.values())
 
 
-def _terms_in(engine: Engine, text: str, column: str, keys: Sequence[str]) -> list[TermPart]:
+def _terms_in(store: LanceStore, text: str, column: str, keys: Sequence[str]) -> list[TermPart]:
     """What terms add to the scores of some rows."""
     where = f"key IN ({', '.join(map(quoted, keys))})"
-    rows = engine.select([column], where).to_pylist()
+    rows = store.select([column], where).to_pylist()
     frequencies: dict[str, int] = {}
     for row in rows:
-        for term in engine.tokens(row[column] or ""):
+        for term in store.tokens(row[column] or ""):
             frequencies[term] = frequencies.get(term, 0) + 1
-    state = engine.state()
+    state = store.state()
     parts = []
-    for word in unique_words(text, engine.tokens):
+    for word in unique_words(text, store.tokens):
         if word.term not in frequencies:
             continue
-        own = engine.by_words(word.text, column, len(keys), where)
-        everywhere = engine.by_words(word.text, column, max(1, state.rows))
+        own = store.by_words(word.text, column, len(keys), where)
+        everywhere = store.by_words(word.text, column, max(1, state.rows))
         part = word.count * float(own.scores.sum())
         parts.append(TermPart(word.text, frequencies[word.term], len(everywhere), part))
     return parts
 
 
 def shares_of(
-    engine: Engine, vector: npt.NDArray[np.float32], one: Fused, unit: WordsUnit, passages: Mapping[int, float]
+    store: LanceStore, vector: npt.NDArray[np.float32], one: Fused, unit: WordsUnit, passages: Mapping[int, float]
 ) -> list[PassagePart]:
     """What every passage adds to the score of vector search.
 
     Args:
-        engine: the index.
+        store: the index.
         vector: ``(hidden,)``, of the query.
         one: the document; nothing is found where vector search did not find it.
         unit: what vector search ranked.
@@ -89,12 +91,12 @@ def shares_of(
     if unit == "passage":
         best = dict(list(passages.items())[:BEST_PASSAGES])
         keys = ", ".join(quoted(key_of(one.id, "passage", number)) for number in best)
-        headings = engine.select(["number", "heading"], f"key IN ({keys})").to_pylist()
+        headings = store.select(["number", "heading"], f"key IN ({keys})").to_pylist()
         names = {row["number"]: row["heading"] or "" for row in headings}
         return [PassagePart(number, names.get(number, ""), score) for number, score in best.items()]
-    rows = engine.select(["number", "heading", "share"], "level = 'passage'", ids=[one.id])
+    rows = store.select(["number", "heading", "share"], "level = 'passage'", ids=[one.id])
     shares = rows.column("share").combine_chunks().flatten().to_numpy().reshape(len(rows), -1).astype(np.float64)
-    length = float(np.linalg.norm(vector)) if engine.record["similarity"] == "cosine" else 1.0
+    length = float(np.linalg.norm(vector)) if store.record["similarity"] == "cosine" else 1.0
     values = shares @ vector.astype(np.float64) / (length or 1.0)
     # Shares are kept in half precision; what rounding took is given back in proportion.
     lost = one.parts["vectors"].score - values.sum()

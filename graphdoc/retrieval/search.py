@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from ..errors import RetrievalError, SettingsError
 from ..runtime.arguments import require_one_of, require_whole
-from .engine import Engine, quoted
 from .explain import Explanation
 from .filters import require_filter
 from .fusion import FUSIONS, Fused, Fusion, as_they_are, fuse
 from .grouping import Scored, as_run, group_passages, whole_documents, with_whole
 from .hit_rows import metadata_of, rows_of_hits
+from .lance import LanceStore
 from .query import Query
 from .results import Hit, PassageHit
+from .rows import quoted
 from .score_parts import RANKINGS, Unit, WordsUnit, shares_of, terms_of
 from .terms import words_of_many
 
@@ -100,13 +101,13 @@ class Search:
     """One search of an index.
 
     Args:
-        engine: the index.
+        store: the index.
         query: what is searched for.
         settings: how.
     """
 
-    def __init__(self, engine: Engine, query: Query, settings: SearchSettings) -> None:
-        self._engine, self._query, self._settings = engine, query, settings
+    def __init__(self, store: LanceStore, query: Query, settings: SearchSettings) -> None:
+        self._store, self._query, self._settings = store, query, settings
         self._units: dict[str, WordsUnit] = {
             "words": settings.words_unit,
             "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
@@ -154,10 +155,10 @@ class Search:
         condition = " AND ".join(f"({part})" for part in conditions) or None
         column = RANKINGS[name][unit]
         if name == "words":
-            found = self._engine.by_words(self._query.text, column, most, condition)
+            found = self._store.by_words(self._query.text, column, most, condition)
         else:
             assert self._vector is not None
-            found = self._engine.by_vector(self._vector, column, most, condition)
+            found = self._store.by_vector(self._vector, column, most, condition)
         return group_passages(found) if unit == "passage" else whole_documents(found)
 
     def _not_itself(self) -> str | None:
@@ -172,7 +173,7 @@ class Search:
             return ()
         scores = self._with_passages(ids, found)
         numbers = self._best_numbers(ids, scores)
-        documents, shown = rows_of_hits(self._engine, ids, numbers)
+        documents, shown = rows_of_hits(self._store, ids, numbers)
         passages = self._passages(shown, numbers, scores)
         hits = []
         for rank, one in enumerate(chosen, start=1):
@@ -230,9 +231,9 @@ class Search:
         """The best passages of every document, with the words that match."""
         if not shown:
             return {}
-        terms = set(self._engine.tokens(self._query.text))
+        terms = set(self._store.tokens(self._query.text))
         texts = {place: row["text"][row["text_start"] :] for place, row in shown.items()}
-        words = words_of_many(list(texts.values()), self._engine.tokens, only=terms)
+        words = words_of_many(list(texts.values()), self._store.tokens, only=terms)
         matches = {
             place: tuple((word.start, word.end) for word in own) for place, own in zip(texts, words, strict=True)
         }
@@ -273,13 +274,13 @@ class Search:
         self, one: Fused, found: Mapping[str, Mapping[str, Mapping[int, float]]], content_hash: str | None
     ) -> Explanation:
         """Take the score of a document apart."""
-        rows = self._engine.select(["content_hash"], "level = 'document'", ids=[one.id])
+        rows = self._store.select(["content_hash"], "level = 'document'", ids=[one.id])
         if rows.column("content_hash").to_pylist() != [content_hash]:
             raise RetrievalError(f"document {one.id!r} has changed or was removed since; search again")
         words, vectors = (found.get(name, {}).get(one.id, {}) for name in RANKINGS)
-        terms = terms_of(self._engine, self._query.text, one, self._units["words"], words)
+        terms = terms_of(self._store, self._query.text, one, self._units["words"], words)
         shares = (
-            [] if self._vector is None else shares_of(self._engine, self._vector, one, self._units["vectors"], vectors)
+            [] if self._vector is None else shares_of(self._store, self._vector, one, self._units["vectors"], vectors)
         )
         return Explanation(
             one.id,

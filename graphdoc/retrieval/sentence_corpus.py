@@ -15,7 +15,7 @@ from ..inference.pipeline import EncodingPipeline
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
 from ..similarity.sentence_sets import SentenceSet
-from .engine import Engine
+from .lance import LanceStore
 from .rows import DOCUMENT, document_of
 from .sentences import COLUMNS, SentenceBlock, Sentences, blocks_of, encode_sentences, sentence_set, stored_sentences
 
@@ -97,16 +97,16 @@ class KeptSentences:
     """The documents of an index that keeps sentences.
 
     Args:
-        engine: the index.
+        store: the index.
         where: a filter that documents have to meet.
     """
 
-    engine: Engine
+    store: LanceStore
     where: str | None = None
 
     def ids(self) -> list[str]:
         """Ids of all documents that have sentences."""
-        return list(self.engine.select(["id"], self._condition()).column("id").to_pylist())
+        return list(self.store.select(["id"], self._condition()).column("id").to_pylist())
 
     def blocks(self, ids: Sequence[str] | None = None, least: int = BLOCK_SENTENCES) -> Iterator[SentenceBlock]:
         """The sentences of some documents, or of all, in blocks of so many sentences at least."""
@@ -114,7 +114,7 @@ class KeptSentences:
 
     def placed(self, id: str) -> PlacedDocument | None:
         """A document with its sentences; None where there is none, or none any more."""
-        rows = self.engine.select([*_DOCUMENT_COLUMNS, *COLUMNS], _IS_DOCUMENT, ids=[id])
+        rows = self.store.select([*_DOCUMENT_COLUMNS, *COLUMNS], _IS_DOCUMENT, ids=[id])
         ids, vectors, places, _ = stored_sentences(rows)
         if not ids:
             return None
@@ -124,12 +124,12 @@ class KeptSentences:
     def _rows(self, ids: Sequence[str] | None) -> Iterator[Any]:
         columns = ["id", *COLUMNS]
         if ids is None:
-            state = self.engine.state()
+            state = self.store.state()
             most = _READ_PASSAGES * state.documents // max(1, state.passages)
-            yield from self.engine.batches(columns, self._condition(), most=max(1, min(_READ_DOCUMENTS, most)))
+            yield from self.store.batches(columns, self._condition(), most=max(1, min(_READ_DOCUMENTS, most)))
             return
         for start in range(0, len(ids), _BLOCK_DOCUMENTS):
-            yield self.engine.select(columns, self._condition(), ids=ids[start : start + _BLOCK_DOCUMENTS])
+            yield self.store.select(columns, self._condition(), ids=ids[start : start + _BLOCK_DOCUMENTS])
 
     def _condition(self) -> str:
         return _IS_DOCUMENT if self.where is None else f"{_IS_DOCUMENT} AND ({self.where})"
@@ -140,14 +140,14 @@ class SentencesNow:
     """Some documents of an index that keeps no sentences, which are encoded when they are needed, and once.
 
     Args:
-        engine: the index.
+        store: the index.
         encoder: its encoder.
         paragraph: which sentences belong together.
         chosen: ids of the documents.
         known: their sentences, as far as they were encoded.
     """
 
-    engine: Engine
+    store: LanceStore
     encoder: EncodingPipeline
     paragraph: Paragraph
     chosen: Sequence[str]
@@ -174,13 +174,13 @@ class SentencesNow:
 
     def placed(self, id: str) -> PlacedDocument | None:
         """A document with its sentences; None where there is none, or none any more."""
-        rows = self.engine.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=[id]).to_pylist()
+        rows = self.store.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=[id]).to_pylist()
         if not rows or id not in self.known:
             return None
         return PlacedDocument.of(document_of(rows[0]), self.known[id], rows[0]["content_hash"])
 
     def _encode(self, ids: Sequence[str], bar: tqdm[Any]) -> None:
-        rows = self.engine.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=ids).to_pylist() if ids else []
+        rows = self.store.select(list(_DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=ids).to_pylist() if ids else []
         documents = [document_of(row) for row in rows]
         encoded = encode_sentences(self.encoder, documents, self.paragraph, bar=bar)
         for document, own in zip(documents, encoded, strict=True):

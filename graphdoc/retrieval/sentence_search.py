@@ -10,15 +10,15 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
 from .alignments import HitAlignment, adding_up_to
-from .engine import Engine, quoted
 from .explain import Explanation, PairPart
 from .fusion import Fused, as_they_are, fuse, fused_scores
 from .grouping import Scored, as_run
 from .hit_rows import metadata_of, rows_of_hits
+from .lance import LanceStore
 from .query import Query
 from .record import paragraph_of
 from .results import Hit
-from .rows import DOCUMENT, content_hash
+from .rows import DOCUMENT, content_hash, quoted
 from .score_parts import terms_of
 from .search import Search, SearchSettings
 from .sentence_corpus import KeptSentences, PlacedDocument, SentenceCorpus, SentencesNow
@@ -36,7 +36,7 @@ class SentenceSearch:
     """One search of an index with a document, by its sentences.
 
     Args:
-        engine: the index.
+        store: the index.
         encoder: gives its encoder when it is needed.
         source: the document that is asked with.
         query: makes its words and its vector, where they count.
@@ -44,7 +44,7 @@ class SentenceSearch:
         place: where the index lies, for messages.
     """
 
-    engine: Engine
+    store: LanceStore
     encoder: Callable[[], DocumentEncoder]
     source: Document
     query: Callable[[], Query]
@@ -68,7 +68,7 @@ class SentenceSearch:
         settings = self.settings
         ranking = SentenceRanking.in_corpus(
             # Scores are compared with those of the whole index, whatever is ranked.
-            KeptSentences(self.engine),
+            KeptSentences(self.store),
             source.as_set(),
             self.source.id,
             settings.by,
@@ -94,7 +94,7 @@ class SentenceSearch:
     def _chosen(self) -> list[str] | None:
         """Ids of the documents that are ranked; None for all."""
         settings = self.settings
-        keeps = paragraph_of(self.engine.record) is not None
+        keeps = paragraph_of(self.store.record) is not None
         if settings.normalisation == "zscore" and not keeps:
             raise RetrievalError(
                 f"{self.place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
@@ -111,7 +111,7 @@ class SentenceSearch:
                     "(pool=100, --pool 100), whose sentences are encoded now"
                 )
             return None
-        first = Search(self.engine, self.query(), SearchSettings(k=settings.pool, where=settings.where, passages=0))
+        first = Search(self.store, self.query(), SearchSettings(k=settings.pool, where=settings.where, passages=0))
         rankings = {name: as_run(found) for name, found in first.rankings().items()}
         return list(fused_scores(rankings))[: settings.pool]
 
@@ -128,22 +128,22 @@ class SentenceSearch:
 
     def _ids(self, where: str | None, ids: Sequence[str]) -> list[str]:
         condition = f"level = '{DOCUMENT}'" + (f" AND ({where})" if where else "")
-        return list(self.engine.select(["id"], condition, ids=ids).column("id").to_pylist())
+        return list(self.store.select(["id"], condition, ids=ids).column("id").to_pylist())
 
     def _corpus(self, chosen: list[str] | None) -> SentenceCorpus:
-        if paragraph_of(self.engine.record) is not None:
+        if paragraph_of(self.store.record) is not None:
             # A document that is asked with is not its own hit.
             conditions = [f"id != {quoted(self.source.id)}", self.settings.where]
-            return KeptSentences(self.engine, " AND ".join(f"({part})" for part in conditions if part))
+            return KeptSentences(self.store, " AND ".join(f"({part})" for part in conditions if part))
         assert chosen is not None
-        encoder = self.encoder().leaving_out(left_out_of(self.engine, chosen))
-        return SentencesNow(self.engine, encoder, encoder.model.config.paragraph, chosen)
+        encoder = self.encoder().leaving_out(left_out_of(self.store, chosen))
+        return SentencesNow(self.store, encoder, encoder.model.config.paragraph, chosen)
 
     def _sentences(self) -> Sentences:
         """The sentences of the document that is asked with: those of the index, if it has it as it is."""
-        paragraph = paragraph_of(self.engine.record)
+        paragraph = paragraph_of(self.store.record)
         if paragraph is not None:
-            rows = self.engine.select(["id", "content_hash", *COLUMNS], f"level = '{DOCUMENT}'", ids=[self.source.id])
+            rows = self.store.select(["id", "content_hash", *COLUMNS], f"level = '{DOCUMENT}'", ids=[self.source.id])
             ids, vectors, places, _ = stored_sentences(rows)
             if ids and rows.column("content_hash").to_pylist() == [content_hash(self.source)]:
                 return Sentences(vectors, places)
@@ -156,14 +156,14 @@ class SentenceSearch:
         settings, query = self.settings, self.query()
         if not query.text:
             return {}
-        search = Search(self.engine, query, SearchSettings(by="words", where=settings.where))
+        search = Search(self.store, query, SearchSettings(by="words", where=settings.where))
         if ids is None:
-            found = search.ranking("words", settings.ranked_by_words, depth=max(1, self.engine.state().rows))
+            found = search.ranking("words", settings.ranked_by_words, depth=max(1, self.store.state().rows))
             return {one.id: one for one in found}
         scores: dict[str, Scored] = {}
         for start in range(0, len(ids), _BLOCK):
             condition = f"id IN ({', '.join(map(quoted, ids[start : start + _BLOCK]))})"
-            depth = max(1, self.engine.state().rows)
+            depth = max(1, self.store.state().rows)
             scores.update({one.id: one for one in search.ranking("words", settings.ranked_by_words, condition, depth)})
         return scores
 
@@ -178,7 +178,7 @@ class SentenceSearch:
         asked = PlacedDocument.of(self.source, source)
         rows: dict[str, dict[str, object]] = {}
         for start in range(0, len(chosen), _BLOCK):
-            rows |= rows_of_hits(self.engine, [one.id for one in chosen[start : start + _BLOCK]], {})[0]
+            rows |= rows_of_hits(self.store, [one.id for one in chosen[start : start + _BLOCK]], {})[0]
         hits = []
         for rank, one in enumerate(chosen, start=1):
             row = rows.get(one.id, {})
@@ -195,7 +195,7 @@ class SentenceSearch:
         """Take the score of a document apart."""
         terms = []
         if "words" in one.parts:
-            terms = terms_of(self.engine, self.query().text, one, self.settings.ranked_by_words, passages)
+            terms = terms_of(self.store, self.query().text, one, self.settings.ranked_by_words, passages)
         return Explanation(
             one.id,
             one.score,

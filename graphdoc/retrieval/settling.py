@@ -16,8 +16,8 @@ from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import SegmentedDocument
 from .encoding import encode_for_index, known_vectors
-from .engine import Engine
 from .fields import Fields
+from .lance import LanceStore
 from .record import leaves_out_repeats, paragraph_of
 from .rows import DOCUMENT_COLUMNS, REPEATED, document_of, rows_of, schema_of, table_of
 from .update import sizes_of
@@ -45,22 +45,22 @@ class LeftOut:
         return {}
 
 
-def left_out_of(engine: Engine, ids: list[str]) -> LeftOut:
+def left_out_of(store: LanceStore, ids: list[str]) -> LeftOut:
     """What an index leaves out of some of its documents."""
-    if not leaves_out_repeats(engine.record):
+    if not leaves_out_repeats(store.record):
         return LeftOut({})
-    rows = engine.select(["id", REPEATED], _IS_DOCUMENT, ids=ids).to_pylist()
+    rows = store.select(["id", REPEATED], _IS_DOCUMENT, ids=ids).to_pylist()
     return LeftOut({row["id"]: [tuple(place) for place in json.loads(row[REPEATED] or "[]")] for row in rows})
 
 
-def settle_repeats(engine: Engine, encoder: DocumentEncoder, show_progress: bool | None = None) -> int:
+def settle_repeats(store: LanceStore, encoder: DocumentEncoder, show_progress: bool | None = None) -> int:
     """Find what repeats in an index, and make the documents anew in which other passages count than before.
 
     What comes out depends on the documents in the index and not on the order in which they came. Of a document that is
     made anew, only passages that were left out before go through the transformer.
 
     Args:
-        engine: the rows of the index.
+        store: the rows of the index.
         encoder: its encoder.
         show_progress: show a bar; None shows it on a terminal when the work is long.
 
@@ -68,50 +68,50 @@ def settle_repeats(engine: Engine, encoder: DocumentEncoder, show_progress: bool
         How many documents were made anew.
     """
     counter = RepeatCounter()
-    for document, _ in _documents(engine):
+    for document, _ in _documents(store):
         counter.add(document)
     own = encoder.leaving_out(counter.found())
     changed = []
-    for document, before in _documents(engine):
+    for document, before in _documents(store):
         places, keeps = own.segmenter.repeated(document)
         if before != ([] if keeps else places):
             changed.append(document.id)
     with progress_bar(show_progress, len(changed), "Leaving out what repeats") as bar:
-        for window in windows_of(_segmented(engine, own, changed)):
-            _write(engine, own, window)
+        for window in windows_of(_segmented(store, own, changed)):
+            _write(store, own, window)
             bar.update(len(window))
     return len(changed)
 
 
-def _documents(engine: Engine) -> Iterator[tuple[Document, list[Place]]]:
+def _documents(store: LanceStore) -> Iterator[tuple[Document, list[Place]]]:
     """All documents, with what is left out of each."""
-    for batch in engine.batches([*DOCUMENT_COLUMNS, REPEATED], _IS_DOCUMENT):
+    for batch in store.batches([*DOCUMENT_COLUMNS, REPEATED], _IS_DOCUMENT):
         for row in batch.to_pylist():
             if row["structure"] is None:
                 continue
             yield document_of(row), [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
 
 
-def _segmented(engine: Engine, encoder: DocumentEncoder, ids: Iterable[str]) -> Iterator[SegmentedDocument]:
+def _segmented(store: LanceStore, encoder: DocumentEncoder, ids: Iterable[str]) -> Iterator[SegmentedDocument]:
     names = iter(ids)
     while block := list(islice(names, _BLOCK)):
-        rows = engine.select(list(DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=block).to_pylist()
+        rows = store.select(list(DOCUMENT_COLUMNS), _IS_DOCUMENT, ids=block).to_pylist()
         for segmented in encoder.segmenter.segment_many(map(document_of, rows)):
             require_text(segmented)
             yield segmented
 
 
-def _write(engine: Engine, encoder: DocumentEncoder, window: list[SegmentedDocument]) -> None:
+def _write(store: LanceStore, encoder: DocumentEncoder, window: list[SegmentedDocument]) -> None:
     """Write some documents in one commit."""
     ids = [segmented.document.id for segmented in window]
-    paragraph = paragraph_of(engine.record)
+    paragraph = paragraph_of(store.record)
     own = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=True)
-    fields = Fields(engine.schema, own.names)
-    hashes = engine.select(["id", "content_hash"], _IS_DOCUMENT, ids=ids).to_pylist()
+    fields = Fields(store.schema, own.names)
+    hashes = store.select(["id", "content_hash"], _IS_DOCUMENT, ids=ids).to_pylist()
     hash_of = {row["id"]: row["content_hash"] for row in hashes}
     unit_length = encoder.model.config.vector_similarity == "cosine"
     rows: list[dict[str, Any]] = []
-    for encoded in encode_for_index(encoder, window, known_vectors(engine, ids), paragraph):
+    for encoded in encode_for_index(encoder, window, known_vectors(store, ids), paragraph):
         document = encoded.document.segmented.document
         places, keeps = encoder.segmenter.repeated(document)
         made = rows_of(
@@ -125,4 +125,4 @@ def _write(engine: Engine, encoder: DocumentEncoder, window: list[SegmentedDocum
         # Of what it was made of, which metadata have kept the same values, not all of the same types.
         made[0]["content_hash"] = hash_of[document.id]
         rows += made
-    engine.write(table_of(rows, engine.schema.remove_metadata()), ids)
+    store.write(table_of(rows, store.schema.remove_metadata()), ids)

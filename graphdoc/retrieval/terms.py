@@ -161,5 +161,5 @@ def best_words(words: Iterable[Word], text: str, frequencies: Mapping[str, int],
 
 
 def _copies(count: int) -> int:
-    """How often a word is asked for: a power of two, since Qdrant asks once for each number that there is."""
+    """How often a word is asked for: the nearest power of two, dampened."""
     return min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES)

@@ -23,8 +23,8 @@ from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from ..vectors.folder import library_versions
 from .encoding import Encoded, Known, encode_for_index, known_vectors
-from .engine import Engine
 from .fields import Fields
+from .lance import LanceStore
 from .ray_update import EncodingTask, batches_of
 from .record import leaves_out_repeats, paragraph_of
 from .rows import Sizes, content_hash, rows_of, schema_of, table_of
@@ -73,7 +73,7 @@ class Update:
     """One update of an index.
 
     Args:
-        engine: where rows are kept.
+        store: where rows are kept.
         encoder: encodes.
         on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
         show_progress: show a bar; None shows it on a terminal when the work is long.
@@ -83,7 +83,7 @@ class Update:
 
     def __init__(
         self,
-        engine: Engine,
+        store: LanceStore,
         encoder: DocumentEncoder,
         on_error: OnError = "stop",
         show_progress: bool | None = None,
@@ -91,19 +91,19 @@ class Update:
         cluster: RayCluster | None = None,
     ) -> None:
         self.report = UpdateReport()
-        self._engine, self._encoder, self._on_error = engine, encoder, on_error
+        self._store, self._encoder, self._on_error = store, encoder, on_error
         self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
         self._cluster = cluster
         self._seen = SeenIds()
         self._known_ids: set[str] = set()
         self._new_columns: dict[str, Any] = {}
-        self._paragraph = paragraph_of(engine.record)
+        self._paragraph = paragraph_of(store.record)
         own = schema_of(
             sizes_of(encoder),
             sentences=self._paragraph is not None,
-            repeats=leaves_out_repeats(engine.record),
+            repeats=leaves_out_repeats(store.record),
         )
-        self._fields = Fields(engine.schema, own.names)
+        self._fields = Fields(store.schema, own.names)
         self._unit_length = encoder.model.config.vector_similarity == "cosine"
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
@@ -143,7 +143,7 @@ class Update:
         values = iter(self._taken(documents, bar))
         while block := list(islice(values, _BLOCK)):
             ids = [document.id for document in block]
-            there = self._engine.select(["id", "content_hash"], "level = 'document'", ids=ids)
+            there = self._store.select(["id", "content_hash"], "level = 'document'", ids=ids)
             hashes = dict(zip(there.column("id").to_pylist(), there.column("content_hash").to_pylist(), strict=True))
             for document in block:
                 if hashes.get(document.id) == content_hash(document):
@@ -190,7 +190,7 @@ class Update:
 
     def _known_of(self, ids: Iterable[str]) -> Known:
         """Vectors of passages that documents which changed have in the index."""
-        return known_vectors(self._engine, [id for id in ids if id in self._known_ids])
+        return known_vectors(self._store, [id for id in ids if id in self._known_ids])
 
     def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
         if self._on_error == "stop":
@@ -201,7 +201,7 @@ class Update:
     def _write(self, documents: Iterable[Encoded], bar: tqdm[Any]) -> None:
         """Write documents in one commit."""
         if self._new_columns:
-            self._engine.add_columns(self._new_columns)
+            self._store.add_columns(self._new_columns)
             self._new_columns = {}
         rows: list[dict[str, Any]] = []
         ids: list[str] = []
@@ -220,7 +220,7 @@ class Update:
             self.report.encoded_sentences += 0 if encoded.sentences is None else len(encoded.sentences.places)
             self.report.coverage += segmented.coverage
             bar.update(1)
-        self._engine.write(table_of(rows, self._engine.schema.remove_metadata()), ids)
+        self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
         changed = self._known_ids.intersection(ids)
         self.report.replaced += len(changed)
         self.report.added += len(ids) - len(changed)

@@ -11,7 +11,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.arguments import require_one_of, require_whole
 from ..runtime.plain_text import one_line
-from .engine import Engine, State
+from .lance import LanceStore, State
 from .query import Query, Statistics, query_of
 from .results import Hit, SearchResults
 from .search import By, Search, SearchOptions, SearchSettings
@@ -27,20 +27,20 @@ class Searched:
     """What a search needs of an index.
 
     Args:
-        engine: its rows.
+        store: its rows.
         encoder: gives its encoder when it is needed.
         statistics: how common terms are.
         place: where it lies, for messages.
     """
 
-    engine: Engine
+    store: LanceStore
     encoder: Callable[[], DocumentEncoder]
     statistics: Statistics
     place: str
 
     def query(self, value: object) -> Query:
         """A text or a document as words and as a vector."""
-        return query_of(value, self.engine, self.encoder, self.statistics)
+        return query_of(value, self.store, self.encoder, self.statistics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ def by_passages(index: Searched, query: str | Document, k: int, options: Mapping
     """Search by words and vectors of passages, or of documents."""
     settings = SearchSettings(k=k, **options)
     asked = index.query(query)
-    hits = Search(index.engine, asked, settings).run() if index.engine.state().documents else ()
+    hits = Search(index.store, asked, settings).run() if index.store.state().documents else ()
     fusion = settings.fusion if settings.by == "hybrid" else None
     shown = {"text": asked.shown, "document": asked.id, "title": asked.title}
     warnings = [*asked.warnings]
-    if "words" in settings.rankings and not index.engine.tokens(asked.text):
+    if "words" in settings.rankings and not index.store.tokens(asked.text):
         warnings.append("no word of the query is searched for: all are stop words or signs")
     return Found(hits, shown, settings, fusion, tuple(warnings))
 
@@ -79,8 +79,8 @@ def by_sentences(index: Searched, query: str | Document, k: int, options: Mappin
     """Rank documents by their sentences."""
     settings = SentenceSettings(k=k, **options)
     source = require_document(query, settings.by)
-    search = SentenceSearch(index.engine, index.encoder, source, lambda: index.query(source), settings, index.place)
-    hits = search.run() if index.engine.state().documents else ()
+    search = SentenceSearch(index.store, index.encoder, source, lambda: index.query(source), settings, index.place)
+    hits = search.run() if index.store.state().documents else ()
     shown = {"text": source.text, "document": source.id, "title": source.title}
     return Found(hits, shown, settings, "weighted" if settings.words else None, tuple(search.warnings))
 
@@ -126,7 +126,7 @@ def search_index(index: Searched, query: str | Document, k: int, options: Mappin
     """Search an index in the way that options ask for, and say what the reader should know."""
     require_whole("k", k, may_be_none=False)
     found = way_of(options).search(index, query, k, options)
-    state, where = index.engine.state(), found.settings.where
+    state, where = index.store.state(), found.settings.where
     warnings = [*found.warnings]
     if is_due(state):
         warnings.append(
@@ -136,13 +136,13 @@ def search_index(index: Searched, query: str | Document, k: int, options: Mappin
         warnings.append("the index is empty")
     elif not found.hits:
         warnings.append("nothing was found" + (f" where {where}" if where else ""))
-    sizes = about(index.engine, state, index.place)
+    sizes = about(index.store, state, index.place)
     return SearchResults(found.hits, found.query, found.settings.by, found.fusion, where, k, sizes, tuple(warnings))
 
 
-def about(engine: Engine, state: State, place: str) -> dict[str, Any]:
+def about(store: LanceStore, state: State, place: str) -> dict[str, Any]:
     """Place, size and model of an index as plain values."""
-    model = dict(engine.record["model"])
+    model = dict(store.record["model"])
     return {"place": place, "documents": state.documents, "passages": state.passages, "model": model}
 
 

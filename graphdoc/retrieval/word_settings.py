@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
-
-from ..errors import MissingExtraError
 
 # Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
 _STEMMED = {
@@ -64,17 +61,3 @@ class WordSettings:
             remove_stop_words=not self.stop_words,
             base_tokenizer=self.tokenizer,
         )
-
-    def term_maker(self) -> Callable[[str], list[str]]:
-        """What makes terms of texts for stores beside LanceDB, so that words mean the same in all of them.
-
-        Raises:
-            MissingExtraError: LanceDB, which cuts texts, is not installed.
-        """
-        try:
-            import lancedb
-        except ImportError as error:
-            raise MissingExtraError("lancedb", "retrieval", "make terms of texts") from error
-        table = lancedb.connect("memory://").create_table("words", [{"text": "word"}])
-        table.create_index("text", config=self.lance())
-        return lambda text: [str(token.text) for token in table.tokenize(text, column="text")]

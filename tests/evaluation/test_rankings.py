@@ -6,14 +6,11 @@ import numpy as np
 import pytest
 from small_index import documents as documents
 from small_index import encoder as encoder
-from small_index import engine as engine
 from small_index import read_index as read_index
 
 from graphdoc import DocumentIndex
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.evaluation.rankings import EXPLAINED, WAYS, fused, rank_queries
-
-pytestmark = pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood on a lathe"}
 QRELS = {"a": {"tides": 2, "marsh": 1}, "b": {"rice": 1}, "c": {"lathe": 1}}

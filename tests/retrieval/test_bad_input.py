@@ -155,7 +155,6 @@ def test_a_hit_whose_document_is_gone_cannot_be_explained(index: DocumentIndex, 
             hit.explain()
 
 
-@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 @pytest.mark.parametrize("part", ["data", "_versions", "_indices"])
 @pytest.mark.parametrize("how", ["missing", "empty"])
 def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: str, how: str) -> None:
@@ -181,52 +180,21 @@ def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: Docu
         DocumentIndex.open(place, encoder)
     index = DocumentIndex.create(place, encoder)
     for column in ("text", "key"):
-        wait_for(index._engine._table.drop_index(f"{column}_idx"))  # type: ignore[attr-defined]
+        wait_for(index._store._table.drop_index(f"{column}_idx"))  # type: ignore[attr-defined]
     again = DocumentIndex.open(place, encoder)
     again.update([Document("a", [Section("Tides rise.")])])
     assert [hit.id for hit in again.search("tides", by="words")] == ["a"]
 
 
-@pytest.mark.parametrize("engine", ["qdrant"], indirect=True)
-def test_a_making_in_qdrant_that_was_cut_short_is_made_again(
-    place: str, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from graphdoc.retrieval.qdrant_points import FolderPoints
-
-    def cut(*arguments: object) -> None:
-        monkeypatch.undo()
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(FolderPoints, "upsert", cut)
-    with pytest.raises(KeyboardInterrupt):
-        DocumentIndex.create(place, encoder)
-    assert not DocumentIndex.exists(place)
-    with pytest.raises(RetrievalError, match="graphdoc index"):
-        DocumentIndex.open(place, encoder)
-    index = DocumentIndex.create(place, encoder)
-    index.update([Document("a", [Section("Tides rise.")])])
-    assert [hit.id for hit in DocumentIndex.open(place, encoder).search("tides")] == ["a"]
-
-
-@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 def test_an_index_of_a_newer_version(tmp_path: Path, read_index: DocumentIndex) -> None:
     import lancedb
 
-    engine: Any = read_index._engine
-    record = {**engine.record, "format_version": 99, "words": {"future": 1}}
-    schema = engine.schema.with_metadata({b"graphdoc": json.dumps(record)})
+    store: Any = read_index._store
+    record = {**store.record, "format_version": 99, "words": {"future": 1}}
+    schema = store.schema.with_metadata({b"graphdoc": json.dumps(record)})
     lancedb.connect(str(tmp_path / "newer")).create_table("documents", schema=schema)
     with pytest.raises(RetrievalError, match="99"):
         DocumentIndex.open(tmp_path / "newer")
-
-
-@pytest.mark.parametrize("engine", ["qdrant"], indirect=True)
-def test_an_index_in_qdrant_of_a_newer_version(index: DocumentIndex) -> None:
-    engine: Any = index._engine
-    engine.record = {**engine.record, "format_version": 99, "words": {"future": 1}}
-    engine._commit(0)
-    with pytest.raises(RetrievalError, match="99"):
-        DocumentIndex.open(index.place)
 
 
 def test_places_that_cannot_be(tmp_path: Path, encoder: DocumentEncoder) -> None:
@@ -240,16 +208,15 @@ def test_places_that_cannot_be(tmp_path: Path, encoder: DocumentEncoder) -> None
         DocumentIndex.create("foo://x/y", encoder)
 
 
-@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 def test_what_the_store_refuses_at_once_is_one_line_too(read_index: DocumentIndex) -> None:
     half = "title = '\ud800'"
-    engine = read_index._engine
-    vector = np.ones(engine.schema.field("passage_vector").type.list_size, np.float32)
+    store = read_index._store
+    vector = np.ones(store.schema.field("passage_vector").type.list_size, np.float32)
     for work in (
-        lambda: list(engine.batches(["id"], half)),
-        lambda: engine.select(["id"], half),
-        lambda: engine.by_words("tides", "text", 3, half),
-        lambda: engine.by_vector(vector, "passage_vector", 3, half),
+        lambda: list(store.batches(["id"], half)),
+        lambda: store.select(["id"], half),
+        lambda: store.by_words("tides", "text", 3, half),
+        lambda: store.by_vector(vector, "passage_vector", 3, half),
     ):
         with pytest.raises(SettingsError, match="surrogate") as error:
             work()

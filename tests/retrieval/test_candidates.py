@@ -67,7 +67,6 @@ def test_an_index_of_words_alone_finds_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 def test_a_process_of_its_own_finds_the_same(
     index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
 ) -> None:

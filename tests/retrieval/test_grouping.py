@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.retrieval.engine import Candidates
 from graphdoc.retrieval.grouping import group_passages
+from graphdoc.retrieval.lance import Candidates
 
 ROWS = st.lists(
     st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.sampled_from([0.5, 1.0, 2.0])),

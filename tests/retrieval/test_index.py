@@ -161,7 +161,6 @@ def test_an_index_is_opened_again(read_index: DocumentIndex, encoder: DocumentEn
         DocumentIndex.open(read_index.place, encoder, dtype="float32")
 
 
-@pytest.mark.parametrize("engine", ["lancedb"], indirect=True)
 def test_another_model_is_refused(read_index: DocumentIndex, tiny_encoder: Callable[..., DocumentEncoder]) -> None:
     other = tiny_encoder("roberta", graph_layers=1, readout="document_node", similarity="cosine")
     with pytest.raises(ModelError, match="graph_layers was 2, now 1"):
@@ -248,9 +247,9 @@ def test_ids_with_quotes_and_signs(tmp_path: Path, encoder: DocumentEncoder) -> 
 
 
 @pytest.fixture(scope="module")
-def typed_index(tmp_path_factory: pytest.TempPathFactory, engine: str, encoder: DocumentEncoder) -> DocumentIndex:
+def typed_index(tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder) -> DocumentIndex:
     """An index with a column of metadata of each kind."""
-    made = DocumentIndex.create(f"{engine}:{tmp_path_factory.mktemp('typed') / 'index'}", encoder)
+    made = DocumentIndex.create(tmp_path_factory.mktemp("typed") / "index", encoder)
     metadata = {"written": "2012", "year": 2012, "is_new": True, "tags": ["rice"]}
     made.update([Document("a", [Section("Tides rise.")], metadata=metadata)])
     return made
@@ -354,7 +353,7 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
 
     index = DocumentIndex.create(tmp_path / "index", encoder)
     draw = np.random.default_rng(0)
-    schema = index._engine.schema.remove_metadata()
+    schema = index._store.schema.remove_metadata()
     rows = []
     for number in range(1_100):
         for level, column in (("document", "document_vector"), ("passage", "passage_vector")):
@@ -363,31 +362,31 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
             rows.append(
                 row | {column: vector / np.linalg.norm(vector), "text": "salt" if level == "passage" else None}
             )
-    index._engine.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(1_100)])
+    index._store.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(1_100)])
     index.maintain()
-    assert tuned(index._engine.schema, "document_vector") == tuned(index._engine.schema, "passage_vector") == (0, 0)
+    assert tuned(index._store.schema, "document_vector") == tuned(index._store.schema, "passage_vector") == (0, 0)
     # Few documents of many passages have a structure too: without one, vectors of all rows would be read.
     monkeypatch.setattr(lance, "ROWS_FOR_VECTOR_INDEX", 2_000)
     index.maintain()
     for column, level in (("document_vector", "document"), ("passage_vector", "passage")):
-        assert tuned(index._engine.schema, column)[0] > 0
+        assert tuned(index._store.schema, column)[0] > 0
         vectors = np.array([row[column] for row in rows if row["level"] == level])
         # The clusters are drawn anew each time, so that a single search may miss a few.
         found = 0
         for query in vectors[:20]:
             best = {f"d{number}" for number in np.argsort(-(vectors @ query))[:10]}
-            found += len(best & set(index._engine.by_vector(query, column, 10).ids))
+            found += len(best & set(index._store.by_vector(query, column, 10).ids))
         assert found >= 180
     # Each maintenance leaves one part more to search, until there are too many.
     monkeypatch.setattr(lance, "_MOST_PARTS", 2)
     for turn, parts in enumerate((2, 1, 2)):
-        index._engine.write(
+        index._store.write(
             pyarrow.Table.from_pylist([row | {"key": f"{turn} {row['key']}"} for row in rows[:40]], schema), ["new"]
         )
         index.maintain()
-        kinds = {one.columns[0]: one.name for one in index._engine._do(lambda: index._engine._table.list_indices())}
+        kinds = {one.columns[0]: one.name for one in index._store._do(lambda: index._store._table.list_indices())}
         for column in ("document_vector", "passage_vector"):
-            stated = index._engine._do(lambda name=kinds[column]: index._engine._table.index_stats(name))
+            stated = index._store._do(lambda name=kinds[column]: index._store._table.index_stats(name))
             assert (stated.num_indices, stated.num_unindexed_rows) == (parts, 0)
             assert stated.num_indexed_rows == len(rows) + 40 * (turn + 1)
 
@@ -401,7 +400,7 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
 
     index = DocumentIndex.create(tmp_path / "index", encoder)
     draw = np.random.default_rng(0)
-    schema, count = index._engine.schema.remove_metadata(), 1_500
+    schema, count = index._store.schema.remove_metadata(), 1_500
     size = schema.field("passage_vector").type.list_size
     vectors = draw.standard_normal((count, size)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -409,25 +408,23 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
         {"key": str(row), "id": f"d{row}", "level": "passage", "number": 0, "passage_vector": vector, "text": "salt"}
         for row, vector in enumerate(vectors)
     ]
-    index._engine.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(count)])
+    index._store.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(count)])
     monkeypatch.setattr(lance, "ROWS_FOR_VECTOR_INDEX", 1_000)
     monkeypatch.setattr(lance, "_PARTITION", 20)
     index.maintain()
     # Rows that were removed made every search look everywhere.
-    index._engine._do(lambda: index._engine._table.delete("id IN ('d1', 'd2', 'd3')"))
-    index._engine.refresh()
+    index._store._do(lambda: index._store._table.delete("id IN ('d1', 'd2', 'd3')"))
+    index._store.refresh()
     monkeypatch.setattr(lance, "tuned", lambda *_: (8, 1.5))
 
     def partitions(further: bool) -> int:
         async def analyzed() -> str:
-            query = (
-                index._engine._table.query().nearest_to(vectors[0]).column("passage_vector").distance_type("cosine")
-            )
+            query = index._store._table.query().nearest_to(vectors[0]).column("passage_vector").distance_type("cosine")
             return str(await thorough(query, 10, 8, 1.5, further=further).analyze_plan())
 
         return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", wait_for(analyzed())))
 
     assert partitions(False) == 8 < partitions(True)
-    assert index._engine.by_vector(vectors[0], "passage_vector", 10).ids[0] == "d0"
+    assert index._store.by_vector(vectors[0], "passage_vector", 10).ids[0] == "d0"
     # Eight partitions hold some 160.
-    assert len(set(index._engine.by_vector(vectors[0], "passage_vector", count - 3).ids)) == count - 3
+    assert len(set(index._store.by_vector(vectors[0], "passage_vector", count - 3).ids)) == count - 3

@@ -12,7 +12,6 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import SettingsError
-from graphdoc.retrieval import qdrant_rows
 from graphdoc.retrieval.sentences import (
     COLUMNS,
     Sentences,
@@ -47,7 +46,7 @@ def sentences(place: str, encoder: DocumentEncoder, documents: list[Document]) -
 def test_every_sentence_is_kept(
     sentences: DocumentIndex, place: str, encoder: DocumentEncoder, documents: list[Document]
 ) -> None:
-    opened = sentences if place.startswith("qdrant") else DocumentIndex.open(place, encoder)
+    opened = DocumentIndex.open(place, encoder)
     assert opened.paragraph == "section" and opened.describe()["sentences"] == {"paragraph": "section"}
     found = kept(opened)
     assert sorted(found) == sorted(document.id for document in documents)
@@ -114,7 +113,7 @@ def test_paragraphs_are_chosen(tmp_path: Path, encoder: DocumentEncoder) -> None
 def test_blocks_hold_whole_documents_in_order(sentences: DocumentIndex) -> None:
     found = kept(sentences)
     for least in (1, 5, 10_000):
-        batches = sentences._engine.batches(["id", *COLUMNS], "level = 'document'", most=1)
+        batches = sentences._store.batches(["id", *COLUMNS], "level = 'document'", most=1)
         blocks = list(blocks_of(batches, least))
         assert sorted(id for block in blocks for id in block.ids) == sorted(found)
         for block in blocks:
@@ -140,15 +139,6 @@ def test_sentences_are_encoded_together_and_as_alone(encoder: DocumentEncoder, d
         (alone,) = encode_sentences(encoder, [document], "section")
         np.testing.assert_allclose(alone.vectors, own.vectors, atol=1e-3)
         np.testing.assert_array_equal(alone.places, own.places)
-
-
-def test_a_request_of_qdrant_is_never_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(qdrant_rows, "_REQUEST_BYTES", 10)
-    sizes = [0, 4, 4, 4, None, 30, 0, 0]
-    values = [None if size is None else b"x" * size for size in sizes]
-    rows = pa.table({"row": list(range(8)), "b": pa.array(values, pa.large_binary())})
-    found = [block["row"].to_pylist() for block in qdrant_rows.requests_of(rows, 3)]
-    assert found == [[0, 1, 2], [3, 4], [5], [6, 7]]
 
 
 def test_a_cluster_encodes_sentences_too(encoder: DocumentEncoder, documents: list[Document]) -> None:

@@ -35,7 +35,7 @@ def bm25(texts: list[list[str]], query: list[str]) -> np.ndarray:
 @pytest.mark.parametrize("query", ["spring tides", "steamed rice koji", "the sea sea sea", "wood"])
 def test_words_are_bm25_of_the_three_best_passages(read_index: DocumentIndex, query: str) -> None:
     rows = passage_rows(read_index)
-    tokens = read_index._engine.tokens
+    tokens = read_index._store.tokens
     scores = bm25([tokens(row["text"]) for row in rows], tokens(query))
     expected: dict[str, list[float]] = {}
     for row, score in zip(rows, scores, strict=True):
@@ -108,7 +108,7 @@ def test_terms_are_counted_as_they_stand(read_index: DocumentIndex) -> None:
     hit = read_index.search("steamed rice", by="words")[0]
     terms = {one.term: one for one in hit.explain().words}
     rows = passage_rows(read_index)
-    tokens = {row["key"]: read_index._engine.tokens(str(row["text"])) for row in rows}
+    tokens = {row["key"]: read_index._store.tokens(str(row["text"])) for row in rows}
     for word, term in (("steamed", "steam"), ("rice", "rice")):
         assert terms[word].document_frequency == sum(term in own for own in tokens.values())
         own = [tokens[row["key"]].count(term) for row in rows if row["id"] == hit.id]

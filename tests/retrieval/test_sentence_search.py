@@ -26,10 +26,10 @@ WAYS = ("sentences", "flat", "paragraphs", "document")
 
 @pytest.fixture(scope="module")
 def index(
-    tmp_path_factory: pytest.TempPathFactory, engine: str, encoder: DocumentEncoder, documents: list[Document]
+    tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder, documents: list[Document]
 ) -> DocumentIndex:
     """The four documents with their sentences, to be read alone."""
-    made = DocumentIndex.create(f"{engine}:{tmp_path_factory.mktemp('indexes') / 'index'}", encoder, sentences=True)
+    made = DocumentIndex.create(tmp_path_factory.mktemp("indexes") / "index", encoder, sentences=True)
     made.update(documents, maintain=True)
     return made
 
@@ -302,12 +302,12 @@ def test_a_document_that_changed_since_is_refused(place: str, encoder: DocumentE
 
 
 def test_the_sample_of_a_corpus_depends_on_ids_alone(index: DocumentIndex) -> None:
-    corpus = KeptSentences(index._engine)
+    corpus = KeptSentences(index._store)
     whole = sample_of(corpus, None)
     assert whole is not None and len(whole) == 4
     without = sample_of(corpus, "tides")
     assert without is not None and len(without) == 3
-    assert sample_of(KeptSentences(index._engine, "year > 3000"), None) is None
+    assert sample_of(KeptSentences(index._store, "year > 3000"), None) is None
 
 
 def test_blocks_and_reads_do_not_change_scores(

@@ -48,10 +48,9 @@ def same(a: DocumentIndex, b: DocumentIndex) -> None:
 
 
 @pytest.fixture
-def make(encoder: DocumentEncoder, tmp_path: Path, engine: str) -> Callable[..., DocumentIndex]:
+def make(encoder: DocumentEncoder, tmp_path: Path) -> Callable[..., DocumentIndex]:
     def make(name: str, **options: Any) -> DocumentIndex:
-        store = "qdrant:" if engine == "qdrant" else ""
-        return DocumentIndex.create(f"{store}{tmp_path / name}", encoder, **options)
+        return DocumentIndex.create(tmp_path / name, encoder, **options)
 
     return make
 
@@ -115,12 +114,10 @@ def test_a_field_named_as_the_places_of_repeats_is_metadata(make: Callable[..., 
     assert hits and all(hit.metadata["repeated"] == "every spring" for hit in hits)
 
 
-def test_the_encoder_of_an_index_leaves_nothing_out_by_itself(
-    encoder: DocumentEncoder, tmp_path: Path, engine: str
-) -> None:
+def test_the_encoder_of_an_index_leaves_nothing_out_by_itself(encoder: DocumentEncoder, tmp_path: Path) -> None:
     documents = [document_of(number) for number in range(4)]
     own = encoder.leaving_out(find_repeats(documents))
-    place = f"{'qdrant:' if engine == 'qdrant' else ''}{tmp_path / 'a'}"
+    place = tmp_path / "a"
     index = DocumentIndex.create(place, own, repeats=True)
     index.update(documents)
     assert len(index.encoded("d1").passages) == index.state().passages // 4

@@ -49,18 +49,10 @@ def encoder(tiny_encoder: Callable[..., DocumentEncoder]) -> DocumentEncoder:
     return made
 
 
-@pytest.fixture(scope="session", params=["lancedb", "qdrant"])
-def engine(request: pytest.FixtureRequest) -> str:
-    """A store that keeps an index; what uses it holds for each."""
-    if request.param == "qdrant":
-        pytest.importorskip("qdrant_edge", reason="needs the extra graphdoc[qdrant]")
-    return str(request.param)
-
-
 @pytest.fixture
-def place(tmp_path: Path, engine: str) -> str:
-    """A place for an index, in every store."""
-    return f"{engine}:{tmp_path / 'index'}"
+def place(tmp_path: Path) -> str:
+    """A place for an index."""
+    return str(tmp_path / "index")
 
 
 @pytest.fixture
@@ -73,9 +65,9 @@ def index(place: str, encoder: DocumentEncoder, documents: list[Document]) -> Do
 
 @pytest.fixture(scope="session")
 def read_index(
-    tmp_path_factory: pytest.TempPathFactory, engine: str, encoder: DocumentEncoder, documents: list[Document]
+    tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder, documents: list[Document]
 ) -> DocumentIndex:
     """The same, after maintenance, to be read alone."""
-    made = DocumentIndex.create(f"{engine}:{tmp_path_factory.mktemp('indexes') / 'index'}", encoder)
+    made = DocumentIndex.create(tmp_path_factory.mktemp("indexes") / "index", encoder)
     made.update(documents, maintain=True)
     return made
