@@ -78,9 +78,6 @@ RECIPES: dict[str, RecipeTargets] = {
     "pretrain sentence_pairs": RecipeTargets(
         "graphdoc.settings.sentence_pairs:SentencePairSettings", "graphdoc.recipes.sentence_pairs:pretrain"
     ),
-    "pretrain distillation": RecipeTargets(
-        "graphdoc.settings.distillation:DistillationSettings", "graphdoc.recipes.distillation:pretrain"
-    ),
     "finetune classify": RecipeTargets(
         "graphdoc.settings.classify:ClassificationSettings", "graphdoc.recipes.classify:train_classifier"
     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
 from .contract import Loss, LossOutput
-from .cosine_matching import CosineMatching
 from .cross_entropy import ClassificationLoss, balanced_weights
 from .gathering import ONE_PROCESS, AllProcesses, Gather
 from .info_nce import InfoNCE
@@ -19,7 +18,6 @@ __all__ = [
     "AllProcesses",
     "ClassificationLoss",
     "ClusterTerms",
-    "CosineMatching",
     "Gather",
     "InfoNCE",
     "Loss",

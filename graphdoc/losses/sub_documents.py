@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import get_args
 
@@ -13,7 +12,6 @@ from torch.nn import functional
 from ..settings.document import Similarity
 from ..settings.sub_documents import Directions
 from .contract import LossOutput
-from .cosine_matching import CosineMatching
 from .gathering import ONE_PROCESS, Gather
 from .info_nce import InfoNCE
 
@@ -37,10 +35,6 @@ class SubDocumentContrast:
         mask_groups: leave out candidates whose document is of the anchor's group, such as exact copies.
         mask_similar: leave out candidates whose cosine to the anchor's own candidate is above this, since they are
             probably near-duplicates; None keeps all.
-        mask_nearer: leave out candidates that are nearer to an anchor than its own one before training, since they are
-            probably of its subject.
-        keep_weight: factor of the difference of cosines from those before training (:class:`CosineMatching`), which
-            keeps what the vectors knew; 0 leaves it out.
 
     Raises:
         ValueError: a value is out of range.
@@ -55,8 +49,6 @@ class SubDocumentContrast:
     directions: Directions = "both"
     mask_groups: bool = True
     mask_similar: float | None = None
-    mask_nearer: bool = False
-    keep_weight: float = 0.0
 
     def __post_init__(self) -> None:
         InfoNCE(self.similarity, self.temperature)
@@ -64,16 +56,12 @@ class SubDocumentContrast:
             raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
         if self.mask_similar is not None and not 0 < self.mask_similar <= 1:
             raise ValueError(f"mask_similar={self.mask_similar} must be above 0 and at most 1, or None")
-        if not 0 <= self.keep_weight < math.inf:
-            raise ValueError(f"keep_weight={self.keep_weight} must be at least 0 and finite")
 
     def __call__(
         self,
         anchors: Tensor,
         candidates: Tensor,
         groups: Tensor | None = None,
-        untrained_anchors: Tensor | None = None,
-        untrained_candidates: Tensor | None = None,
         *,
         gather: Gather = ONE_PROCESS,
     ) -> LossOutput:
@@ -83,38 +71,24 @@ class SubDocumentContrast:
             anchors: ``(documents, hidden)``, first views.
             candidates: ``(documents, hidden)``, second views, row by row the positives.
             groups: ``(documents,)``, equal numbers for copies of one document.
-            untrained_anchors: ``(documents, untrained hidden)``, first views before training, for ``mask_nearer`` and
-                ``keep_weight``.
-            untrained_candidates: ``(documents, untrained hidden)``, second views before training.
             gather: how views of other processes are seen.
 
         Returns:
             The loss and the metrics of :class:`InfoNCE`, means over the directions.
 
         Raises:
-            ValueError: shapes differ, or vectors before training are missing.
+            ValueError: shapes differ.
         """
         if anchors.shape != candidates.shape:
             raise ValueError(f"anchors {tuple(anchors.shape)} and candidates {tuple(candidates.shape)} must have the "
                              "same shape (documents, hidden)")  # fmt: skip
-        if (self.mask_nearer or self.keep_weight) and (untrained_anchors is None or untrained_candidates is None):
-            raise ValueError("mask_nearer and keep_weight need untrained_anchors and untrained_candidates")
         contrast, left_out = InfoNCE(self.similarity, self.temperature), self._left_out(candidates, groups, gather)
-        nearer = self._nearer(untrained_anchors, untrained_candidates, gather)
-        outputs = [contrast(anchors, candidates, left_out=_either(left_out, nearer), gather=gather)]
+        outputs = [contrast(anchors, candidates, left_out=left_out, gather=gather)]
         if self.directions == "both":
-            nearer = self._nearer(untrained_candidates, untrained_anchors, gather)
-            outputs.append(contrast(candidates, anchors, left_out=_either(left_out, nearer), gather=gather))
+            outputs.append(contrast(candidates, anchors, left_out=left_out, gather=gather))
         names = outputs[0].metrics
         metrics = {name: torch.stack([output.metrics[name] for output in outputs]).mean() for name in names}
-        loss = torch.stack([output.loss for output in outputs]).mean()
-        if self.keep_weight and untrained_anchors is not None and untrained_candidates is not None:
-            before = torch.cat([untrained_anchors, untrained_candidates])
-            loss = (
-                loss
-                + self.keep_weight * CosineMatching()(torch.cat([anchors, candidates]), before, gather=gather).loss
-            )
-        return LossOutput(loss, metrics)
+        return LossOutput(torch.stack([output.loss for output in outputs]).mean(), metrics)
 
     @torch.no_grad()
     def _left_out(self, candidates: Tensor, groups: Tensor | None, gather: Gather) -> Tensor | None:
@@ -127,20 +101,3 @@ class SubDocumentContrast:
                 unit = functional.normalize(candidates.float(), dim=-1)
                 masks.append(unit @ gather.rows(unit)[0].T > self.mask_similar)
         return torch.stack(masks).any(dim=0) if masks else None
-
-    @torch.no_grad()
-    def _nearer(self, anchors: Tensor | None, candidates: Tensor | None, gather: Gather) -> Tensor | None:
-        """Candidates nearer than an anchor's own before training, ``(documents, documents of all processes)``."""
-        if not self.mask_nearer or anchors is None or candidates is None:
-            return None
-        with torch.autocast(anchors.device.type, enabled=False):
-            anchors, candidates = (functional.normalize(one.float(), dim=-1) for one in (anchors, candidates))
-            own = (anchors * candidates).sum(dim=1, keepdim=True)
-            # An anchor's own candidate is not nearer than itself, whatever the last digits say.
-            return anchors @ gather.rows(candidates)[0].T > own + 1e-6
-
-
-def _either(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one | other

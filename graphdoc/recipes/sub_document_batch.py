@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-import numpy.typing as npt
 import torch
 
 from ..graphs.joined_graphs import JoinedGraphs
@@ -23,7 +21,6 @@ def sub_document_batch(
     *,
     graph: GraphKind | str | None = "full",
     passage_vectors: VectorsOfDocuments | None = None,
-    untrained: bool = False,
 ) -> TrainingBatch:
     """Split documents into sub-documents and build the graphs of both.
 
@@ -36,11 +33,9 @@ def sub_document_batch(
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
             go along instead of token ids.
-        untrained: whether the means of these vectors go along too, of each sub-document that of its passages.
 
     Returns:
-        The batch, with the roles ``anchor`` and ``candidate`` and the targets ``group`` and, if asked for,
-        ``untrained``.
+        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``.
     """
     draws = [split.draw(example.id, epoch, len(example.sections)) for example in examples]
     parts: list[tuple[int, Rows]] = []
@@ -52,21 +47,9 @@ def sub_document_batch(
             graphs.append(JoinedGraphs.of_queries([one[0] for one in sections]))
         else:
             graphs.append(JoinedGraphs.of_sections(sections, graph))
-    targets = {"group": torch.tensor([example.group for example in examples], dtype=torch.int64)}
-    if untrained:
-        assert passage_vectors is not None, "vectors stand still"
-        targets["untrained"] = torch.stack(
-            [torch.from_numpy(_mean_direction(passage_vectors[number][rows])) for number, rows in parts]
-        )
     return TrainingBatch(
         graphs=batch_of_parts(examples, parts, JoinedGraphs.join(graphs), passage_vectors),
         ids=tuple(example.id for example in examples),
-        targets=targets,
+        targets={"group": torch.tensor([example.group for example in examples], dtype=torch.int64)},
         roles={"anchor": slice(len(examples)), "candidate": slice(len(examples), None)},
     )
-
-
-def _mean_direction(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Mean of passages, all of which count the same."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray((vectors / np.maximum(lengths, 1e-12)).mean(axis=0), np.float32)

@@ -40,13 +40,11 @@ class SubDocumentCollator:
         split: how documents are split.
         graph: kind of the graphs; None where vectors depend on no edges.
         passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
-        untrained: whether the means of these go along too.
     """
 
     split: DocumentSplit
     graph: GraphKind | None
     passage_vectors: PassageVectors | None = None
-    untrained: bool = False
 
     def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
         """Make a batch of documents of one epoch."""
@@ -56,15 +54,7 @@ class SubDocumentCollator:
             places[0][1],
             graph=self.graph,
             passage_vectors=vectors_at(self.passage_vectors, [row for _, _, row in places]),
-            untrained=self.untrained,
         )
-
-
-def _collator(
-    start: Start[PretrainingSettings], split: DocumentSplit, vectors: PassageVectors | None
-) -> SubDocumentCollator:
-    graph = start.encoder.model.config.vector_graph
-    return SubDocumentCollator(split, graph, vectors, start.settings.reads_untrained)
 
 
 class StoredData(CorpusData):
@@ -85,7 +75,7 @@ class StoredData(CorpusData):
     def __init__(self, start: Start[PretrainingSettings], split: DocumentSplit) -> None:
         super().__init__(start)
         training, processes = self._training, self._processes
-        collator = _collator(start, split, self._vectors)
+        collator = SubDocumentCollator(split, self._config.vector_graph, self._vectors)
         rows, held_out = self._hold_out(start.settings)
         self.documents, self._held_out_documents = len(rows), len(held_out)
 
@@ -172,9 +162,8 @@ class StreamedData(TaskData):
         self.batch_size, self.steps = training.batch_size, training.max_steps
         self.documents = training.batch_size * training.max_steps
         self.held_out: list[TrainingBatch] = []
-        self.loader = StreamLoader(
-            self._corpus, training.batch_size // processes.count, _collator(start, split, None), processes
-        )
+        collator = SubDocumentCollator(split, start.encoder.model.config.vector_graph)
+        self.loader = StreamLoader(self._corpus, training.batch_size // processes.count, collator, processes)
 
     @property
     def report(self) -> CorpusReport:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .balanced_pairs import BalancedPairBatches
 from .class_balanced import ClassBalancedBatches
-from .corpus_batches import CorpusBatches
 from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
 from .epoch_batches import DocumentBatches, EpochBatches, Place
 from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
@@ -18,7 +17,6 @@ __all__ = [
     "SPLIT_RULES",
     "BalancedPairBatches",
     "ClassBalancedBatches",
-    "CorpusBatches",
     "DocumentBatches",
     "DocumentSections",
     "DocumentSplit",

@@ -122,7 +122,7 @@ class SentencePairSettings(RunSettings):
     evaluation_fix: ClassVar[str | None] = "give evaluation.held_out"
 
     recipe: Literal["sentence_pairs"] = "sentence_pairs"
-    """how a model is trained: sub_documents, sentence_pairs or distillation"""
+    """how a model is trained: sub_documents or sentence_pairs"""
     output: FileName = "runs/sentence-pairs"
     """folder of the run; the trained model is its folder model"""
     corpus: SentenceCorpusSettings

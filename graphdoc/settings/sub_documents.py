@@ -35,10 +35,6 @@ class ContrastSettings(Settings):
     """exact copies of a document are no negatives of it"""
     mask_similar: Annotated[float, Field(gt=0, le=1)] | None = None
     """cosine to the positive above which a candidate is a near-duplicate and so no negative; null keeps all"""
-    mask_nearer: bool = False
-    """candidates that the mean of the passages finds nearer than the positive are no negatives"""
-    keep_weight: Annotated[float, Field(ge=0, le=1e6)] = 0.0
-    """factor of the difference of cosines from those of the means of the passages, which keeps what these know"""
 
 
 class EvaluationSettings(Settings):
@@ -139,7 +135,7 @@ class PretrainingSettings(RunSettings):
     evaluation_fix: ClassVar[str | None] = "give evaluation.held_out, data, or train and test"
 
     recipe: Literal["sub_documents"] = "sub_documents"
-    """how a model is trained: sub_documents, sentence_pairs or distillation"""
+    """how a model is trained: sub_documents or sentence_pairs"""
     output: FileName = "runs/pretraining"
     """folder of the run; the trained model is its folder model"""
     corpus: DividedCorpusSettings
@@ -162,22 +158,6 @@ class PretrainingSettings(RunSettings):
     def is_measured(self) -> bool:
         """Whether the model is measured while the run goes on."""
         return self.evaluation.measures
-
-    @model_validator(mode="after")
-    def _check_untrained(self) -> Self:
-        for name in ("mask_nearer", "keep_weight"):
-            stands_still = self.model.tune == "frozen" and not self.corpus.streaming
-            if getattr(self.loss, name) and not stands_still:
-                raise self.refused(
-                    f"loss.{name}", "compares with means of passages whose vectors are stored; set model.tune=frozen "
-                    "and corpus.streaming=false, or leave it out"
-                )  # fmt: skip
-        return self
-
-    @property
-    def reads_untrained(self) -> bool:
-        """Whether the loss compares with vectors from before training."""
-        return self.loss.mask_nearer or self.loss.keep_weight > 0
 
     @model_validator(mode="after")
     def _check_streaming(self) -> Self:

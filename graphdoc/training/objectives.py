@@ -56,7 +56,6 @@ class ViewContrast(Objective):
     Args:
         contrast: the loss between anchors and candidates, called with both and with the group of each pair,
             ``(pairs, hidden)``, ``(pairs, hidden)`` and ``(pairs,)``; pairs of one group are copies of one document.
-            Where there is a target ``untrained``, with the vectors of both before training too.
     """
 
     contrast: Loss
@@ -69,9 +68,7 @@ class ViewContrast(Objective):
     def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
         """The loss between the vectors of role ``anchor`` and those of role ``candidate``."""
         anchors, candidates = rows[batch.roles["anchor"]], rows[batch.roles["candidate"]]
-        untrained = batch.targets.get("untrained")
-        before = [untrained[batch.roles[role]] for role in ("anchor", "candidate")] if untrained is not None else []
-        output = self.contrast(anchors, candidates, batch.targets["group"], *before, gather=gather)
+        output = self.contrast(anchors, candidates, batch.targets["group"], gather=gather)
         return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
@@ -255,30 +252,6 @@ class PairMaxSim(Objective):
         with torch.autocast(rows.device.type, enabled=False):
             found = [maxsim_of_pair(documents[first], documents[second]) for first, second in pairs]
         return self.similarity.of_similarities(torch.stack(found), batch.targets["label"], gather=gather)
-
-
-@dataclass(frozen=True)
-class TeacherMatching(Objective):
-    """Makes documents, or their passages, as similar to each other as they are to a teacher.
-
-    Args:
-        matching: the loss of vectors and those of the teacher.
-        of_passages: whether the teacher has vectors of passages, or of documents.
-    """
-
-    matching: Loss
-    of_passages: bool
-
-    def rows(self, output: DocumentOutput) -> Tensor:
-        """Passage or document vectors, ``(rows, hidden)``."""
-        rows = output.passages if self.of_passages else output.documents
-        assert rows is not None
-        return rows
-
-    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
-        """The loss against the target ``teacher``, its vectors of the same rows."""
-        output = self.matching(rows, batch.targets["teacher"], gather=gather)
-        return LossOutput(output.loss, {**output.metrics, **describe_vectors(rows.detach())})
 
 
 def describe_vectors(documents: Tensor) -> dict[str, Tensor]:

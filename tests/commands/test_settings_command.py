@@ -35,7 +35,7 @@ def test_a_schema_explains_every_key(graphdoc: Callable[..., Any], words: str) -
     assert run.status == 0, run.err
     schema = json.loads(run.out)
     more = {
-        **{"pretrain distillation": ["teacher"], "finetune retrieve": ["queries"]},
+        "finetune retrieve": ["queries"],
         **{"finetune views": ["pairs"], "finetune subtopics": ["pairs"]},
     }
     assert schema["required"] == ["corpus", *more.get(words, [])]

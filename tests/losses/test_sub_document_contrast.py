@@ -89,45 +89,6 @@ def test_near_duplicates_are_left_out_by_the_likeness_of_candidates() -> None:
     assert masked.metrics["left_out_share"].item() == pytest.approx(2 / 9)
 
 
-@given(documents=st.integers(1, 7), seed=st.integers(0, 1000))
-def test_candidates_that_were_nearer_are_left_out(documents: int, seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    first, second = draw.normal(size=(2, documents, 3))
-    before = draw.normal(size=(2, documents, 5))
-    before /= np.linalg.norm(before, axis=-1, keepdims=True)
-    terms = []
-    for logits, similarity in (
-        (first @ second.T, before[0] @ before[1].T),
-        (second @ first.T, before[1] @ before[0].T),
-    ):
-        for row in range(documents):
-            kept = [j for j in range(documents) if j == row or similarity[row, j] <= similarity[row, row]]
-            terms.append(np.log(np.exp(logits[row, kept]).sum()) - logits[row, row])
-
-    loss = SubDocumentContrast(mask_nearer=True)(
-        torch.tensor(first), torch.tensor(second), None, *torch.tensor(3 * before)
-    ).loss
-
-    assert loss.item() == pytest.approx(np.mean(terms), rel=1e-4, abs=1e-5)
-
-
-def test_what_vectors_knew_is_kept() -> None:
-    draw = np.random.default_rng(4)
-    anchors, candidates, *before = (torch.tensor(draw.normal(size=(5, width))) for width in (3, 3, 6, 6))
-    plain = SubDocumentContrast()(anchors, candidates).loss
-    unit, unit_before = (
-        torch.nn.functional.normalize(torch.cat(both), dim=-1) for both in ((anchors, candidates), before)
-    )
-    others = ~torch.eye(10, dtype=torch.bool)
-    change = (unit @ unit.T - unit_before @ unit_before.T)[others].square().mean()
-
-    kept = SubDocumentContrast(keep_weight=3.0)(anchors, candidates, None, *before).loss
-
-    assert kept.item() == pytest.approx((plain + 3 * change).item(), rel=1e-5)
-    with pytest.raises(ValueError, match="keep_weight need untrained_anchors"):
-        SubDocumentContrast(keep_weight=3.0)(anchors, candidates)
-
-
 def test_the_numbers_to_log_are_those_of_the_batch() -> None:
     vectors = torch.eye(4)
     output = SubDocumentContrast("cosine")(vectors, vectors[[0, 1, 3, 2]])
@@ -155,7 +116,6 @@ def test_vectors_in_half_precision_are_compared_in_fp32_under_autocast() -> None
         ({"temperature": 0.0}, "temperature"),
         ({"directions": "none"}, "directions"),
         ({"mask_similar": 1.5}, "mask_similar"),
-        ({"keep_weight": -1.0}, "keep_weight"),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(settings: dict, name: str) -> None:

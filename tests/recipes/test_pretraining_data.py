@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from training_fixtures import ExampleFactory
 
 from graphdoc.recipes.sub_document_data import SubDocumentCollator, held_out_parts
-from graphdoc.sampling import SubDocuments
 from graphdoc.sampling.draws import Rows
 
 
@@ -30,19 +27,6 @@ def test_nothing_held_out_makes_no_batch() -> None:
     assert held_out_parts(np.empty(0, np.int64), 4) == []
 
 
-def test_the_mean_of_the_passages_of_a_half_goes_along(training_examples: ExampleFactory) -> None:
-    examples, draw = training_examples(5), np.random.default_rng(0)
-    vectors = [draw.normal(size=(len(one.token_ids), 6)).astype(np.float32) for one in examples]
-    batch = SubDocumentCollator(SubDocuments(), None, _Stored(vectors), untrained=True)(  # type: ignore[arg-type]
-        [(one, 3, row) for row, one in enumerate(examples)]
-    )
-    for number, example in enumerate(examples):
-        for view, rows in enumerate(SubDocuments().draw(example.id, 3, len(example.sections))):
-            unit = [vectors[number][row] / np.linalg.norm(vectors[number][row]) for row in rows]
-            found = batch.targets["untrained"][len(examples) * view + number]
-            np.testing.assert_allclose(found.numpy(), np.mean(unit, axis=0), rtol=1e-4, atol=1e-6)
-
-
 def test_documents_are_split_as_one_says(training_examples: ExampleFactory) -> None:
     examples = training_examples(4)
     batch = SubDocumentCollator(_Ends(), None)([(one, 0, row) for row, one in enumerate(examples)])
@@ -59,10 +43,3 @@ class _Ends:
     def draw(self, id: str, epoch: int, passages: int) -> tuple[Rows, Rows]:
         everything = np.arange(passages)
         return everything[:-1], everything[1:]
-
-
-class _Stored:
-    """Vectors of passages by the row of their document."""
-
-    def __init__(self, vectors: list[Any]) -> None:
-        self.vectors_of = vectors.__getitem__

@@ -66,7 +66,6 @@ NEEDED: dict[str, list[str]] = {
         "loss.mlm_weight=0",
         "loss.contrast_on=clean",
     ],
-    "pretrain distillation": ["teacher={folder}/teacher"],
     "finetune classify": [],
     "finetune compare": ["sections.number=1", "groups.per_batch=2"],
     "finetune retrieve": ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
@@ -88,9 +87,6 @@ def arguments(config: Path, tmp_path: Path) -> Callable[[str], list[str]]:
 
     def of(words: str) -> list[str]:
         options = [option.replace("{folder}", str(tmp_path)) for option in NEEDED[words]]
-        if any(option.startswith("teacher=") for option in options):
-            encode = ["encode", str(tmp_path / "corpus.jsonl"), "--level", "document", "--device", "cpu"]
-            assert main([*encode, "--output", str(tmp_path / "teacher")]) == 0
         if words != command_of(words):
             options.append(f"recipe={words.rpartition(' ')[2]}")
         return ["--config", str(config), "--device", "cpu", *options]

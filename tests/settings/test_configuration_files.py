@@ -9,7 +9,6 @@ import pytest
 from graphdoc.errors import SettingsError
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.settings.classify import ClassificationSettings
-from graphdoc.settings.distillation import DistillationSettings
 from graphdoc.settings.loading import load_chosen, load_settings
 from graphdoc.settings.run import RunSettings
 from graphdoc.settings.sentence_pairs import SentencePairSettings
@@ -199,9 +198,6 @@ WRONG = [
     ("evaluation: {pairs: a}", "evaluation.pairs='a'", "evaluation.data"),
     ("evaluation: {seeds: 5}", "evaluation.seeds=5", "evaluation.data"),
     ("evaluation: {data: a, train: b, test: c}", "evaluation.train='b'", "evaluation.data='a'"),
-    ("loss: {mask_nearer: true}", "loss.mask_nearer=true", "model.tune=frozen"),
-    ("loss: {keep_weight: 2}", "loss.keep_weight=2", "model.tune=frozen"),
-    ("loss: {keep_weight: -1}", "loss.keep_weight=-1", "at least 0"),
     ("model: {lora: {rank: 4}}", "model.lora.rank=4", "model.tune=lora"),
     ("model: {store: updates}", "model.store='updates'", "model.tune=lora or frozen"),
     ("model: {begin: half}", "model.begin='half'", "random or mean"),
@@ -380,7 +376,7 @@ def test_a_wrong_setting_on_the_command_line_is_named(
 def test_recipes_are_valid_and_survive_being_written(path: Path, tmp_path: Path) -> None:
     import yaml
 
-    kinds: list[type[RunSettings]] = [PretrainingSettings, SentencePairSettings, DistillationSettings]
+    kinds: list[type[RunSettings]] = [PretrainingSettings, SentencePairSettings]
     settings = load_chosen(kinds, path)
     written = tmp_path / "written.yaml"
     written.write_text(yaml.safe_dump(settings.as_values()), encoding="utf-8")

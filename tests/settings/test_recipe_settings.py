@@ -141,9 +141,8 @@ def test_what_a_recipe_does_not_have_is_refused(setting: str) -> None:
     assert setting in str(caught.value)
 
 
-# A teacher, queries and pairs have no defaults.
+# Queries and pairs have no defaults.
 NEEDED = {
-    "pretrain distillation": ["teacher=b"],
     "finetune retrieve": ["queries.source=b"],
     "finetune views": ["pairs.file=b"],
     "finetune subtopics": ["pairs.file=b"],

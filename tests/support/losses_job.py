@@ -16,7 +16,6 @@ from graphdoc.losses import (
     ONE_PROCESS,
     AllProcesses,
     ClassificationLoss,
-    CosineMatching,
     Gather,
     InfoNCE,
     Loss,
@@ -174,22 +173,6 @@ CASES: dict[str, Case] = {
             ("similar", SubDocumentContrast("cosine", 0.2, mask_similar=0.5)),
         )
     },
-    **{
-        f"matching, {first} and {second}, temperature {temperature}": _dealt(
-            CosineMatching(temperature), first, _rows(first + second), _rows(first + second, 4, seed=1)
-        )
-        for first, second in ((2, 5), (0, 3), (1, 2))
-        for temperature in (None, 0.2)
-    },
-    "sub-documents, before": _dealt(
-        SubDocumentContrast("cosine", 0.2, mask_nearer=True, keep_weight=2.0),
-        2,
-        _rows(7),
-        _rows(7, seed=1),
-        GROUPS,
-        _rows(7, 4, seed=2).detach(),
-        _rows(7, 4, seed=3).detach(),
-    ),
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),
     "subtopics, one label each": _clustered([1, 0, 0], 1),
     **{
