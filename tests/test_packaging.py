@@ -154,6 +154,15 @@ def test_wheel_holds_nothing_else(built: Built) -> None:
     assert not [name for name in built.sdist | built.wheel if "__pycache__" in name]
 
 
+def test_recipes_and_example_documents_travel_with_the_wheel(built: Built) -> None:
+    recipes = [path.relative_to(ROOT / "configs") for folder in ("pretrain", "finetune") for path in
+               (ROOT / "configs" / folder).glob("*.yaml")]  # fmt: skip
+    documents = [path.name for path in (ROOT / "examples" / "documents").iterdir()]
+    assert len(recipes) > 20
+    assert {f"graphdoc/configs/{path.as_posix()}" for path in recipes} <= built.wheel
+    assert {f"graphdoc/examples/documents/{name}" for name in documents} <= built.wheel
+
+
 def test_an_editable_install_is_a_path(built: Built) -> None:
     """A finder instead of it would not be asked beside the clone, whose folder passes for a package without a file."""
     own = {name for name in built.editable if ".dist-info/" not in name}

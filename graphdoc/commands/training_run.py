@@ -26,7 +26,12 @@ def add_training_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         help="settings that replace those of the file; --print shows all, docs/training-settings.md explains them",
     )
-    parser.add_argument("--config", metavar="FILE", required=True, help="settings of the run, as YAML")
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        required=True,
+        help="settings of the run: a YAML file, or a name such as quickstart",
+    )
     parser.add_argument("--resume", action="store_true", help="go on from the last checkpoint in the output folder")
     parser.add_argument("--device", help="cpu, cuda, ... (default: an accelerator if there is one)")
     parser.add_argument("--print", action="store_true", help="print all settings, defaults too, and do nothing")

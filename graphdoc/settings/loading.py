@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
@@ -19,9 +20,50 @@ from .yaml_files import parse_yaml, read_yaml
 
 SettingsT = TypeVar("SettingsT", bound=Settings)
 
+# Recipes and the example documents travel with the package.
+PACKAGE = Path(__file__).parents[1]
+
 COMMAND_LINE = "the command line"
 # The key that chooses between several recipes of a command.
 RECIPE = "recipe"
+
+
+def shipped_recipes(command: str | None = None) -> dict[str, Path]:
+    """The recipes that travel with the package, by name.
+
+    Args:
+        command: ``pretrain`` or ``finetune``; None for both.
+
+    >>> "quickstart" in shipped_recipes("pretrain")
+    True
+    """
+    folders = [command] if command else ["pretrain", "finetune"]
+    files = [path for folder in folders for path in (PACKAGE / "configs" / folder).glob("*.yaml")]
+    return {path.stem: path for path in sorted(files)}
+
+
+def read_recipe(path: str | Path) -> dict[str, Any]:
+    """Read a YAML file of settings, or a recipe that travels with the package by its name.
+
+    Example documents that such a recipe names are those of the package where the working folder has none.
+
+    Args:
+        path: the file, or the name.
+
+    Raises:
+        SettingsError: there is neither, or the file cannot be read.
+    """
+    shipped = shipped_recipes()
+    if str(path) not in shipped or Path(path).exists():
+        near = difflib.get_close_matches(str(path), shipped, n=1)
+        if near and not Path(path).exists():
+            raise SettingsError(f"{path} is neither a file nor a recipe of the package; did you mean {near[0]}?")
+        return read_yaml(path)
+    values = read_yaml(shipped[str(path)])
+    source = values["corpus"].get("source")
+    if isinstance(source, str) and not Path(source).exists() and (PACKAGE / source).exists():
+        values["corpus"]["source"] = str(PACKAGE / source)
+    return values
 
 
 def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrides: Sequence[str] = ()) -> SettingsT:
@@ -29,7 +71,7 @@ def load_settings(kind: type[SettingsT], path: str | Path | None = None, overrid
 
     Args:
         kind: what settings there are.
-        path: YAML file; None starts from the defaults.
+        path: YAML file, or the name of a recipe that travels with the package; None starts from the defaults.
         overrides: ``key=value`` pairs that replace what the file says, such as ``training.epochs=3``; values are YAML.
 
     Returns:
@@ -97,7 +139,7 @@ def load_chosen(
 
     Args:
         kinds: the kinds; the first one where the key is not given.
-        path: YAML file; None starts from the defaults.
+        path: YAML file, or the name of a recipe that travels with the package; None starts from the defaults.
         overrides: see :func:`load_settings`.
 
     Returns:
@@ -106,7 +148,7 @@ def load_chosen(
     Raises:
         SettingsError: as for :func:`load_settings`; or there is no such recipe, or a key is one of another recipe.
     """
-    values = read_yaml(path) if path is not None else {}
+    values = read_recipe(path) if path is not None else {}
     replaced = []
     for override in overrides:
         key, value = _key_and_value(override)
