@@ -14,10 +14,11 @@ from rich.console import Console
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, OutputError, SettingsError
+from ..runtime.checksums import note_own_file, require_own_files
 from ..runtime.wording import counted
 from .arguments import load_encoder
 from .languages import noting_languages
-from .outputs import Outputs, write_json, written
+from .outputs import Outputs, report_name, write_json, written
 from .repeated import without_repeats
 from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import coverage_line, list_left_out, print_lines
@@ -78,6 +79,12 @@ def compare_many(sources: list[str], options: argparse.Namespace) -> None:
     if options.reports is not None and options.html is None and options.output is None:
         raise SettingsError(f"--reports {options.reports} needs --html, the page that leads to them; give it too")
     OUTPUTS.prepare(options, sources)
+    if options.reports:
+        folder = _reports_folder(options)
+        if folder.exists() and not folder.is_dir():
+            raise OutputError(f"{folder} is a file, and reports go to a folder of this name; move it")
+        if not options.overwrite:
+            require_own_files(folder, map(report_name, range(1, options.reports + 1)))
 
     from ..documents.readers import ReadingReport
     from ..runtime.progress import progress_bar
@@ -139,14 +146,13 @@ def _write_reports(
     from ..runtime.progress import progress_bar
 
     folder = _reports_folder(options)
-    if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is a file, and reports go to a folder of this name; move it")
     links: dict[tuple[int, int], str] = {}
     pairs = comparison.pairs(options.reports)
     with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
         for number, (a, b, _) in enumerate(pairs, start=1):
-            name = f"{number:04}.html"
-            encoder.compare(comparison.documents[a], comparison.documents[b]).to_html(folder / name)
+            name = report_name(number)
+            report = encoder.compare(comparison.documents[a], comparison.documents[b])
+            note_own_file(report.to_html(folder / name))
             links[a, b] = f"{quote(folder.name)}/{name}"
             bar.update(1)
     return links

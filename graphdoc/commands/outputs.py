@@ -13,6 +13,7 @@ from rich.console import Console
 
 from ..documents.readers.reach import source_reaching
 from ..errors import OutputError
+from ..runtime.checksums import note_own_file, require_own_files
 from .tables import console, plain
 
 _LIES_IN = "{} lies in {}, all of which is read; give a place outside"
@@ -44,6 +45,9 @@ class Outputs:
             *first, last = self._named.values()
             listed = f"{', '.join(first)} and {last}" if first else last
             group.add_argument("--output", metavar="FOLDER", help=f"write {listed} there")
+            group.add_argument(
+                "--overwrite", action="store_true", help="replace what is there, also what graphdoc did not write"
+            )
         return group
 
     def prepare(
@@ -64,6 +68,9 @@ class Outputs:
             for option, name in self._named.items():
                 if getattr(options, option) is None:
                     setattr(options, option, str(Path(options.output) / name))
+            if not options.overwrite:
+                # Nobody chose these names, so that what has one by chance stays.
+                require_own_files(Path(options.output), (path.name for path in self._in_folder(options)))
         check_files({option: getattr(options, option) for option in self._files})
         check_apart(sources, self.paths(options), folders)
         for option in self._files:
@@ -74,6 +81,13 @@ class Outputs:
     def paths(self, options: argparse.Namespace) -> list[str]:
         """The files that are asked for."""
         return [path for option in self._files if (path := getattr(options, option)) is not None]
+
+    def _in_folder(self, options: argparse.Namespace) -> list[Path]:
+        """The files that have their name of graphdoc, in the folder that is given for all."""
+        if not self._folder or options.output is None:
+            return []
+        paths = ((getattr(options, option), Path(options.output) / name) for option, name in self._named.items())
+        return [path for given, path in paths if given == str(path)]
 
     def write(self, options: argparse.Namespace, **writers: Callable[[str], object]) -> Console | None:
         """Write the files that are asked for.
@@ -91,6 +105,8 @@ class Outputs:
         for option in self._files:
             if (path := getattr(options, option)) is not None:
                 writers[option](path)
+        for file in self._in_folder(options):
+            note_own_file(file)
         return None if options.json == "-" else console()
 
     def report(self, options: argparse.Namespace, target: Console) -> None:
@@ -118,6 +134,11 @@ def write_json(path: str, content: Any) -> None:
         print(text)
     else:
         write_text(path, text + "\n")
+
+
+def report_name(number: int) -> str:
+    """File name of the report on a pair, in a folder of such."""
+    return f"{number:04}.html"
 
 
 def require_name(path: str) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
+from ..runtime.checksums import require_own_files
 from ..runtime.imports import quick_imports
 from ..runtime.wording import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .languages import noting_languages
-from .outputs import Outputs, check_apart, require_name, write_json, written
+from .outputs import Outputs, check_apart, report_name, require_name, write_json, written
 from .overview_pairs import beside, command_of, encoder_of, reports_folder, write_reports
 from .overview_summary import print_overview
 from .repeated import KEEP, add_repeats_argument, repeats_in, without_repeats
@@ -83,7 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--vectors", metavar="FOLDER", help="folder of vectors, finished or to be written (default: beside the output)"
     )
-    output.add_argument("--overwrite", action="store_true", help="replace the vectors that the folder holds")
     add_model_arguments(parser)
     add_repeats_argument(add_reading_arguments(parser))
 
@@ -98,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
             f"--reports {options.reports} needs --html, and documents that can be read a second time; name files"
         )
     folder = _folder(options)
+    if options.reports and not options.overwrite:
+        require_own_files(reports_folder(options), map(report_name, range(1, options.reports + 1)))
 
     from ..documents.readers import ReadingReport
 

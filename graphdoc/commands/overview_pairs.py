@@ -14,7 +14,9 @@ from urllib.parse import quote
 
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..errors import SettingsError
+from ..runtime.checksums import note_own_file
 from .arguments import COLUMNS, load_encoder
+from .outputs import report_name
 from .sources import read_many
 
 if TYPE_CHECKING:
@@ -91,8 +93,8 @@ def write_reports(
         for number, (a, b, _) in enumerate(pairs, start=1):
             ids = [overview.documents[row].id for row in (a, b)]
             if all(id in found for id in ids):
-                name = f"{number:04}.html"
-                encoder.compare(*map(encoded, ids)).to_html(folder / name)
+                name = report_name(number)
+                note_own_file(encoder.compare(*map(encoded, ids)).to_html(folder / name))
                 reports.append(Report(a, b, f"{quote(folder.name)}/{name}"))
             bar.update(1)
     return reports, sum(coverage.values(), Coverage())

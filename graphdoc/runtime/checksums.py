@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from ..errors import OutputError
 from .files import write_text
 
 Stamp = tuple[int, int, int, int]
+
+# In a folder of outputs: the files that graphdoc wrote there, with their checksums.
+WRITTEN_FILE = ".graphdoc-files.json"
 
 
 def file_checksum(path: Path) -> str:
@@ -85,3 +89,39 @@ def is_unchanged(path: Path, expected: str | None = None) -> bool:
         with suppress(OutputError):
             write_text(mark_path(path), json.dumps({"checksum": expected, "stamp": stamp}))
     return True
+
+
+def require_own_files(folder: Path, names: Iterable[str]) -> None:
+    """Refuse to replace files of a folder that graphdoc did not write, or that were changed since.
+
+    Args:
+        folder: the folder.
+        names: names of the files that are to be written there.
+
+    Raises:
+        OutputError: there is such a file.
+    """
+    written = _written_files(folder)
+    for path in (folder / name for name in names):
+        if os.path.lexists(path) and not (path.is_file() and written.get(path.name) == file_checksum(path)):
+            raise OutputError(
+                f"{path} was not written by graphdoc, or was changed since; move it, or replace it with --overwrite"
+            )
+
+
+def note_own_file(path: Path) -> None:
+    """Note in its folder that graphdoc wrote a file, so that it may be replaced (see :func:`require_own_files`).
+
+    Raises:
+        OutputError: it cannot be noted.
+    """
+    written = _written_files(path.parent) | {path.name: file_checksum(path)}
+    write_text(path.parent / WRITTEN_FILE, json.dumps({"format": "graphdoc files/1", "files": written}, indent=2))
+
+
+def _written_files(folder: Path) -> dict[str, str]:
+    try:
+        files = json.loads((folder / WRITTEN_FILE).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(files) if isinstance(files, dict) else {}

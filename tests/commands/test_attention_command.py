@@ -78,7 +78,7 @@ def test_a_mean_says_that_every_passage_has_the_same_weight(
 def test_every_output(graphdoc: Command, two: tuple[Path, Path], model: str, tmp_path: Path) -> None:
     status, out, err = graphdoc("attention", two[0], "--model", model, "--output", "out")
     assert (status, err) == (0, "")
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    names = sorted(path.name for path in (tmp_path / "out").glob("[!.]*"))
     assert names == ["attention.csv", "attention.json", "attention.png"]
     assert all(f"wrote out/{name}" in out for name in names)
     with (tmp_path / "out" / "attention.csv").open(encoding="utf-8", newline="") as file:

@@ -121,7 +121,7 @@ def test_every_output(graphdoc: Command, two: tuple[Path, Path], model: str, tmp
     status, out, err = graphdoc("compare", *two, "--model", model, "--output", "out")
     assert (status, err) == (0, "")
     written = ["comparison.json", "passages.csv", "report.html", "sections.png"]
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == written
+    assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == written
     for name in written:
         assert f"wrote out/{name}" in out
     content = json.loads((tmp_path / "out" / "comparison.json").read_text(encoding="utf-8"))

@@ -95,7 +95,7 @@ def test_output_folder(graphdoc: Command, folder: Path, model: str, tmp_path: Pa
     status, out, _ = graphdoc("compare", folder / "tides", folder / "vinegar", "--model", model)
     assert status == 0 and "wrote" not in out and set(tmp_path.iterdir()) == before
     assert graphdoc("compare", folder, "--model", model, "--output", "out", "--reports", "1").status == 0
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == [
         *("comparison-reports", "comparison.html", "comparison.json", "scores.csv", "scores.png")
     ]
 

@@ -93,7 +93,7 @@ def test_everything(graphdoc: Command, corpus: Path, backbone: Path, pairs: Path
     options = ("--pairs", pairs, "--cls-baseline", backbone, "--seeds", "3", "--output", "out")
     status, out, err = graphdoc(*command, *options)
     assert (status, err) == (0, "")
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == [
         "projection.png",
         "scores.csv",
         "scores.json",

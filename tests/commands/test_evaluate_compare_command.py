@@ -67,7 +67,7 @@ def test_everything(
     command = ("evaluate", "compare", *files, "--model", model, "--baseline", backbone, "--cls-baseline", backbone)
     status, out, err = graphdoc(*command, "--lengths", "40,70", "--resamples", "50", "--seed", "3", "--output", "out")
     assert (status, err) == (0, "")
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    names = sorted(path.name for path in (tmp_path / "out").glob("[!.]*"))
     assert names == ["pairs.csv", "pairs.png", "scores.csv", "scores.json", "scores.md"]
     content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
     assert content["format"] == "graphdoc.pair_comparison/1"

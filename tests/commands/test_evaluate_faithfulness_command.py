@@ -54,7 +54,7 @@ def test_similarity(graphdoc: Command, corpus: Path, pairs: Path, model: str, tm
         "evaluate", "faithfulness", "--data", corpus, "--pairs", pairs, "--model", model, *options
     )
     assert (status, err) == (0, "")
-    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    names = sorted(path.name for path in (tmp_path / "out").glob("[!.]*"))
     assert names == ["curves.csv", "curves.png", "faithfulness.json", "faithfulness.md"]
 
     documents = [Document.from_mapping(row) for row in rows_of()]

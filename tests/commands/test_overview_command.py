@@ -43,7 +43,11 @@ def test_a_page_tables_and_reports(graphdoc: Command, folder: Path, model: str, 
         assert [row["id"] for row in csv.DictReader(file)] == ids
     page = (tmp_path / "o.html").read_text(encoding="utf-8")
     assert "<h1" in page and ">papers<" in page
-    assert sorted(path.name for path in (tmp_path / "o-reports").iterdir()) == ["0001.html", "0002.html", "0003.html"]
+    assert sorted(path.name for path in (tmp_path / "o-reports").glob("[!.]*")) == [
+        "0001.html",
+        "0002.html",
+        "0003.html",
+    ]
     best = content["pairs"][0]
     report = (tmp_path / "o-reports" / "0001.html").read_text(encoding="utf-8")
     assert all(content["documents"][best[side]]["title"] in report for side in "ab")
@@ -52,6 +56,31 @@ def test_a_page_tables_and_reports(graphdoc: Command, folder: Path, model: str, 
     for line in ("12 documents, ", "near-duplicates: 2 documents in 1 set", "wrote o.html", "wrote o-reports"):
         assert line in out
     assert "picture.bin" in out
+
+
+@pytest.mark.parametrize("name", ["documents.csv", "overview.html", "overview-reports/0001.html"])
+def test_files_of_others_in_the_output_folder_stay(
+    graphdoc: Command, folder: Path, model: str, tmp_path: Path, name: str
+) -> None:
+    path, command = (
+        tmp_path / "site" / name,
+        ("overview", folder, "--model", model, "--output", "site", "--reports", 1),
+    )
+    path.parent.mkdir(parents=True)
+    path.write_text("of others")
+    status, _, err = graphdoc(*command)
+    assert status == 2 and name in err and "--overwrite" in err
+    assert path.read_text() == "of others"
+    assert [one for one in (tmp_path / "site").rglob("*") if one.is_file()] == [path]
+    assert graphdoc(*command, "--overwrite").status == 0
+    assert path.read_text() != "of others"
+    # What graphdoc wrote is replaced, until somebody changes it.
+    assert graphdoc(*command).status == 0
+    path.write_text("changed")
+    assert graphdoc(*command).status == 2
+    assert path.read_text() == "changed"
+    # A file that was named is replaced like any other.
+    assert graphdoc("overview", folder, "--model", model, "--html", path).status == 0
 
 
 def test_reports_say_once_that_documents_are_not_whole(graphdoc: Command, folder: Path, model: str) -> None:
