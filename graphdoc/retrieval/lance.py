@@ -21,6 +21,7 @@ from ..runtime.imports import defer_package, quick_imports
 from .lance_errors import said
 from .lance_loop import next_of, wait_for
 from .lance_memory import free_memory_returned, limit_reading_ahead
+from .places import fall_back_from_damage, is_unfinished, place_of
 from .rows import DOCUMENT, PASSAGE, quoted
 from .tuning import TUNED, thorough, tuned, tuning_of
 from .word_settings import WordSettings
@@ -130,8 +131,8 @@ class LanceStore:
         with_record = schema.with_metadata({RECORD: content})
         connection = _connected(place)
         is_there = TABLE in _names(connection, place)
-        if is_there and not _is_without_versions(connection):
-            raise RetrievalError(f"{place} holds an index already; open it, or choose another place")
+        if is_there and not _is_unfinished(connection, place):
+            raise RetrievalError(f"{place} holds an index already, or what is left of one; choose another place")
         mode = "overwrite" if is_there else "create"
         table = _waited(place, lambda: connection.create_table(TABLE, schema=with_record, mode=mode))
         store = cls(table, place, with_record)
@@ -142,7 +143,7 @@ class LanceStore:
     def exists(cls, place: str) -> bool:
         """Whether there is a table."""
         connection = _connected(place)
-        return TABLE in _names(connection, place) and not _is_without_versions(connection)
+        return TABLE in _names(connection, place) and not _is_unfinished(connection, place)
 
     @classmethod
     def open(cls, place: str) -> LanceStore:
@@ -152,8 +153,10 @@ class LanceStore:
             RetrievalError: there is none, or it was not made by graphdoc.
         """
         connection = _connected(place)
-        if TABLE not in _names(connection, place) or _is_without_versions(connection):
+        if TABLE not in _names(connection, place) or _is_unfinished(connection, place):
             raise RetrievalError(f"{place} holds no index; make one with: graphdoc index CORPUS --output {place}")
+        if (folder := place_of(place).folder) is not None:
+            fall_back_from_damage(folder)
         table = _waited(place, lambda: connection.open_table(TABLE))
         schema = _waited(place, lambda: table.schema())
         try:
@@ -375,8 +378,12 @@ def _names(connection: Any, place: str) -> list[str]:
     return list(_waited(place, lambda: connection.list_tables()).tables)
 
 
-def _is_without_versions(connection: Any) -> bool:
+def _is_unfinished(connection: Any, place: str) -> bool:
     """Whether the making of the table was cut short before anything could be kept in it."""
+    folder = place_of(place).folder
+    # What an object store holds cannot be listed with LanceDB: a part of an index may be there.
+    if folder is None or not is_unfinished(folder):
+        return False
     try:
         wait_for(connection.open_table(TABLE))
     except Exception as error:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..documents.section import clean_text
 from ..errors import RetrievalError, SettingsError
+from ..runtime.locks import FolderLock
 from ..runtime.plain_text import described, one_line
+
+logger = logging.getLogger(__name__)
 
 # The folder of the table within that of an index.
 TABLE_FOLDER = "documents.lance"
+# Version files end with these bytes, and are named so that the newest comes first.
+_VERSION_END, _LARGEST_VERSION = b"LANC", 2**64 - 1
 
 
 def ids_of(value: object) -> list[str]:
@@ -93,3 +101,43 @@ def require_folder(place: Place, *, must_be_empty: bool = False) -> None:
         others = [one.name for one in path.iterdir() if one.name not in (".lock", TABLE_FOLDER)]
         if others:
             raise RetrievalError(f"{text} holds other files, such as {min(others)}; give an empty folder, or another")
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a folder holds no file of a table beside those of its versions, so that no document can be there."""
+    files = (path for path in (folder / TABLE_FOLDER).rglob("*") if path.is_file())
+    return all(path.parent.name in ("_transactions", "_versions") for path in files)
+
+
+def fall_back_from_damage(folder: Path) -> None:
+    """Set the newest version files of a table aside where they are cut short, and warn where newest ones are missing.
+
+    A power cut or half a copy leaves such files; the version before them is whole.
+
+    Raises:
+        OutputError: another process is writing there.
+    """
+    versions = folder / TABLE_FOLDER / "_versions"
+    files = sorted(path for path in versions.glob("*.manifest") if path.stem.isdecimal() and len(path.stem) == 20)
+    newest = 0
+    while len(files) > 1 and not files[0].read_bytes().endswith(_VERSION_END):
+        newest = newest or _version(files[0])
+        with FolderLock(folder, "another change"):
+            files[0].replace(files[0].with_suffix(".damaged"))
+        files = files[1:]
+    if not files:
+        return
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        newest = max(newest, int(json.loads((versions / "latest_version_hint.json").read_text())["version"]))
+    if newest > _version(files[0]):
+        logger.warning(
+            "%s: version %d is damaged or missing; version %d is read, without the changes after it: copy the index "
+            "again, or index the documents again",
+            folder,
+            newest,
+            _version(files[0]),
+        )
+
+
+def _version(file: Path) -> int:
+    return _LARGEST_VERSION - int(file.stem)

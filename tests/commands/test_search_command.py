@@ -176,8 +176,9 @@ def test_what_is_no_whole_index_is_not_read_as_documents(refused: Callable[..., 
     shutil.copytree(index, half)
     for version in (half / "documents.lance" / "_versions").iterdir():
         version.unlink()
-    said = refused("search", half, "tides")
-    assert "half.index" in said and "graphdoc index CORPUS" in said
+    Path("one.md").write_text("Tides rise.")
+    for words in (("search", half, "tides"), ("index", "one.md", "--output", half)):
+        assert "half.index" in refused(*words)
 
 
 def test_words_that_are_not_searched_for(graphdoc: Command, index: str) -> None:

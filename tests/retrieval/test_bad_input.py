@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,45 @@ def test_a_damaged_index(index: DocumentIndex, encoder: DocumentEncoder, part: s
         again.search("tides")
         list(again.rows())
     assert index.place in one_line_of(error)
+
+
+@pytest.mark.parametrize("missing", ["_versions", "_versions/*.manifest"])
+def test_what_is_left_of_an_index_is_not_overwritten(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], missing: str
+) -> None:
+    table, copy = Path(index.place) / "documents.lance", Path(index.place).with_name("copy")
+    shutil.copytree(table, copy)
+    for path in table.glob(missing):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert DocumentIndex.exists(index.place)
+    with pytest.raises(RetrievalError) as opened:
+        DocumentIndex.open(index.place, encoder)
+    with pytest.raises(RetrievalError) as made:
+        DocumentIndex.create(index.place, encoder)
+    assert all(index.place in one_line_of(error) for error in (opened, made))
+    shutil.copytree(copy, table, dirs_exist_ok=True)
+    again = DocumentIndex.open(index.place, encoder)
+    assert [again.document(document.id) for document in documents] == documents
+
+
+@pytest.mark.parametrize("size", [0, 50, None])
+def test_a_version_that_is_cut_short_or_missing_is_named_and_the_one_before_it_read(
+    index: DocumentIndex,
+    encoder: DocumentEncoder,
+    documents: list[Document],
+    size: int | None,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    index.update([replace(documents[0], title="Changed")], maintain=False)
+    newest = min((Path(index.place) / "documents.lance" / "_versions").glob("*.manifest"))
+    newest.unlink() if size is None else newest.write_bytes(newest.read_bytes()[:size])
+    again = DocumentIndex.open(index.place, encoder)
+    assert index.place in caplog.text and again.document("tides") == documents[0]
+    report = again.update([replace(documents[0], title="Changed")])
+    assert report.replaced == 1 and len(again) == 4
+    caplog.clear()
+    assert DocumentIndex.open(index.place, encoder).document("tides").title == "Changed"
+    assert not caplog.text
 
 
 def test_a_making_that_was_cut_short_is_made_again(tmp_path: Path, encoder: DocumentEncoder) -> None:
