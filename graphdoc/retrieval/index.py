@@ -150,6 +150,12 @@ class DocumentIndex:
         return is_possible and LanceStore.exists(where.address)
 
     @property
+    def _latest(self) -> LanceStore:
+        """The store as other processes have left it; every read begins with it, which takes a quarter millisecond."""
+        self._store.refresh()
+        return self._store
+
+    @property
     def encoder(self) -> DocumentEncoder:
         """The encoder of the index, loaded when it is needed first.
 
@@ -165,7 +171,7 @@ class DocumentIndex:
         return self.state().documents
 
     def __contains__(self, id: object) -> bool:
-        return isinstance(id, str) and len(self._store.select(["id"], "level = 'document'", ids=ids_of(id))) > 0
+        return isinstance(id, str) and len(self._latest.select(["id"], "level = 'document'", ids=ids_of(id))) > 0
 
     def __repr__(self) -> str:
         state = self.state()
@@ -187,7 +193,7 @@ class DocumentIndex:
         """Number of sentences whose vectors it keeps; reads where each of them stands, 16 bytes."""
         if self.paragraph is None:
             return 0
-        return sum(map(count_sentences, self._store.batches([PLACES], "level = 'document'")))
+        return sum(map(count_sentences, self._latest.batches([PLACES], "level = 'document'")))
 
     @property
     def record(self) -> Mapping[str, Any]:
@@ -197,12 +203,12 @@ class DocumentIndex:
     @property
     def columns(self) -> list[str]:
         """Columns that a filter can name."""
-        return list(self._store.schema.names)
+        return list(self._latest.schema.names)
 
     @property
     def fields(self) -> dict[str, str]:
         """Columns of metadata, with what each holds: ``text``, ``numbers``, ``lists of texts`` and so on."""
-        schema = self._store.schema
+        schema = self._latest.schema
         return {
             name: kind_name(schema.field(name).type)
             for name in metadata_columns(schema, repeats=leaves_out_repeats(self.record))
@@ -210,8 +216,7 @@ class DocumentIndex:
 
     def state(self) -> State:
         """How large it is, and what is waiting for maintenance."""
-        self._store.refresh()
-        return self._store.state()
+        return self._latest.state()
 
     def update(
         self,
@@ -299,8 +304,8 @@ class DocumentIndex:
             SettingsError: the filter does not fit.
         """
         require_filter(where)
-        self._store.refresh()
-        yield from self._store.batches(list(columns or self._store.schema.names), where)
+        store = self._latest
+        yield from store.batches(list(columns or store.schema.names), where)
 
     def document(self, id: str) -> Document:
         """A document as it was indexed.
@@ -308,7 +313,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        rows = self._store.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
+        rows = self._latest.select(list(DOCUMENT_COLUMNS), "level = 'document'", ids=ids_of(id)).to_pylist()
         if not rows:
             raise RetrievalError(f"{self.place} has no document {id!r}; check the id, or index the document")
         return document_of(rows[0])
@@ -323,7 +328,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        encoder = self.encoder.leaving_out(left_out_of(self._store, [id]))
+        encoder = self.encoder.leaving_out(left_out_of(self._latest, [id]))
         segmented = encoder.segment_with_text(self.document(id))
         (found,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
         return with_kept_sentences(self._store, encoder, found.document) if sentences else found.document
@@ -352,8 +357,7 @@ class DocumentIndex:
             SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
             RetrievalError: the index cannot be read, or does not hold what is searched by.
         """
-        self._store.refresh()
-        searched = Searched(self._store, lambda: self.encoder, self._statistics, self.place)
+        searched = Searched(self._latest, lambda: self.encoder, self._statistics, self.place)
         return search_index(searched, query, k, settings)
 
     def scores(
@@ -368,8 +372,7 @@ class DocumentIndex:
             **settings: as for :meth:`search`.
         """
         chosen = SearchSettings(k=k, **settings)
-        self._store.refresh()
-        asked = query_of(query, self._store, lambda: self.encoder, self._statistics)
+        asked = query_of(query, self._latest, lambda: self.encoder, self._statistics)
         asked = asked if vector is None else replace(asked, vector=lambda: vector)
         return {name: as_run(found) for name, found in Search(self._store, asked, chosen).rankings().items()}
 

@@ -190,7 +190,10 @@ class LanceStore:
             self._changed()
 
     def _changed(self) -> None:
-        self._schema, self._state = self._do(lambda: self._table.schema()), None
+        schema = self._do(lambda: self._table.schema())
+        if schema.metadata != self._schema.metadata:
+            raise RetrievalError(f"{self.place} is another index than the one that was opened here; open it again")
+        self._schema, self._state = schema, None
 
     def add_columns(self, columns: Mapping[str, Any]) -> None:
         """Add columns of metadata, by name and Arrow type; rows that are there have nothing in them."""

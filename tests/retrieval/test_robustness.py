@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,35 @@ def test_a_second_writer_into_a_folder_is_refused(
         assert index.search("tides", by="words")[0].id == "tides"
     assert [index.document(one.id) for one in documents] == documents
     assert index.update(changed).replaced == 1 and index.document("tides").title == "Changed"
+
+
+def test_a_reader_sees_what_others_have_changed(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
+) -> None:
+    reader = DocumentIndex.open(index.place, encoder)
+    index.delete("rice")
+    for read in (reader.document, reader.encoded):
+        with pytest.raises(RetrievalError, match="rice"):
+            read("rice")
+    index.update([documents[1]])
+    assert "rice" in reader
+    index.delete("rice")
+    assert "rice" not in reader
+    index.update([replace(documents[0], title="Changed", metadata={"new": 1})])
+    assert "new" in reader.columns
+    assert reader.document("tides").title == reader.encoded("tides").segmented.document.title == "Changed"
+
+
+def test_an_index_that_was_made_anew_by_another_model_is_not_read_as_the_one_before(
+    index: DocumentIndex, documents: list[Document], tiny_encoder: Callable[..., DocumentEncoder]
+) -> None:
+    reader = DocumentIndex.open(index.place)
+    shutil.rmtree(index.place)
+    other = DocumentIndex.create(index.place, tiny_encoder("roberta", graph_layers=0, readout="mean"))
+    for document in documents:
+        other.update([document])
+    with pytest.raises(RetrievalError, match="again"):
+        reader.search("tides", by="words")
 
 
 def test_readers_see_whole_documents_while_one_writes_and_maintains(

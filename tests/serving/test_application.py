@@ -108,24 +108,48 @@ def test_a_foreign_name_is_refused(client: TestClient) -> None:
     assert client.post("/mcp", json=call, headers=heads).status_code == 403
 
 
-def test_agents_have_tools(service: SearchService) -> None:
+def asked_of_tools(service: SearchService, ask: Callable[[Any], Any]) -> Any:
+    """What an agent gets from the tools."""
     import anyio
     import mcp
 
     from graphdoc.serving.tools import tool_server
 
-    async def ask() -> tuple[list[str], Any, Any]:
+    async def answer() -> Any:
         async with mcp.Client(tool_server(service)) as agent:
-            names = [tool.name for tool in (await agent.list_tools()).tools]
-            found = await agent.call_tool("search_documents", {"query": "steamed rice", "k": 1})
-            missing = await agent.call_tool("read_document", {"id": "nowhere"})
-            return names, found, missing
+            return await ask(agent)
 
-    names, found, missing = anyio.run(ask)
-    assert names == ["search_documents", "similar_documents", "read_document"]
+    return anyio.run(answer)
+
+
+def call_tool(service: SearchService, name: str, **arguments: Any) -> Any:
+    return asked_of_tools(service, lambda agent: agent.call_tool(name, arguments))
+
+
+def test_agents_have_tools(service: SearchService) -> None:
+    names = asked_of_tools(service, lambda agent: agent.list_tools()).tools
+    found = call_tool(service, "search_documents", query="steamed rice", k=1)
+    missing = call_tool(service, "read_document", id="nowhere")
+    assert [tool.name for tool in names] == ["search_documents", "similar_documents", "read_document"]
     hits = json.loads(found.content[0].text)["hits"]
     assert [hit["id"] for hit in hits] == [service.search("steamed rice", k=1)[0].id]
     assert missing.is_error and "nowhere" in missing.content[0].text
+
+
+def test_what_another_process_deleted_is_not_served(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
+) -> None:
+    encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
+    writer = DocumentIndex.create(tmp_path / "index", encoder)
+    writer.update([Document(id, [Section(f"Tides rise at {id}.")]) for id in ("a", "b")])
+    service = SearchService(DocumentIndex.open(writer.place, encoder))
+    with TestClient(search_application(service), base_url="http://127.0.0.1:8765") as asked:
+        assert asked.get("/documents/a").status_code == 200
+        writer.delete("a")
+        assert "a" in asked.get("/documents/a").json()["error"]
+        assert asked.get("/compare", params={"a": "b", "b": "a"}).status_code == 404
+        assert asked.get("/", params={"document": "a"}).status_code == 422
+    assert call_tool(service, "read_document", id="a").is_error
 
 
 def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
