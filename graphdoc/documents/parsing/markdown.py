@@ -85,12 +85,13 @@ def _split_front_matter(text: str) -> tuple[dict[str, Any], str]:
     match = _FRONT_MATTER.match(text[:_LONGEST_FRONT_MATTER])
     if match is None:
         return {}, text
-    import yaml  # type: ignore[import-untyped, unused-ignore]
+    import yaml
+
+    from ...runtime.yaml_files import parse_yaml
 
     try:
-        # The base loader keeps every value as it is written: no dates, no "no" that turns into False.
-        entries = yaml.load(match[1], Loader=yaml.BaseLoader)
-    except (yaml.YAMLError, RecursionError):
+        entries = parse_yaml(match[1], as_written=True)
+    except yaml.YAMLError:
         return {}, text
     if not isinstance(entries, dict) or not all(isinstance(key, str) for key in entries):
         return {}, text

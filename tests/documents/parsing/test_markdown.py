@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -97,6 +99,21 @@ def test_front_matter_is_metadata() -> None:
 def test_what_is_no_front_matter_is_text(text: str) -> None:
     assert "Text." in parse_markdown(text).sections[-1].text
     assert parse_markdown(text).metadata == {}
+
+
+NINE = "{name}: &{name} [{before}, {before}, {before}, {before}, {before}, {before}, {before}, {before}, {before}]\n"
+BOMB = "".join(NINE.format(name=name, before=f"*{before}") for before, name in itertools.pairwise("abcdefg"))
+
+
+@pytest.mark.parametrize(
+    "front_matter",
+    ["a: &a [x, x, x, x, x, x, x, x, x]\n" + BOMB, f"a: &a {'x' * 60_000}\nb: [{'*a, ' * 100}]\n", "a: &a [*a]\n"],
+)
+def test_front_matter_that_unfolds_without_end_is_text(front_matter: str) -> None:
+    """Nine aliases in each of six lines stand for five million values; the limit is that of settings."""
+    document = Document.from_markdown(f"---\n{front_matter}---\n\n# Tides\n\nThey rise.")
+    assert not document.metadata
+    assert [section.text for section in document.sections][-1] == "They rise."
 
 
 @pytest.mark.parametrize("text", [">" * 5000 + "a", "* " * 3000 + "a", "> " * 150 + "a"])

@@ -43,14 +43,18 @@ def read_yaml(path: str | Path) -> dict[str, Any]:
     return values
 
 
-def parse_yaml(text: str) -> Any:
-    """What YAML says.
+def parse_yaml(text: str, *, as_written: bool = False) -> Any:
+    """Parse YAML of limited size.
+
+    Args:
+        text: the YAML.
+        as_written: keep every scalar as the string that was written: no dates, no ``no`` that turns into False.
 
     Raises:
-        YAMLError: it is none, or too much of it; dates, numbers and depths that cannot be are errors of this kind too.
+        YAMLError: it is no YAML, or too much of it; impossible dates, numbers and depths are errors of this kind too.
     """
     try:
-        return yaml.load(text, _Loader)
+        return yaml.load(text, _StringLoader if as_written else _Loader)
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise yaml.YAMLError(f"{type(error).__name__}: {one_line(str(error))}") from error
 
@@ -73,8 +77,8 @@ def _text(path: Path) -> bytes:
     return text
 
 
-class _Loader(yaml.SafeLoader):
-    """Reads numbers such as 1e-3 as numbers, and refuses keys given twice and files that unfold without end."""
+class _StringLoader(yaml.BaseLoader):
+    """Reads scalars as strings, and refuses text whose aliases unfold without end."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -96,9 +100,13 @@ class _Loader(yaml.SafeLoader):
         self._size = (self._size[0] + added[0], self._size[1] + added[1])
         self._sizes[id(node)] = (self._size[0] - before[0], self._size[1] - before[1])
         if self._size[0] > MOST_VALUES or self._size[1] > MOST_CHARACTERS:
-            problem = f"it holds more than {MOST_VALUES:,} values, too many for settings"
+            problem = f"it holds more than {MOST_VALUES:,} values or {MOST_CHARACTERS:,} characters"
             raise yaml.composer.ComposerError(None, None, problem, event.start_mark)
         return node
+
+
+class _Loader(_StringLoader, yaml.SafeLoader):
+    """Reads plain values, numbers such as 1e-3 among them, and refuses a key that is given twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """Refuse a key that is given twice, of which one value would be lost."""
