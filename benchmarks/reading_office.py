@@ -5,48 +5,17 @@
     python benchmarks/reading_office.py --kinds pdf docx odt pptx epub ipynb eml --name reading_office
 
 The arguments are those of ``reading.py``. Further readers, each with a library of its name that has to be installed:
-``xberg``, ``pypdf``, ``pdfminer``, ``pdfplumber``, ``mammoth``.
+``pypdf``, ``pdfminer``, ``pdfplumber``, ``mammoth``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import json
-import mimetypes
 from pathlib import Path
-from typing import Any
 
 import reading
 from reading import Reading
 
 from graphdoc import Document
-
-_MIME = {".ipynb": "application/x-ipynb+json", ".epub": "application/epub+zip", ".eml": "message/rfc822"}
-
-
-def read_with_xberg(path: Path) -> Reading:
-    """Read any kind with xberg: its headings, and all other nodes as text."""
-    import xberg
-
-    async def extract() -> Any:
-        config = xberg.ExtractionConfig(include_document_structure=True, use_cache=False, disable_ocr=True)
-        mime = _MIME.get(path.suffix) or mimetypes.guess_type(path.name)[0]
-        source = xberg.ExtractInput(kind="bytes", bytes=path.read_bytes(), mime_type=mime, filename=path.name)
-        return (await xberg.extract(source, config)).results[0]
-
-    found = asyncio.run(extract())
-    headings, body = [], []
-    for node in found.document.nodes if found.document else ():
-        content = json.loads(str(node.content))
-        if str(node.content_layer) not in ("body", "footnote"):
-            continue
-        if content["node_type"] == "heading":
-            headings.append((int(content["level"]), content["text"]))
-        elif content["node_type"] == "table":
-            body += [cell["content"] for cell in content["grid"]["cells"]]
-        elif content["node_type"] not in ("group", "title"):
-            body.append(str(content.get("text") or content.get("content") or ""))
-    return Reading(str(found.metadata.title or ""), headings, "\n\n".join(body))
 
 
 def read_with_pypdf(path: Path) -> Reading:
@@ -85,7 +54,6 @@ _PDF, _DOCX = frozenset({"pdf"}), frozenset({"docx"})
 
 if __name__ == "__main__":
     reading.READERS |= {
-        "xberg": (read_with_xberg, frozenset({"pdf", "docx", "odt", "pptx", "epub", "ipynb", "eml"})),
         "pypdf": (read_with_pypdf, _PDF),
         "pdfminer": (read_with_pdfminer, _PDF),
         "pdfplumber": (read_with_pdfplumber, _PDF),

@@ -331,7 +331,7 @@ class TestEnds:
         self, refused: Command, two: tuple[Path, Path], model: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def missing(*_: Any, **__: Any) -> None:
-            raise MissingExtraError("xberg", "ingest", "read PDF")
+            raise MissingExtraError("pypandoc_binary", "ingest", "read LaTeX")
 
         monkeypatch.setattr("graphdoc.commands.compare.read_one", missing)
         message = refused("compare", *two, "--model", model)

@@ -74,7 +74,7 @@ def test_stop_words_are_those_that_models_were_made_with() -> None:
 
 BLOCKED = """
 import sys
-for name in ("sqlglot", "xberg", "fastapi", "ray"):
+for name in ("sqlglot", "pypandoc", "fastapi", "ray"):
     sys.modules[name] = None
 from graphdoc.cli import main
 sys.exit(main(sys.argv[1:]))

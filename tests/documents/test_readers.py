@@ -204,7 +204,7 @@ def make_folder(root: Path) -> None:
         "sub/deeper/c.html",
         "sub/.hidden/d.txt",
         ".e.txt",
-        "x.adoc",
+        "x.7z",
         "sub/y.png",
     ):
         path = root / name
@@ -218,7 +218,7 @@ def test_folders_are_read_whole_and_in_order(tmp_path: Path) -> None:
     assert ids(tmp_path, report=report) == ["a", "b", "sub/a", "sub/deeper/c"]
     assert report.ignored == [
         Skipped(str(tmp_path / "sub" / "y.png"), "unknown type .png"),
-        Skipped(str(tmp_path / "x.adoc"), "unknown type .adoc"),
+        Skipped(str(tmp_path / "x.7z"), "unknown type .7z"),
     ]
     assert report.documents == 4
 
@@ -517,13 +517,13 @@ def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "nothing that matches the pattern is a file" in error(f"{tmp_path}/*.md")
     assert "no file matches the pattern" in error(f"{tmp_path}/none/*.md")
     assert "nothing in the folder is a file of a known type" in error(tmp_path)
-    (tmp_path / "a.adoc").write_text("x", encoding="utf-8")
-    assert "nothing in the folder is of a known type (there are 1 .adoc); known are .txt" in error(tmp_path)
+    (tmp_path / "a.7z").write_text("x", encoding="utf-8")
+    assert "nothing in the folder is of a known type (there are 1 .7z); known are .txt" in error(tmp_path)
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "gone.md").symlink_to("nowhere")
     assert error(tmp_path / "links").endswith("(1 passed over: a broken link)")
-    (tmp_path / "links" / "a.adoc").write_text("x", encoding="utf-8")
-    assert "(there are 1 .adoc; 1 passed over: a broken link)" in error(tmp_path / "links")
+    (tmp_path / "links" / "a.7z").write_text("x", encoding="utf-8")
+    assert "(there are 1 .7z; 1 passed over: a broken link)" in error(tmp_path / "links")
     assert "b'a.md' (bytes)" in error(b"a.md")
     locked = tmp_path / "locked"
     with monkeypatch.context() as patch:
@@ -947,3 +947,15 @@ def test_a_declared_encoding_that_cannot_be_true_is_ignored() -> None:
         content = f'<meta charset="{name}"><p>caf\xe9.'.encode("latin-1")
         with pytest.raises(DocumentError, match="0xe9"):
             formats.decode(content + b"\n" * (-len(content) % 4), "utf-8", "html")
+
+
+@pytest.mark.parametrize("name", [f"broken.{kind}" for kind in ("pdf", "docx", "odt", "pptx", "epub", "eml")])
+def test_broken_files(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"no such thing")
+    with pytest.raises(DocumentError, match=f"{name}: it cannot be read as") as caught:
+        Document.from_file(path)
+    assert "\n" not in str(caught.value)
+    path.write_bytes(b"")
+    with pytest.raises(DocumentError, match=f"{name}: it is empty"):
+        Document.from_file(path)

@@ -9,7 +9,16 @@ from typing import cast
 from ...errors import DocumentError
 from ..section import clean_text
 from . import parse_text
-from .formats import KNOWN_SUFFIXES, check_encoding, decode, is_corpus, read_whole, reading_error, split_suffix
+from .formats import (
+    KNOWN_SUFFIXES,
+    PANDOC_KINDS,
+    check_encoding,
+    decode,
+    is_corpus,
+    read_whole,
+    reading_error,
+    split_suffix,
+)
 from .outline import ParsedDocument
 
 # Kinds that are read from bytes: module and function.
@@ -60,10 +69,10 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
     text = clean_text(decode(content, encoding, kind))
-    if kind == "latex":
-        from .rich_formats import parse_rich_format
+    if kind in PANDOC_KINDS:
+        from .pandoc import parse_with_pandoc
 
-        return parse_rich_format(text.encode("utf-8"), kind, name=path.name)
+        return parse_with_pandoc(text, kind)
     if kind == "ipynb":
         from .office.notebook import parse_notebook
 

@@ -40,6 +40,12 @@ DOCUMENT_KINDS = {
     ".ipynb": "ipynb",
     ".eml": "eml",
     ".tex": "latex",
+    ".rtf": "rtf",
+    ".org": "org",
+    ".mediawiki": "mediawiki",
+    ".typ": "typst",
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
 }
 CORPUS_KINDS = {
     ".jsonl": "jsonl",
@@ -49,6 +55,8 @@ CORPUS_KINDS = {
     ".tsv": "tsv",
     ".parquet": "parquet",
 }
+# As pandoc calls them.
+PANDOC_KINDS = frozenset({"latex", "rtf", "org", "mediawiki", "typst", "asciidoc"})
 _NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
 KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats also with .gz)"
 
