@@ -25,8 +25,8 @@ from graphdoc.documents.readers.lines import numbered_lines
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.evaluation.trec import read_qrels, write_qrels
 from graphdoc.runtime.files import write_atomically, write_text
-from graphdoc.runtime.plain_text import one_line
 from graphdoc.runtime.progress import progress_bar
+from graphdoc.runtime.text import one_line
 
 # Parts of the lines of a file of pairs, and where each ends.
 PARTS = {"train": 0.6, "dev": 0.8, "test": 1.0}

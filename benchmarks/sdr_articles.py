@@ -24,8 +24,8 @@ from reporting import DATA
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.evaluation import read_relevant
 from graphdoc.runtime.files import write_atomically
-from graphdoc.runtime.plain_text import one_line
 from graphdoc.runtime.progress import progress_bar
+from graphdoc.runtime.text import one_line
 
 TITLES, SECTIONS = ("title",), ("sections", "section")
 

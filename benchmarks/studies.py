@@ -35,7 +35,7 @@ from graphdoc.evaluation.pairs import ComparisonScores, PairSimilarities
 from graphdoc.inference.precision import Precision
 from graphdoc.registry import RECIPES, load
 from graphdoc.runtime.files import write_atomically, write_text
-from graphdoc.runtime.plain_text import one_line
+from graphdoc.runtime.text import one_line
 from graphdoc.segmentation.spans import SegmentedDocument
 from graphdoc.settings.base import Count, FileName, Settings
 from graphdoc.settings.loading import load_settings

@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from .errors import GraphdocError
 from .registry import training_commands
-from .runtime.plain_text import one_line
+from .runtime.text import one_line
 from .version import __version__
 
 DESCRIPTION = "Vectors, comparison and explanation for long documents."

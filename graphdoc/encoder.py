@@ -25,9 +25,8 @@ from .inference.precision import LoadPrecision, Precision
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
-from .runtime.arguments import require_path, require_whole
-from .runtime.devices import usable_device
-from .runtime.plain_text import described
+from .runtime.processes import usable_device
+from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
 from .similarity.encoded_document import EncodedDocument
 from .similarity.pair_subtopics import CLUSTER_SIZE, pair_subtopics

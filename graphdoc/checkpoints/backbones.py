@@ -20,7 +20,7 @@ from transformers import (
 from ..errors import ModelError
 from ..modeling import DocumentConfig, DocumentModel
 from ..modeling.passage_encoder import pooler_options
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .configuration import check_settings, checked_config, token_limit
 from .contents import CONFIG_FILE, read_json
 from .folders import backbone_folder, existing, not_found, reinstall_hint

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..modeling import DocumentConfig
-from ..runtime.plain_text import markdown
+from ..runtime.text import markdown
 
 # A card is to be read; the configuration has all names.
 MOST_CLASSES = 30

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
-from ..runtime.imports import quick_imports
+from ..runtime.memory import quick_imports
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
@@ -125,7 +125,7 @@ def prepare_for_ray(options: argparse.Namespace) -> None:
             f"--device {options.device} cannot be combined with --ray, whose processes take a GPU each, "
             "or CPUs where the cluster has none"
         )
-    from ..runtime.ray_cluster import require_cluster
+    from ..runtime.ray import require_cluster
 
     require_cluster(options.ray)
     options.device = "cpu"

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ..errors import OutputError
 from ..graphs.elements import NodeKind
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .outputs import Outputs, write_json
 from .sources import read_one

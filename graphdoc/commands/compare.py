@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ..errors import DocumentError, SettingsError
 from ..registry import SUBTOPICS
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .compare_many import compare_many, holds_many
 from .languages import noting_languages

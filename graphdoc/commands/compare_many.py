@@ -14,8 +14,8 @@ from rich.console import Console
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, OutputError, SettingsError
-from ..runtime.checksums import note_own_file, require_own_files
-from ..runtime.wording import counted
+from ..runtime.files import note_own_file, require_own_files
+from ..runtime.text import counted
 from .arguments import load_encoder
 from .languages import noting_languages
 from .outputs import Outputs, report_name, write_json, written

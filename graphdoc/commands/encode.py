@@ -6,8 +6,8 @@ import argparse
 import os
 
 from ..errors import OutputError
-from ..runtime.csv import write_csv
-from ..runtime.wording import counted
+from ..runtime.files import write_csv
+from ..runtime.text import counted
 from .arguments import (
     add_model_arguments,
     add_ray_argument,

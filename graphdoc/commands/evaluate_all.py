@@ -332,7 +332,7 @@ def _summary(lines: Sequence[Line], models: Mapping[str, DocumentEncoder]) -> li
 
 def _write_markdown(path: str, lines: Sequence[Line], ways: Sequence[str], notes: Sequence[str]) -> None:
     from ..runtime.files import write_text
-    from ..runtime.plain_text import markdown
+    from ..runtime.text import markdown
 
     text = "\n".join(f"- {markdown(note)}" for note in notes)
     tables = (

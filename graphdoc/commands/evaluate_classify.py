@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..errors import EvaluationError, SettingsError
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, probability
 from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
 from .measured_models import processes_of

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.imports import quick_imports
+from ..runtime.memory import quick_imports
 from .arguments import add_model_arguments, add_reading_arguments, positive
 from .labelled_parts import add_part_arguments, check_parts, read_parts
 from .measured_models import (

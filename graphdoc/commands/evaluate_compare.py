@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.files import write_text
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, positive, whole
 from .measured_models import (
     Candidate,

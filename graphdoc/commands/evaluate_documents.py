@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError, SettingsError
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted, left_out_line
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted, left_out_line
 from .arguments import add_scoring_arguments, load_encoder
 from .outputs import Outputs, check_apart, write_json, written
 from .sources import encodable, no_documents, read_many, skips_unencodable

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
 from ..runtime.files import write_text
-from ..runtime.imports import quick_imports
-from ..runtime.plain_text import markdown
-from ..runtime.wording import counted
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted, markdown
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .measured_models import processes_of
 from .outputs import JSON, Outputs, write_json

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import EvaluationError
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted, left_out_line
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted, left_out_line
 from . import evaluate_documents
 from .arguments import (
     MEASURED_PRECISION,

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_seed
-from ..runtime.wording import counted
+from ..runtime.text import counted, require_seed
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .measured_models import processes_of
 from .outputs import Outputs, require_name, write_json, written

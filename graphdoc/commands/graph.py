@@ -10,8 +10,8 @@ from typing import Any
 from ..errors import SettingsError
 from ..graphs.elements import EdgeKind, NodeKind
 from ..registry import GRAPH_KINDS, load
-from ..runtime.csv import write_csv
-from ..runtime.wording import counted
+from ..runtime.files import write_csv
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .outputs import Outputs, write_json
 from .sources import read_one

@@ -7,8 +7,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 from ..errors import SettingsError
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_ray_argument, add_reading_arguments, load_encoder, prepare_for_ray
 from .languages import noting_languages
 from .outputs import check_apart, require_name, write_json

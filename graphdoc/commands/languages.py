@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..runtime.wording import counted
+from ..runtime.text import counted
 
 if TYPE_CHECKING:
     from ..documents.document import Document

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..errors import DocumentError, SettingsError
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, weight
 from .matched_rows import MatchedRow, matched_rows
 from .outputs import Outputs, write_json
@@ -248,7 +248,7 @@ def _in_order(
 def _write_many(
     options: argparse.Namespace, rows: list[MatchedRow], encoder: DocumentEncoder, **writers: Any
 ) -> Console | None:
-    from ..runtime.csv import write_csv
+    from ..runtime.files import write_csv
 
     table = [row.to_dict() for row in rows]
     content = {

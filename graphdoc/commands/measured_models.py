@@ -69,8 +69,7 @@ def check_baselines(options: argparse.Namespace) -> None:
 @contextmanager
 def processes_of(options: argparse.Namespace) -> Iterator[Processes]:
     """The processes that torchrun or accelerate launch started, or this one; each encodes its share."""
-    from ..runtime.devices import usable_device
-    from ..runtime.processes import Processes
+    from ..runtime.processes import Processes, usable_device
 
     with Processes(usable_device(options.device)) as processes:
         yield processes

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from ..errors import EvaluationError
-from ..runtime.imports import quick_imports
-from ..runtime.plain_text import one_line
-from ..runtime.wording import left_out_line
+from ..runtime.memory import quick_imports
+from ..runtime.text import left_out_line, one_line
 from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
 from .outputs import check_apart, check_files, require_name, write_json, written
 from .searched import searched_index

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from ..documents.readers.reach import source_reaching
 from ..errors import OutputError
-from ..runtime.checksums import note_own_file, require_own_files
+from ..runtime.files import note_own_file, require_own_files
 from .tables import console, plain
 
 _LIES_IN = "{} lies in {}, all of which is read; give a place outside"

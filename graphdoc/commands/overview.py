@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
-from ..runtime.checksums import require_own_files
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted
+from ..runtime.files import require_own_files
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
 from .languages import noting_languages
 from .outputs import Outputs, check_apart, report_name, require_name, write_json, written

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ..documents.parsing.formats import is_corpus, split_suffix
 from ..errors import SettingsError
-from ..runtime.checksums import note_own_file
+from ..runtime.files import note_own_file
 from .arguments import COLUMNS, load_encoder
 from .outputs import report_name
 from .sources import read_many

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..runtime.plain_text import one_line
-from ..runtime.wording import counted
+from ..runtime.text import counted, one_line
 from .repeated import KEEP
 from .summaries import print_lines
 from .tables import Column, Table, names

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.plain_text import markdown
+from ..runtime.text import markdown
 from .measured_models import Skipped
 from .tables import Column, Table, half_interval, names, percent, shown, whole_interval
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from ..errors import OutputError
-from ..runtime.imports import quick_imports
-from ..runtime.wording import counted
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, probability, whole
 from .outputs import Outputs, write_json
 from .sources import encodable, no_documents, read_many, skips_unencodable

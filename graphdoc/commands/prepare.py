@@ -6,7 +6,7 @@ import argparse
 
 from ..errors import SettingsError
 from ..registry import RECIPES, training_commands
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from ..settings.loading import kinds_of, load_chosen
 from ..settings.run import RunSettings
 from .tables import console, plain

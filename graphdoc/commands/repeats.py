@@ -6,9 +6,8 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from ..runtime.csv import write_csv
-from ..runtime.plain_text import one_line
-from ..runtime.wording import counted
+from ..runtime.files import write_csv
+from ..runtime.text import counted, one_line
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .outputs import JSON, Outputs, write_json
 from .sources import no_documents, read_many

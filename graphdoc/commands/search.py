@@ -12,10 +12,9 @@ from rich.console import Console
 
 from ..analysis.search_page.marks import excerpt
 from ..errors import SettingsError
-from ..runtime.csv import write_csv
-from ..runtime.imports import quick_imports
-from ..runtime.plain_text import one_line
-from ..runtime.wording import counted
+from ..runtime.files import write_csv
+from ..runtime.memory import quick_imports
+from ..runtime.text import counted, one_line
 from .arguments import add_model_arguments, add_reading_arguments, add_scoring_arguments, positive
 from .outputs import JSON, Outputs, check_apart, write_json, written
 from .searched import BY_SENTENCES, document_of, read_query, searched

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..documents.readers.folders import is_pattern
 from ..errors import DocumentError, SettingsError
-from ..runtime.imports import quick_imports
+from ..runtime.memory import quick_imports
 from .arguments import load_encoder
 from .index import open_index
 from .sources import encodable, is_missing, no_documents, read_many, read_one, skips_unencodable

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import EvaluationError
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .labelled_parts import SPLIT_COLUMN
 from .sources import encodable, read_many
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ..documents.document import Document
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.coverage import PASSAGE_LIMIT, REPEATED, Coverage
 from .tables import plain
 

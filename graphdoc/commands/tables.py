@@ -12,10 +12,8 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from ..runtime.csv import csv_text
-from ..runtime.files import write_text
-from ..runtime.plain_text import markdown, one_line
-from ..runtime.wording import counted
+from ..runtime.files import csv_text, write_text
+from ..runtime.text import counted, markdown, one_line
 
 # A table on the terminal is to be read; everything is in the files.
 MOST_ROWS = 60

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..registry import load, recipes_of
-from ..runtime.imports import quick_imports
-from ..runtime.plain_text import one_line
+from ..runtime.memory import quick_imports
+from ..runtime.text import one_line
 from ..settings.loading import RECIPE, kinds_of, load_chosen, settings_of
 from ..settings.run import RunSettings
 from .tables import Column, Table, console, names, plain

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..documents.readers import Skipped
 from ..errors import DocumentError
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from ..settings.corpus import CorpusSettings
 from .source_files import file_identities
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document, Label
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from ..segmentation.arrow import PassageArrays
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument

@@ -21,8 +21,7 @@ from ..graphs.packing import Packing
 from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
 from ..modeling.weights_hash import weights_hash
-from ..runtime.checksums import is_unchanged, mark_checked, mark_path
-from ..runtime.files import write_atomically
+from ..runtime.files import is_unchanged, mark_checked, mark_path, write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from .prepare import ABANDONED_AFTER_SECONDS, TrainingCorpus

@@ -20,8 +20,7 @@ from torch.utils.data import Dataset
 
 from ..documents.document import Label
 from ..errors import DocumentError, OutputError
-from ..runtime.checksums import is_unchanged
-from ..runtime.files import write_text
+from ..runtime.files import is_unchanged, write_text
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..segmentation.segmenter import Segmenter

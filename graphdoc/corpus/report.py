@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from ..documents.readers import ReadingReport, Skipped
-from ..runtime.plain_text import one_line
-from ..runtime.wording import counted
+from ..runtime.text import counted, one_line
 from ..segmentation.coverage import Coverage
 from ..settings.document import Unit
 

@@ -10,7 +10,7 @@ from ..documents.readers import ReadingReport, read_documents
 from ..documents.readers.identities import SeenIds
 from ..documents.readers.left_out_sections import LeftOutSections
 from ..errors import DocumentError
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.first_sentence import without_first_sentence
 from ..settings.corpus import CorpusSettings
 from .data_set import BrokenRows, DataSet

@@ -24,8 +24,7 @@ from typing import Any
 
 from ..documents.readers.folders import FoundFile, find_files, is_pattern
 from ..errors import DocumentError, OutputError
-from ..runtime.checksums import file_checksum, file_stamp
-from ..runtime.files import write_text
+from ..runtime.files import file_checksum, file_stamp, write_text
 from ..runtime.progress import progress_bar
 
 _BLOCKS, _BLOCK_BYTES = 16, 2**14

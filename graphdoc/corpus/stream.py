@@ -11,8 +11,8 @@ import numpy as np
 from torch.utils.data import IterableDataset
 
 from ..errors import DocumentError
-from ..runtime.plain_text import one_line
 from ..runtime.processes import Processes
+from ..runtime.text import one_line
 from ..segmentation.segmenter import Segmenter
 from ..settings.corpus import CorpusSettings
 from .document import TrainingDocument

@@ -19,8 +19,7 @@ from ..matching.matcher import DrawnPair, ViewDrawer, ViewPair
 from ..matching.sentence_source import SentenceFeatures
 from ..matching.special_tokens import SpecialTokens
 from ..matching.view_tokens import FieldTokens
-from ..runtime.checksums import is_unchanged, mark_checked, mark_path
-from ..runtime.files import write_atomically
+from ..runtime.files import is_unchanged, mark_checked, mark_path, write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import DocumentError
-from ..runtime.plain_text import described
-from ..runtime.wording import section_name
+from ..runtime.text import described, section_name
 from .metadata import Metadata
 from .parsing import parse_text
 from .parsing.files import parse_file

@@ -8,7 +8,7 @@ from operator import index
 from typing import Any
 
 from ..errors import DocumentError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 
 _DEEPEST_LEVEL = 10_000
 # Every section below a heading has it in its path: one that is a page long would be there thousands of times.

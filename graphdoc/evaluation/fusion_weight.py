@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import EvaluationError
-from ..runtime.arguments import require_whole
+from ..runtime.text import require_whole
 from .folds import folds_of
 from .ranking import DEFAULT_MEASURES, score_run
 from .trec import Qrels, Run

@@ -10,7 +10,7 @@ from ..documents.parsing.formats import is_corpus, split_suffix
 from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError, SettingsError
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .labels import named
 from .query_files import TEXT_COLUMN, read_queries
 from .trec import Qrels, read_qrels

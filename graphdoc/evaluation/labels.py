@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..documents.document import Document, Label
 from ..errors import EvaluationError
-from ..runtime.plain_text import class_name
+from ..runtime.text import class_name
 from ..segmentation.spans import SegmentedDocument
 
 ReadyDocument = Document | SegmentedDocument
@@ -33,7 +33,7 @@ def class_names(label: Label, separator: str | None = None) -> tuple[str, ...] |
         separator: what stands between the labels of a string that holds several, such as ``;`` in a CSV file.
 
     Returns:
-        Names of classes (see :func:`~graphdoc.runtime.plain_text.class_name`) in the order given; none of them for an
+        Names of classes (see :func:`~graphdoc.runtime.text.class_name`) in the order given; none of them for an
         empty list, which says that the document belongs to no class; None where there is no label, or a blank one.
 
     >>> class_names("tide; wave;tide", ";"), class_names(7), class_names(""), class_names(())

@@ -15,7 +15,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import row_cosines
 from ..similarity.kinds import similarity_of

@@ -12,7 +12,7 @@ from ..documents.parsing.rows import Columns, is_missing, row_id
 from ..documents.readers.corpora import read_corpus
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError, SettingsError
-from ..runtime.plain_text import described, one_line
+from ..runtime.text import described, one_line
 from .labels import named
 
 TEXT_COLUMN = "text"

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import EvaluationError, MissingExtraError, SettingsError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 from .rank_measures import OF_RANKS, OVER_PAIRS, Candidates, Standing
 from .trec import Qrels, Run, leave_out, ranked
 

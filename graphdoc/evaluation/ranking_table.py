@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import EvaluationError, SettingsError
-from ..runtime.arguments import require_whole
+from ..runtime.text import require_whole
 from .bootstrap import RESAMPLES as DRAWS
 from .bootstrap import Estimate, Floats, interval, resampled_means
 from .permutation import RESAMPLES, paired_p_value

@@ -15,8 +15,8 @@ from ..retrieval.fusion import Fusion, fused_scores
 from ..retrieval.grouping import Scores
 from ..retrieval.index import DocumentIndex
 from ..retrieval.search import SearchOptions
-from ..runtime.arguments import require_whole
 from ..runtime.progress import progress_bar
+from ..runtime.text import require_whole
 from .fusion_weight import FOLDS, BestWeight, best_weight
 from .ranking import DEFAULT_MEASURES
 from .trec import Qrels, Run, leave_out, ranked

@@ -11,7 +11,7 @@ from ..documents.document import Document
 from ..documents.parsing.formats import split_suffix
 from ..documents.section import clean_text
 from ..errors import EvaluationError
-from ..runtime.plain_text import described, one_line
+from ..runtime.text import described, one_line
 from .trec import MOST_GRADE, read_links, read_qrels
 
 _LISTS = 'an object of lists is expected, such as {"a.md": ["b.md", "c.md"]}'

@@ -11,7 +11,7 @@ from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
 from ..runtime.files import write_atomically
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 
 Run = Mapping[str, Mapping[str, float]]
 """Scores of the documents that were found, by query id and document id."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_whole
+from ..runtime.text import require_whole
 
 # Small blocks stay in a processor's cache, and little is lost by starting one; accelerators want large ones, filled
 # before padding may close them, since there a start costs more than some padding.

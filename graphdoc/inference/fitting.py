@@ -23,7 +23,7 @@ from ..checkpoints.fitted import vocabulary_hash
 from ..errors import ModelError
 from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_idf
 from ..runtime.processes import Processes
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..settings.lexical import LexicalFit, LexicalSettings
 from ..subtopics.terms import TermMaker

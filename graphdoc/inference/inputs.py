@@ -10,7 +10,7 @@ from typing import Any
 from ..documents.document import Document
 from ..documents.parsing.formats import split_suffix
 from ..errors import DocumentError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 from ..segmentation.spans import SegmentedDocument
 
 AnyDocument = Document | str | Mapping[str, Any]

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from ..modeling.lexical import Counts, LexicalPart, Vectors
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.lexical_shares import LexicalShares
 from ..subtopics.terms import TermMaker

@@ -20,11 +20,10 @@ from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..graphs.term_weights import TermWeights
 from ..modeling import DocumentConfig, DocumentModel
-from ..runtime.arguments import require_one_of
-from ..runtime.devices import place
 from ..runtime.memory import give_back_memory
+from ..runtime.processes import place, survive_forks
 from ..runtime.progress import Parts
-from ..runtime.threads import survive_forks
+from ..runtime.text import require_one_of
 from ..segmentation.coverage import Coverage
 from ..segmentation.repeats import LeavesOut
 from ..segmentation.spans import SegmentedDocument

@@ -12,7 +12,7 @@ from torch import Tensor
 from ..errors import DocumentError
 from ..graphs.batch import GraphBatch
 from ..graphs.joined_graphs import JoinedGraphs
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.segmenter import SegmentationConfig, Segmenter
 from ..segmentation.spans import SegmentedDocument
 from .inputs import AnyDocument, as_document

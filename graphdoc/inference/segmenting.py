@@ -13,7 +13,7 @@ import torch
 
 from ..documents.document import Document
 from ..documents.metadata import FURNITURE_CHARACTERS
-from ..runtime.arguments import require_whole
+from ..runtime.text import require_whole
 from ..runtime.workers import in_blocks, work_ahead
 from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import Segmenter

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_one_of
-from ..runtime.plain_text import described
+from ..runtime.text import described, require_one_of
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from ..similarity.encoded_document import Vectors

@@ -12,7 +12,7 @@ from ..errors import SettingsError
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import Hit, PassageHit
 from ..retrieval.search import SearchOptions, SearchSettings
-from ..runtime.arguments import require_one_of
+from ..runtime.text import require_one_of
 
 Content = Literal["passage", "passages", "document"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import SettingsError
 from ..retrieval.rows import quoted
-from ..runtime.plain_text import described
+from ..runtime.text import described
 
 # Each comparison with its opposite, of two values that are there.
 _OPPOSITES = {"==": "!=", ">": "<=", ">=": "<", "in": "not in"}

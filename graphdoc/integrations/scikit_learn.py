@@ -18,8 +18,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError
 from ..inference.inputs import AnyDocument, as_document, documents_of, is_single
 from ..inference.precision import LoadPrecision
-from ..runtime.arguments import require_path
-from ..runtime.plain_text import described
+from ..runtime.text import described, require_path
 from ..similarity.encoded_document import Vectors
 from ..vectors.folder import origin_of
 

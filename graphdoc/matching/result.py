@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from ..runtime.csv import write_csv
-from ..runtime.files import write_text
+from ..runtime.files import write_csv, write_text
 from ..segmentation.spans import SegmentedDocument
 from ..subtopics.clustering import Subtopics
 

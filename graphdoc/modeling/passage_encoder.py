@@ -14,7 +14,7 @@ from transformers import MODEL_MAPPING, AutoModel, PreTrainedConfig
 
 from ..errors import SettingsError
 from ..registry import POOLINGS, load
-from ..runtime.arguments import require_one_of
+from ..runtime.text import require_one_of
 from .dropout import quick_dropout
 from .pooling import Pooling
 from .two_texts import own_positions, weighed_mask

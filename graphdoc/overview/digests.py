@@ -14,7 +14,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..documents.document import Document
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from ..segmentation.repeat_list import RepeatList, RepeatLister
 from ..segmentation.repeats import Place
 from ..subtopics.terms import TermMaker

@@ -14,11 +14,9 @@ import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
 from ..inference.inputs import AnyDocument, as_document, documents_of
-from ..runtime.arguments import require_seed, require_whole
-from ..runtime.csv import write_csv
-from ..runtime.files import write_text
-from ..runtime.imports import quick_imports
-from ..runtime.plain_text import described
+from ..runtime.files import write_csv, write_text
+from ..runtime.memory import quick_imports
+from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeat_list import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig
 from ..vectors.store import read_vectors

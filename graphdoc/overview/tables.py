@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..runtime.arguments import require_one_of
+from ..runtime.text import require_one_of
 
 if TYPE_CHECKING:
     from .overview import Overview

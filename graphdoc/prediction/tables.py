@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import OutputError
-from ..runtime.csv import write_rows
-from ..runtime.files import write_atomically
+from ..runtime.files import write_atomically, write_rows
 from .records import Prediction, columns_of, flat
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")

@@ -15,8 +15,8 @@ from ..corpus.report import CorpusReport
 from ..encoder import DocumentEncoder
 from ..evaluation.evaluator import Evaluator
 from ..inference.precision import Precision
-from ..runtime.plain_text import printable
 from ..runtime.processes import Processes
+from ..runtime.text import printable
 from ..settings.run import RunSettings
 from ..settings.training import TrainingSettings
 from ..training.launch import join_run

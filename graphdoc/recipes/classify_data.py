@@ -14,7 +14,7 @@ from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plai
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..sampling import EpochBatches
 from ..settings.classify import ClassificationSettings
 from .base import Start

@@ -15,7 +15,7 @@ from ..corpus.prepare import TrainingCorpus
 from ..documents.readers.pair_files import read_link_file, read_pair_file
 from ..errors import DocumentError
 from ..evaluation.labels import class_names
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..sampling import (
     ClassBalancedBatches,
     DocumentSections,

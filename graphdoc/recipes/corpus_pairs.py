@@ -15,7 +15,7 @@ from ..corpus.prepare import TrainingCorpus
 from ..documents.readers.pair_files import Pairs, Unknown
 from ..errors import DocumentError
 from ..evaluation.pairs import require_both_labels
-from ..runtime.wording import counted
+from ..runtime.text import counted
 
 Rows = npt.NDArray[np.int64]
 

@@ -21,7 +21,7 @@ from ..evaluation.labels import ordered_classes, require_labels
 from ..evaluation.linear_probe import Probe, fit_probe
 from ..inference.levels import as_numpy
 from ..inference.pipeline import StreamOptions
-from ..runtime.arguments import require_seed
+from ..runtime.text import require_seed
 from .vectors_and_words import fit_vectors_and_words
 
 Floats = npt.NDArray[np.float32]

@@ -27,9 +27,8 @@ from ..retrieval.mined_documents import MinedDocuments
 from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
 from ..retrieval.word_process import WordProcess
-from ..runtime.plain_text import printable
 from ..runtime.progress import progress_bar
-from ..runtime.wording import counted
+from ..runtime.text import counted, printable
 from ..segmentation.spans import SegmentedDocument
 from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
 from ..training.run_folder import NEGATIVES_FOLDER

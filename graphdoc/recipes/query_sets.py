@@ -15,7 +15,7 @@ from ..errors import DocumentError, EvaluationError
 from ..evaluation import Judgements, own_documents, read_judgements
 from ..evaluation.folds import folds_of
 from ..evaluation.trec import leave_out
-from ..runtime.wording import left_out_line
+from ..runtime.text import left_out_line
 from ..sampling.draws import random_generator
 from ..settings.retrieve import TEXT_COLUMN, RetrievalSettings
 from .made_queries import make_queries

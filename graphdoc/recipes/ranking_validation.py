@@ -17,7 +17,7 @@ from ..errors import EvaluationError
 from ..evaluation import Judgements, score_run, write_run
 from ..evaluation.labels import plain_document
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator, metric_name
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..sampling.draws import random_generator
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument, Span

@@ -16,7 +16,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..inference.precision import computed_in, inference
 from ..inference.queries import segment_queries
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..settings.retrieve import RetrievalSettings
 from ..settings.training import TrainingSettings

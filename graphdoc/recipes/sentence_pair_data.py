@@ -11,7 +11,7 @@ import numpy as np
 from ..corpus.prepare import TrainingCorpus
 from ..corpus.report import CorpusReport
 from ..errors import DocumentError, ModelError
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..sampling.draws import Rows, random_generator
 from ..sampling.sentence_pairs import INTRA_PROBABILITY, Sentence, SentencePairBatches, SentencePairs
 from ..sampling.token_masks import TokenMasks

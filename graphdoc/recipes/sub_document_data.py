@@ -14,7 +14,7 @@ from ..corpus.report import CorpusReport
 from ..corpus.stream import StreamingCorpus
 from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.kinds.kind import GraphKind
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..sampling import DocumentSplit, EpochBatches
 from ..sampling.draws import Rows, random_generator
 from ..settings.sub_documents import PretrainingSettings

@@ -14,7 +14,7 @@ from ..evaluation.pairs import require_both_labels
 from ..inference.pipeline import StreamOptions
 from ..inference.sentences import sentence_segmenter
 from ..losses.clustering import ClusterTerms
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..segmentation.coverage import Coverage
 from ..settings.subtopics import SubtopicRunSettings
 from ..subtopics.pair_graphs import Vectors

@@ -14,7 +14,7 @@ from ..inference.levels import as_numpy
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import inference
 from ..runtime.memory import give_back_memory
-from ..runtime.threads import survive_forks
+from ..runtime.processes import survive_forks
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument, Vectors

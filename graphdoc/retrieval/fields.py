@@ -11,7 +11,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Document
 from ..documents.section import clean_text
 from ..errors import DocumentError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 from .filter_types import kind_name
 
 # Every change touches every column of the table.

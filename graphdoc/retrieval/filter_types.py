@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import SettingsError
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 
 _NAMES = {"bool": "true or false", "int64": "whole numbers", "double": "numbers", "string": "text"}
 _VALUE = r"'(?:[^']|'')*'|[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?\b|\b(?:true|false)\b"

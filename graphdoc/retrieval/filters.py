@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import SettingsError
-from ..runtime.plain_text import described, one_line
+from ..runtime.text import described, one_line
 
 MOST_CHARACTERS = 10_000
 # What stands for itself: texts, names in quotes.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from ..errors import SettingsError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 
 Fusion = Literal["reciprocal_rank", "weighted"]
 FUSIONS: tuple[str, ...] = get_args(Fusion)

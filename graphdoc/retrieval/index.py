@@ -12,10 +12,9 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
 from ..inference.inputs import AnyDocument, documents_of
-from ..runtime.arguments import require_one_of, require_path
-from ..runtime.locks import FolderLock
-from ..runtime.plain_text import described
-from ..runtime.ray_cluster import RayCluster
+from ..runtime.files import FolderLock
+from ..runtime.ray import RayCluster
+from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors, with_kept_sentences
@@ -239,7 +238,7 @@ class DocumentIndex:
             maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it.
             show_progress: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenise ahead; None for as many as suit the machine.
-            ray: address of a Ray cluster that encodes (:class:`~graphdoc.runtime.ray_cluster.RayCluster`); None
+            ray: address of a Ray cluster that encodes (:class:`~graphdoc.runtime.ray.RayCluster`); None
                 encodes here. Documents are written here, in the order in which they are done.
 
         Raises:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, RetrievalError
-from ..runtime.imports import defer_package, quick_imports
+from ..runtime.memory import quick_imports
 from .lance_errors import said
 from .lance_loop import next_of, wait_for
 from .lance_memory import free_memory_returned, limit_reading_ahead
@@ -360,8 +360,6 @@ def _library(name: str) -> Any:
         return sys.modules[name]
     try:
         with quick_imports():
-            # A client of catalogues in the network, which takes .3 s and of which LanceDB needs the types alone.
-            defer_package("lance_namespace_urllib3_client")
             return importlib.import_module(name)
     except ImportError as error:
         raise MissingExtraError("lancedb", "retrieval", "keep an index of documents") from error

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..errors import GraphdocError, RetrievalError, SettingsError
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from .filter_types import columns_in, misfit_in
 from .rows import columns_there
 

@@ -12,9 +12,8 @@ import numpy as np
 import torch
 
 from ..errors import RetrievalError, SettingsError
-from ..runtime.arguments import require_one_of, require_whole
-from ..runtime.plain_text import described
 from ..runtime.progress import progress_bar
+from ..runtime.text import described, require_one_of, require_whole
 from .fusion import fused_scores
 from .grouping import Scores
 from .mined_documents import MinedDocuments, Rows, Vectors

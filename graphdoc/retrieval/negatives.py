@@ -14,8 +14,7 @@ from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, RetrievalError
 from ..runtime.files import write_atomically
-from ..runtime.plain_text import one_line
-from ..runtime.wording import counted
+from ..runtime.text import counted, one_line
 
 FORMAT, FORMAT_VERSION = "graphdoc negatives", 1
 # Why a document that ranks high is no negative; the first that holds counts.

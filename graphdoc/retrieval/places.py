@@ -12,8 +12,8 @@ from pathlib import Path
 
 from ..documents.section import clean_text
 from ..errors import RetrievalError, SettingsError
-from ..runtime.locks import FolderLock
-from ..runtime.plain_text import described, one_line
+from ..runtime.files import FolderLock
+from ..runtime.text import described, one_line
 
 logger = logging.getLogger(__name__)
 

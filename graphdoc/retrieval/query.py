@@ -13,7 +13,7 @@ from ..documents.document import Document
 from ..documents.section import clean_text
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 from .lance import LanceStore
 from .rows import whole_text
 from .terms import best_words, terms_of, words_of

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import RetrievalError, SettingsError
-from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.text import require_one_of, require_whole
 from .explain import Explanation
 from .filters import require_filter
 from .fusion import FUSIONS, Fused, Fusion, as_they_are, fuse

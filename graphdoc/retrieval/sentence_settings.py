@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypedDict, get_args
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_one_of, require_whole
+from ..runtime.text import require_one_of, require_whole
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
 from .filters import require_filter

@@ -18,7 +18,7 @@ from ..errors import DocumentError
 from ..inference.inputs import AnyDocument, as_document, require_text
 from ..inference.segmenting import Workers, segment_in_order, windows_of
 from ..runtime.progress import progress_bar
-from ..runtime.ray_cluster import RayCluster
+from ..runtime.ray import RayCluster
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from ..vectors.folder import library_versions

@@ -9,8 +9,7 @@ from typing import Any, get_args
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
-from ..runtime.arguments import require_one_of, require_whole
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line, require_one_of, require_whole
 from .lance import LanceStore, State
 from .query import Query, Statistics, query_of
 from .results import Hit, SearchResults

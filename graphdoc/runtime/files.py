@@ -1,15 +1,23 @@
-"""Writing files so that a reader never sees half of one."""
+"""Writing files so that nothing is lost: atomically, by one process at a time, and over nobody else's."""
 
 from __future__ import annotations
 
-import contextlib
+import csv
 import errno
+import hashlib
+import io
+import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from filelock import FileLock, Timeout
 
 from ..errors import OutputError
-from .arguments import require_path
+from .text import require_path
 
 # A full disk, a used up quota, a file larger than allowed.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -49,7 +57,7 @@ def write_atomically(path: str | Path, write: Callable[[Path], object]) -> Path:
         raise writing_error(target, error) from error
     finally:
         if temporary is not None:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 temporary.unlink(missing_ok=True)
     return target
 
@@ -64,3 +72,237 @@ def write_text(path: str | Path, text: str) -> Path:
     """Write a text file atomically as UTF-8 (see :func:`write_atomically`); halves of surrogate pairs become "?"."""
     content = text.encode("utf-8", "replace")
     return write_atomically(path, lambda temporary: temporary.write_bytes(content))
+
+
+Stamp = tuple[int, int, int, int]
+
+# In a folder of outputs: the files that graphdoc wrote there, with their checksums.
+WRITTEN_FILE = ".graphdoc-files.json"
+
+
+def file_checksum(path: Path) -> str:
+    """BLAKE2b hash of a file, 32 bytes in hexadecimal digits.
+
+    Raises:
+        OutputError: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as stream:
+            return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+    except OSError as error:
+        raise OutputError(f"{path} cannot be read: {error.strerror or error}; run again") from error
+
+
+def file_stamp(path: Path) -> Stamp:
+    """Size, times of the last change of content and of anything, and number of a file.
+
+    The third, ctime, is set by the system alone: whoever changes a file and sets its time back changes it.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
+
+
+def mark_path(path: Path) -> Path:
+    """Where the mark of a file lies: beside it."""
+    return path.with_name(f".{path.name}.checked")
+
+
+def mark_checked(path: Path) -> str:
+    """Write the checksum of a file that was just written beside it, and return it.
+
+    Raises:
+        OutputError: the file cannot be read, or its mark not written.
+    """
+    stamp, checksum = file_stamp(path), file_checksum(path)
+    write_text(mark_path(path), json.dumps({"checksum": checksum, "stamp": stamp}))
+    return checksum
+
+
+def is_unchanged(path: Path, expected: str | None = None) -> bool:
+    """Whether a file has the checksum with which it was written.
+
+    It is read whole only if anything about it, its ctime among that, differs from the state in which it was checked
+    last; the new state is then marked, so that the next process need not read it.
+
+    Args:
+        path: the file.
+        expected: its checksum; None takes that of its mark, and without a mark nothing is right.
+    """
+    try:
+        stamp = file_stamp(path)
+        try:
+            mark = json.loads(mark_path(path).read_text(encoding="utf-8"))
+            known, checked = mark["checksum"], tuple(mark["stamp"])
+        except (OSError, ValueError, KeyError, TypeError):
+            known, checked = None, None
+        expected = expected or known
+        if expected is None:
+            return False
+        if known == expected and checked == stamp:
+            return True
+        if file_checksum(path) != expected:
+            return False
+    except (OSError, OutputError):
+        return False
+    if os.access(path.parent, os.W_OK):
+        with suppress(OutputError):
+            write_text(mark_path(path), json.dumps({"checksum": expected, "stamp": stamp}))
+    return True
+
+
+def require_own_files(folder: Path, names: Iterable[str]) -> None:
+    """Refuse to replace files of a folder that graphdoc did not write, or that were changed since.
+
+    Args:
+        folder: the folder.
+        names: names of the files that are to be written there.
+
+    Raises:
+        OutputError: there is such a file.
+    """
+    written = _written_files(folder)
+    for path in (folder / name for name in names):
+        if os.path.lexists(path) and not (path.is_file() and written.get(path.name) == file_checksum(path)):
+            raise OutputError(
+                f"{path} was not written by graphdoc, or was changed since; move it, or replace it with --overwrite"
+            )
+
+
+def note_own_file(path: Path) -> None:
+    """Note in its folder that graphdoc wrote a file, so that it may be replaced (see :func:`require_own_files`).
+
+    Raises:
+        OutputError: it cannot be noted.
+    """
+    written = _written_files(path.parent) | {path.name: file_checksum(path)}
+    write_text(path.parent / WRITTEN_FILE, json.dumps({"format": "graphdoc files/1", "files": written}, indent=2))
+
+
+def _written_files(folder: Path) -> dict[str, str]:
+    try:
+        files = json.loads((folder / WRITTEN_FILE).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(files) if isinstance(files, dict) else {}
+
+
+LOCK_FILE = ".lock"
+
+# Worker processes of a program that was killed hold its lock until they notice, which takes seconds.
+LONGEST_WAIT_SECONDS = 15.0
+
+
+class FolderLock:
+    """The right of one process to write into a folder; the system takes it back when the process ends in any way.
+
+    Args:
+        folder: the folder, which is made if it does not exist.
+        work: what another process is doing that holds the folder, for the message.
+    """
+
+    def __init__(self, folder: Path, work: str = "a run") -> None:
+        self._folder, self._work = folder, work
+        self._lock = FileLock(folder / LOCK_FILE)
+
+    def acquire(self) -> None:
+        """Take the folder.
+
+        Raises:
+            OutputError: another process writes into it, or it cannot be written.
+        """
+        path = self._folder / LOCK_FILE
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            # Locking empties the file, and a run that has ended removes it: it may hold nothing of others.
+            if path.is_symlink() or (path.exists() and (not path.is_file() or path.stat().st_size)):
+                raise OutputError(
+                    f"{path} is no empty file, as the lock of graphdoc is; remove it where nothing is under way, or "
+                    "choose another output"
+                )
+            # Where a file system has no locks, there is nothing to hold on to.
+            with suppress(NotImplementedError):
+                self._lock.acquire(timeout=LONGEST_WAIT_SECONDS)
+        except Timeout as error:
+            raise OutputError(
+                f"{self._work} is under way in {self._folder}; wait until it has ended, or choose another output"
+            ) from error
+        except OSError as error:
+            raise OutputError(
+                f"{self._folder} cannot be written: {error.strerror or error}; choose another output"
+            ) from error
+        except ValueError as error:
+            raise OutputError(
+                f"{str(self._folder)!r} cannot be written: the name has a NUL character; choose another output"
+            ) from error
+
+    def release(self) -> None:
+        """Give the folder back."""
+        self._lock.release()
+
+    def __enter__(self) -> FolderLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+# What a spreadsheet takes for the beginning of a formula, also behind a tab or a line end.
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+def safe_cell(value: Any) -> Any:
+    """A value as it may stand in a cell: text that a spreadsheet would compute gets an apostrophe in front.
+
+    Source: OWASP, CSV injection.
+
+    >>> [safe_cell(value) for value in ("=1+1", "koji", -0.5, float("nan"))]
+    ["'=1+1", 'koji', -0.5, None]
+    """
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA_SIGNS) else value
+    return None if isinstance(value, float) and value != value else value
+
+
+def csv_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as the text of a CSV file; NaN and None are empty cells (see :func:`safe_cell`)."""
+    target = io.StringIO()
+    write_rows(target, header, rows)
+    return target.getvalue()
+
+
+def write_csv(path: str | Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> Path:
+    """Write a table as CSV, row by row and atomically; halves of surrogate pairs become "?".
+
+    Args:
+        path: the file.
+        header: names of the columns.
+        rows: a cell for every column; text is escaped (see :func:`safe_cell`).
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+
+    def write(temporary: Path) -> None:
+        with temporary.open("w", encoding="utf-8", errors="replace", newline="") as file:
+            write_rows(file, header, rows)
+
+    return write_atomically(path, write)
+
+
+def write_rows(target: TextIO, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table as CSV into an open file (see :func:`write_csv`)."""
+    writer = csv.writer(target, lineterminator="\n")
+    writer.writerow(map(_written, header))
+    writer.writerows(map(_written, row) for row in rows)
+
+
+def _written(value: Any) -> Any:
+    """A safe cell; Python's writer leaves a carriage return unquoted, which readers take for the end of the row."""
+    safe = safe_cell(value)
+    return safe.replace("\r\n", "\n").replace("\r", "\n") if isinstance(safe, str) else safe

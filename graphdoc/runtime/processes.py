@@ -1,36 +1,38 @@
-"""The processes of one job: a single one, or those that torchrun or accelerate launch started."""
+"""The processes of one job, a single one or those that a launcher started, and the device of each."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
+import signal
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from types import TracebackType
+from functools import cache
+from types import FrameType, TracebackType
 from typing import Any, TypeVar
 
 import torch
 from torch import distributed
 
-from ..errors import GraphdocError, OutputError
-from .heartbeat import Heartbeat
-from .plain_text import one_line
+from ..errors import GraphdocError, ModelError, OutputError
 
 T = TypeVar("T")
+logger = logging.getLogger("graphdoc")
 
-# Shares take different times, and the first process done has to wait for the last one.
-LONGEST_WAIT = timedelta(days=30)
+# How long processes wait for one another.
+LONGEST_WAIT = timedelta(hours=1)
 
 # What gloo and NCCL say when the other end of a connection is gone.
 _LOST = re.compile(
     r"connection (?:closed|reset|refused|was closed)|closed by peer|broken pipe|pair closure|socket timeout"
     r"|remote process exited|timed out waiting|no longer connected|network error|communicator was aborted"
-    r"|collective operation timeout",
+    r"|collective operation timeout|monitoredbarrier",
     re.IGNORECASE,
 )
-
-_heartbeat: Heartbeat | None = None
+_MISSED = re.compile(r"Ranks? ([\d, ]+) failed to pass")
 
 
 def process_count() -> int:
@@ -45,7 +47,7 @@ def exchange() -> Iterator[None]:
     """A context for an exchange between processes, which fails when one of them has stopped.
 
     Raises:
-        OutputError: another process has stopped; its message is given where it left one.
+        OutputError: another process has stopped, or stands still.
         RuntimeError: whatever else went wrong in this process, such as too little memory.
     """
     try:
@@ -54,17 +56,16 @@ def exchange() -> Iterator[None]:
         is_lost = isinstance(error, distributed.DistNetworkError) or _LOST.search(str(error)) is not None
         if not is_lost or isinstance(error, torch.OutOfMemoryError):
             raise
-        known = _heartbeat.stopped() if _heartbeat is not None else None
-        raise OutputError(
-            f"{known or 'another process has stopped'}; mend what its message says and run again"
-        ) from error
+        missed = _MISSED.search(str(error))
+        who = "another process" if missed is None else f"process {missed[1].strip()}"
+        raise OutputError(f"{who} has stopped or stands still; mend what its message says and run again") from error
 
 
 class Processes:
     """Rank and number of the processes that share a job, and where they wait for each other.
 
-    Processes meet in a gloo group of their own, whatever else they use: no wait for a slow share ends early, and
-    leaving the group on an error ends the waiting of all others at once. A process that stands still is reported.
+    Processes meet in a gloo group of their own, whatever else they use. Leaving it on an error ends the waiting of all
+    others at once; a process that stands still is named after an hour.
 
     Args:
         device: where this process computes.
@@ -79,14 +80,10 @@ class Processes:
         if distributed.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) > 1:
             from accelerate import PartialState  # type: ignore[import-untyped, unused-ignore]
 
-            # Exchanges between accelerators keep the time-out that torch gives them.
-            waits = {"timeout": LONGEST_WAIT} if device.type == "cpu" else {}
-            state = PartialState(cpu=device.type == "cpu", **waits)
+            state = PartialState(cpu=device.type == "cpu", timeout=LONGEST_WAIT)
             self.rank, self.count = state.process_index, state.num_processes
         if self.count > 1:
-            global _heartbeat
             self._group = distributed.new_group(backend="gloo", timeout=LONGEST_WAIT)
-            _heartbeat = Heartbeat(self.rank, self.count)
 
     @property
     def is_first(self) -> bool:
@@ -99,12 +96,6 @@ class Processes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        global _heartbeat
-        if _heartbeat is not None:
-            if error is not None:
-                _heartbeat.say_stopped(one_line(f"{type(error).__name__}: {error}", 200))
-            _heartbeat.stop()
-            _heartbeat = None
         if self._group is not None:
             with suppress(RuntimeError, ValueError):
                 distributed.destroy_process_group(self._group)
@@ -114,12 +105,14 @@ class Processes:
         """Wait for all processes and give each the values of all, by rank.
 
         Raises:
-            OutputError: another process has stopped.
+            OutputError: another process has stopped, or stands still.
         """
         if self._group is None:
             return [value]
         values: list[Any] = [None] * self.count
         with exchange():
+            # Unlike other exchanges it says which process does not come.
+            distributed.monitored_barrier(self._group, LONGEST_WAIT, wait_all_ranks=True)
             distributed.all_gather_object(values, value, group=self._group)
         return values
 
@@ -140,3 +133,97 @@ class Processes:
             raise failure
         if message is not None:
             raise OutputError(message)
+
+
+class StopRequest:
+    """A context that notes SIGTERM instead of ending the program; after it, the signal does what it did before.
+
+    Attributes:
+        is_made: whether the system has asked this process to stop.
+    """
+
+    def __init__(self) -> None:
+        self.is_made = False
+        self._previous: Any = None
+
+    def __enter__(self) -> StopRequest:
+        try:
+            self._previous = signal.signal(signal.SIGTERM, self._note)
+        except ValueError:  # only the main thread can
+            self._previous = None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGTERM, self._previous)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.is_made = True
+
+
+@cache
+def survive_forks() -> None:
+    """Let processes that are forked from now on compute with one thread.
+
+    The threads that torch has started are not there in a fork, whose first parallel operation waits for them for ever.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=_compute_alone)
+
+
+def _compute_alone() -> None:
+    if torch.get_num_threads() > 1:
+        torch.set_num_threads(1)
+        logger.info("this process was forked after encoding, so torch computes with one thread in it")
+
+
+def default_device() -> torch.device:
+    """The accelerator of this process if there is one, else the CPU."""
+    if os.environ.get("ACCELERATE_USE_CPU", "").lower() in ("1", "true", "yes"):
+        return torch.device("cpu")
+    if torch.cuda.is_available():
+        return own_gpu()
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def usable_device(device: str | torch.device | None) -> torch.device:
+    """A device by its name.
+
+    Args:
+        device: name of the device; None takes :func:`default_device`, and ``cuda`` the GPU of this process.
+
+    Raises:
+        ModelError: there is no such kind of device.
+    """
+    try:
+        named = torch.device(device) if device is not None else default_device()
+    except (RuntimeError, TypeError) as error:
+        raise ModelError(f"device {str(device)!r} is unknown; use cpu, cuda, cuda:1 or mps") from error
+    return own_gpu() if str(named) == "cuda" and torch.cuda.is_available() else named
+
+
+def own_gpu() -> torch.device:
+    """The GPU of this process; a launcher shows every process all GPUs, or each its own."""
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+
+
+def place(model: Any, device: str | torch.device | None) -> None:
+    """Move a model to a device.
+
+    Args:
+        model: the model.
+        device: name of the device (see :func:`usable_device`).
+
+    Raises:
+        ModelError: the device is unknown or not there.
+    """
+    chosen = usable_device(device)
+    try:
+        if chosen.type == "meta":
+            raise RuntimeError("it computes nothing")
+        model.to(chosen)
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
+        reason = textwrap.shorten(str(error).strip().partition("\n")[0], 120, placeholder=" ...")
+        raise ModelError(f"device {str(device)!r} cannot be used here ({reason})") from error

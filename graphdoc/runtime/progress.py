@@ -1,53 +1,12 @@
-"""What long work shows: a bar on a terminal, and a line a minute where there is none."""
+"""Progress bars of long work."""
 
 from __future__ import annotations
 
 import sys
 import time
-from typing import Any, cast
+from typing import Any
 
 from tqdm.auto import tqdm
-from tqdm.std import tqdm as plain_tqdm
-
-# Between two lines where there is no terminal.
-SECONDS = 60.0
-
-
-class MinuteLines(plain_tqdm):  # type: ignore[type-arg]
-    """A bar that is a line on the error stream every minute, and one at the end of what took longer than that."""
-
-    def __init__(self, **settings: Any) -> None:
-        self._due = time.monotonic() + SECONDS
-        self._is_told = False
-        super().__init__(**settings, delay=SECONDS, mininterval=min(1.0, SECONDS), miniters=1)
-
-    def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """Write a line, where one is due."""
-        if time.monotonic() >= self._due:
-            self._write_line()
-            self._due = time.monotonic() + SECONDS
-
-    def clear(self, nolock: bool = False) -> None:
-        """Do nothing: lines stay."""
-
-    def close(self) -> None:
-        """Write a last line, if there were others."""
-        if not self.disable and self._is_told:
-            self._write_line()
-        # Nothing is left on the screen to clear.
-        self.delay = float("inf")
-        super().close()
-
-    def _write_line(self) -> None:
-        values = self.format_dict
-        done = f"{self.n:,}" if self.total is None else f"{self.n:,} of {self.total:,}"
-        unit = self.unit.removesuffix("s") if (self.total or self.n) == 1 else self.unit
-        line = f"{self.desc}: {done}{unit} in {self.format_interval(values['elapsed'])}"
-        rate = (self.n - self.initial) / max(values["elapsed"], 1e-9)
-        if self.total is not None and self.n < self.total and rate:
-            line += f", about {self.format_interval((self.total - self.n) / rate)} left"
-        print(f"{line}, {self.postfix}" if self.postfix else line, file=self.fp, flush=True)
-        self._is_told = True
 
 
 def progress_bar(
@@ -61,17 +20,15 @@ def progress_bar(
     """Make a bar.
 
     Args:
-        show: whether it is shown; None shows it on a terminal when the work is long, and elsewhere a line a minute.
+        show: whether it is shown; None shows it on a terminal when the work is long.
         total: how much there is to do; None where that is not known.
         doing: what is done.
         unit: what is counted.
         done: how much an earlier run did; where that is everything, no bar is shown.
     """
-    hidden = show is False or (done > 0 and done == total)
-    settings: dict[str, Any] = {"total": total, "initial": done, "desc": doing, "unit": f" {unit}", "disable": hidden}
-    if show is None and not sys.stderr.isatty():
-        return cast("tqdm[Any]", MinuteLines(**settings))
-    return tqdm(**settings, delay=0.5 if show is None else 0)
+    hidden = show is False or (done > 0 and done == total) or (show is None and not sys.stderr.isatty())
+    delay = 0.5 if show is None else 0
+    return tqdm(total=total, initial=done, desc=doing, unit=f" {unit}", disable=hidden, delay=delay)
 
 
 class Parts:

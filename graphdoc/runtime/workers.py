@@ -7,14 +7,14 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
+from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
 from ..errors import GraphdocError
-from .signals import Dismissal
 
 Block = TypeVar("Block", bound=Sequence[Any])
 Result = TypeVar("Result")
@@ -119,30 +119,43 @@ def _executor(work: Callable[[Any, Any], Any], shared: Any, workers: int) -> Ite
     before = os.environ.get("TOKENIZERS_PARALLELISM")
     # Threads of a tokenizer would only wait for each other, and it warns of forks unless this is set.
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    dismissal = Dismissal()
-    executor = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work, shared, dismissal))
+    executor = ProcessPoolExecutor(workers, initializer=_begin, initargs=(work, shared))
+    processes: Mapping[int, BaseProcess] = {}
     try:
         try:
             # The first task starts the processes.
             executor.submit(int).result()
+            processes = executor._processes
         finally:
             if before is None:
                 del os.environ["TOKENIZERS_PARALLELISM"]
             else:
                 os.environ["TOKENIZERS_PARALLELISM"] = before
         yield executor
+    except BrokenProcessPool:
+        # They do not end when they are asked to.
+        for process in list(processes.values()):
+            process.kill()
+        raise
     finally:
-        dismissal.give()
         executor.shutdown(cancel_futures=True)
 
 
-def _begin(work: Callable[[Any, Any], Any], shared: Any, dismissal: Dismissal) -> None:
+def _begin(work: Callable[[Any, Any], Any], shared: Any) -> None:
     global _work, _shared
-    dismissal.await_in_worker()
     _work, _shared = work, shared
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    # Ctrl-C reaches all processes of a terminal; the one that asked for the work ends the others.
+    stay_with_parent()
+
+
+def stay_with_parent(_: int = 0) -> None:
+    """Let a worker process end with the program that started it, and not before.
+
+    Ctrl-C reaches all processes of a terminal, and SIGTERM all of a job on a cluster: what is left of the program, up
+    to its checkpoint, still needs its workers.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

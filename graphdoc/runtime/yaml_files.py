@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from ..errors import SettingsError
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 
 MOST_BYTES = 2**20
 # Values and characters of a file once all its aliases are written out.

@@ -15,7 +15,7 @@ from scipy.sparse.csgraph import connected_components
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError, SettingsError
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from ..settings.compare import Joining
 from .draws import Rows
 

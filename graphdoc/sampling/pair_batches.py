@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ..runtime.wording import counted
+from ..runtime.text import counted
 from .epoch_batches import EpochBatches, Place
 
 

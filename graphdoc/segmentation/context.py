@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..documents.document import Document
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 
 # The part of a passage's tokens that its context may take.
 SHARE = 4

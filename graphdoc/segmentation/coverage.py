@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from ..runtime.wording import counted
+from ..runtime.text import counted
 
 logger = logging.getLogger("graphdoc")
 

@@ -23,7 +23,7 @@ import safetensors.numpy
 from ..documents.document import Document
 from ..errors import DocumentError, OutputError, SettingsError
 from ..runtime.files import write_atomically
-from ..runtime.plain_text import described
+from ..runtime.text import described
 
 Hashes = npt.NDArray[np.uint32]
 # Section, first character in its text, and one past the last.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
-from ..runtime.plain_text import described
+from ..runtime.text import described
 from ..settings.document import Context, Unit
 from .context import NO_CONTEXT, SHARE, Prefix, prefix_of
 from .cutting import (

@@ -12,7 +12,7 @@ from ..retrieval.index import DocumentIndex
 from ..retrieval.results import SearchResults
 from ..retrieval.sentence_settings import BY_SENTENCES
 from ..retrieval.ways import WAYS
-from ..runtime.arguments import require_one_of
+from ..runtime.text import require_one_of
 from ..similarity.hierarchical import Direction, Normalisation
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator
 
 from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES
-from ..runtime.plain_text import class_name
+from ..runtime.text import class_name
 from .base import Settings, known_name
 from .clustering import ClusteringSettings
 from .lexical import LexicalSettings
@@ -198,7 +198,7 @@ def setting_names() -> list[str]:
 
 
 def checked_labels(labels: Sequence[Any], multi_label: bool) -> list[str]:
-    """The names of classes, each on one line (see :func:`~graphdoc.runtime.plain_text.class_name`).
+    """The names of classes, each on one line (see :func:`~graphdoc.runtime.text.class_name`).
 
     Args:
         labels: the names, in the order of the logits.

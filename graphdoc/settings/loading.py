@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..errors import SettingsError
 from ..registry import RecipeTargets, load, recipes_of
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from ..runtime.yaml_files import parse_yaml, read_yaml
 from .base import Settings
 from .mistakes import Mistake, Refused, first_mistake

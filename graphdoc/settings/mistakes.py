@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from ..errors import SettingsError
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 from .foreign_names import own_name
 
 _LONGEST_VALUE = 100

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 import numpy.typing as npt
 
-from ..runtime.arguments import require_one_of
+from ..runtime.text import require_one_of
 from .hierarchical import Background, By, Direction, Normalisation, form_of, paragraph_scores
 from .sentence_sets import SentenceSet
 

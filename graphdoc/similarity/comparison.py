@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 import numpy as np
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_one_of, require_whole
-from ..runtime.csv import write_csv
-from ..runtime.files import write_text
+from ..runtime.files import write_csv, write_text
+from ..runtime.text import require_one_of, require_whole
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .attention_tables import attention_columns

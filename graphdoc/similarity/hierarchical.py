@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from ..runtime.arguments import require_one_of
+from ..runtime.text import require_one_of
 from .cosine import Floats
 from .sentence_sets import Rows, SentenceSet, Vectors
 

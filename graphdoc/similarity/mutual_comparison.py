@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime.csv import write_csv
+from ..runtime.files import write_csv
 from .cosine import Floats, similarity_matrix
 from .encoded_document import EncodedDocument
 from .kinds import similarity_of

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..errors import SettingsError
-from ..runtime.arguments import require_whole
+from ..runtime.text import require_whole
 from ..subtopics.table import SubtopicTable
 from ..subtopics.ways import subtopic_finder
 from .cosine import similarity_matrix

@@ -20,8 +20,8 @@ from ..checkpoints.save import save_checkpoint
 from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
 from ..modeling.document_model import TRAINING_PARTS
-from ..runtime.plain_text import one_line
 from ..runtime.processes import Processes
+from ..runtime.text import one_line
 from .moving_average import FILE as AVERAGE_FILE
 from .moving_average import MovingAverage
 from .optimizer import load_optimizer, save_optimizer

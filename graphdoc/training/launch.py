@@ -7,8 +7,7 @@ import os
 import torch
 
 from ..errors import SettingsError
-from ..runtime.devices import own_gpu, usable_device
-from ..runtime.processes import Processes
+from ..runtime.processes import Processes, own_gpu, usable_device
 from ..settings.training import TrainingSettings
 
 # Settings of Accelerate that have no place here, with what does the same.

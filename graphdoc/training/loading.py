@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import chain, count, islice
 from multiprocessing import connection
 from multiprocessing.util import Finalize
@@ -16,7 +15,7 @@ from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..corpus.stream import StreamingCorpus
 from ..runtime.processes import Processes
-from ..runtime.signals import Dismissal
+from ..runtime.workers import stay_with_parent
 from ..sampling import DocumentBatches, Place
 from .batch import TrainingBatch, TrainingExample
 
@@ -151,17 +150,16 @@ class EpochLoader:
         if not self._across_epochs:
             epoch_end = (step // self.epoch_steps + 1) * self.epoch_steps
             end = epoch_end if end is None else min(end, epoch_end)
-        dismissal = Dismissal() if self._options["num_workers"] else None
         loader = DataLoader(
             EpochExamples(self._corpus),
             batch_sampler=RunBatches(self._batches, step, end),
-            worker_init_fn=partial(_begin_worker, dismissal) if dismissal is not None else None,
+            worker_init_fn=_begin_worker,
             **self._options,
         )
-        if dismissal is not None:
-            # Python, too, ends the workers of a program that nobody closed.
-            self._dismiss = Finalize(self, dismissal.give, exitpriority=10)
         self._ahead = iter(loader)
+        if self._options["num_workers"]:
+            # Where nobody closes it before the program ends; the workers do not end when they are asked to.
+            self._dismiss = Finalize(self, self._ahead._shutdown_workers, exitpriority=10)  # type: ignore[attr-defined]
         return self._number
 
     def _next(self) -> TrainingBatch | None:
@@ -190,9 +188,9 @@ class EpochLoader:
         self._number += 1
 
 
-def _begin_worker(dismissal: Dismissal, _: int) -> None:
+def _begin_worker(_: int) -> None:
     torch.set_num_threads(1)
-    dismissal.await_in_worker()
+    stay_with_parent()
 
 
 class StreamLoader:

@@ -19,8 +19,7 @@ from ..errors import DocumentError, ModelError
 from ..graphs.packing import Packing
 from ..inference.precision import computed_in, inference
 from ..modeling import DocumentModel
-from ..runtime.processes import Processes
-from ..runtime.signals import StopRequest
+from ..runtime.processes import Processes, StopRequest
 from ..sampling.draws import random_generator
 from ..settings.training import TrainingSettings
 from .checkpoint import RunCheckpoints, require_finite

@@ -13,9 +13,9 @@ from tqdm.auto import tqdm
 from ..analysis.figures.run import plot_run
 from ..encoder import DocumentEncoder
 from ..modeling.weights_hash import weights_hash
-from ..runtime.locks import FolderLock
-from ..runtime.plain_text import printable
+from ..runtime.files import FolderLock
 from ..runtime.processes import Processes
+from ..runtime.text import printable
 from ..settings.run import RunSettings
 from .checkpoint import RunCheckpoints, require_finite
 from .loop import RunEvaluation, TrainingLoop

@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from ..errors import OutputError
-from ..runtime.files import write_text
-from ..runtime.locks import LOCK_FILE
+from ..runtime.files import LOCK_FILE, write_text
 from ..settings.run import RunSettings
 from ..version import __version__
 from .checkpoint import PREFIX

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingExtraError, OutputError
-from ..runtime.plain_text import one_line
+from ..runtime.text import one_line
 
 
 @dataclass(frozen=True, slots=True)

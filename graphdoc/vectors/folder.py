@@ -19,9 +19,7 @@ from ..inference.fastest import Choice
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import LOAD_PRECISIONS
 from ..modeling.weights_hash import weights_hash
-from ..runtime.checksums import file_checksum
-from ..runtime.files import writing_error
-from ..runtime.locks import LOCK_FILE, FolderLock
+from ..runtime.files import LOCK_FILE, FolderLock, file_checksum, writing_error
 from ..runtime.processes import Processes
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__

@@ -12,9 +12,9 @@ from ..errors import OutputError
 from ..inference.fastest import Choice
 from ..inference.pipeline import EncodingPipeline
 from ..inference.segmenting import Workers, segment_in_order
-from ..runtime.devices import place
+from ..runtime.processes import place
 from ..runtime.progress import progress_bar
-from ..runtime.ray_cluster import RayCluster
+from ..runtime.ray import RayCluster
 from .folder import library_versions
 from .job import FolderJob
 from .making import MadeShard, ShardTask, make_shard

@@ -21,8 +21,7 @@ from ..documents.document import Document
 from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..inference.levels import Level
-from ..runtime.checksums import file_checksum
-from ..runtime.files import writing_error
+from ..runtime.files import file_checksum, writing_error
 from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 

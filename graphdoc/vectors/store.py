@@ -13,10 +13,8 @@ import numpy.typing as npt
 
 from ..documents.readers import Skipped
 from ..errors import OutputError
-from ..runtime.checksums import file_checksum
-from ..runtime.files import write_text
-from ..runtime.plain_text import one_line
-from ..runtime.wording import counted
+from ..runtime.files import file_checksum, write_text
+from ..runtime.text import counted, one_line
 from ..segmentation.coverage import Coverage
 from ..segmentation.repeats import LeavesOut, Repeats
 from .shards import FORMAT, FORMAT_VERSION, Shard, read_rows, shard_name

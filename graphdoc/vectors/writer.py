@@ -19,10 +19,10 @@ from ..inference.levels import LEVELS, Level
 from ..inference.pipeline import EncodingOptions, EncodingPipeline
 from ..inference.precision import Precision, require_precision
 from ..inference.segmenting import Workers
-from ..runtime.arguments import require_one_of, require_path, require_whole
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
-from ..runtime.ray_cluster import RayCluster
+from ..runtime.ray import RayCluster
+from ..runtime.text import require_one_of, require_path, require_whole
 from .folder import VectorFolder, agree_on_precision, origin_of
 from .job import FolderJob
 from .making import OnError, Settings
@@ -93,7 +93,7 @@ def encode_to_disk(
         report: report of the reader of ``documents``; what it lists as skipped goes into the manifest, and what cannot
             be encoded into it.
         on_error: whether a document that cannot be encoded stops the run or is skipped and listed.
-        ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray_cluster.RayCluster`); None encodes here.
+        ray: address of a Ray cluster (:class:`~graphdoc.runtime.ray.RayCluster`); None encodes here.
         columns: what stands beside the vectors: ``title`` of the document, ``text`` of what the vector is of.
 
     Returns:
@@ -125,7 +125,7 @@ def encode_to_disk(
             if processes.count > 1:
                 raise SettingsError(f"ray is {ray!r} in one of {processes.count} processes; start a single one")
             cluster = stack.enter_context(RayCluster(ray, ShardEncoder(encoder)))
-        measured = None if cluster is None else partial(cluster.ask, "settle_precision", None)
+        measured = None if cluster is None else partial(next, cluster.map("settle_precision", [None]))
         agree_on_precision(encoder, Path(folder), processes, overwrite, measured)
         origin = origin_of(encoder, settings.as_values(), has_sentences=level == "sentence")
         target = VectorFolder(folder, origin, encoder.precision, processes.rank)

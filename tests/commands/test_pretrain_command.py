@@ -14,7 +14,7 @@ import yaml
 from safetensors.torch import load_file, save_file
 
 from graphdoc import DocumentEncoder, __version__
-from graphdoc.runtime import locks
+from graphdoc.runtime import files
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.sub_documents import HELD_OUT_NUMBERS, PretrainingSettings
 
@@ -370,8 +370,8 @@ class TestResuming:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(locks, "LONGEST_WAIT_SECONDS", 0.2)
-        under_way = locks.FolderLock(tmp_path / "run")
+        monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.2)
+        under_way = files.FolderLock(tmp_path / "run")
         under_way.acquire()
         message = "a run is under way in run; wait until it has ended, or choose another output"
         assert refused("training.max_steps=1") == message

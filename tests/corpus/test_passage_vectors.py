@@ -20,7 +20,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.document_graph import graph_of_sections
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentModel
-from graphdoc.runtime.checksums import mark_checked
+from graphdoc.runtime.files import mark_checked
 from graphdoc.segmentation.segmenter import Segmenter
 
 

@@ -19,8 +19,8 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import GraphdocError, OutputError, RetrievalError
-from graphdoc.runtime import locks
-from graphdoc.runtime.locks import FolderLock
+from graphdoc.runtime import files
+from graphdoc.runtime.files import FolderLock
 
 
 def folder_of(index: DocumentIndex) -> Path:
@@ -31,7 +31,7 @@ def folder_of(index: DocumentIndex) -> Path:
 def test_a_second_writer_into_a_folder_is_refused(
     index: DocumentIndex, documents: list[Document], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locks, "LONGEST_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(files, "LONGEST_WAIT_SECONDS", 0.05)
     changed = [replace(documents[0], title="Changed")]
     with FolderLock(folder_of(index), "an update"):
         for write in (lambda: index.update(changed), lambda: index.delete("rice"), index.maintain):

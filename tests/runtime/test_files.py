@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import errno
 import os
 import stat
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from graphdoc.errors import OutputError
-from graphdoc.runtime.files import write_atomically, write_text
+from graphdoc.runtime.files import LOCK_FILE, FolderLock, csv_text, safe_cell, write_atomically, write_csv, write_text
 
 
 def test_text_is_utf_8_with_plain_line_ends(tmp_path: Path) -> None:
@@ -91,3 +92,56 @@ def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     plain = tmp_path / "plain"
     plain.write_text("x")
     assert write_text(tmp_path / "a.txt", "x").stat().st_mode == plain.stat().st_mode
+
+
+@pytest.mark.parametrize("kind", ["text", "folder", "link"])
+def test_a_lock_of_others_is_left_alone(tmp_path: Path, kind: str) -> None:
+    lock, target = tmp_path / LOCK_FILE, tmp_path / "target"
+    target.write_text("of others")
+    if kind == "text":
+        lock.write_text("of others")
+    elif kind == "folder":
+        lock.mkdir()
+    else:
+        lock.symlink_to(target)
+    with pytest.raises(OutputError) as error:
+        FolderLock(tmp_path).acquire()
+    assert str(lock) in str(error.value) and "remove it" in str(error.value)
+    assert target.read_text() == "of others"
+    assert lock.is_dir() if kind == "folder" else lock.read_text() == "of others"
+
+
+def test_a_lock_that_a_run_left_is_taken_again(tmp_path: Path) -> None:
+    for _ in range(2):
+        lock = FolderLock(tmp_path)
+        lock.acquire()
+        lock.release()
+        (tmp_path / LOCK_FILE).touch()
+        assert (tmp_path / LOCK_FILE).read_bytes() == b""
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1"])
+def test_text_that_a_spreadsheet_would_compute_is_escaped(text: str) -> None:
+    assert safe_cell(text) == f"'{text}"
+    assert csv_text(["id"], [[text]]).splitlines()[1].lstrip('"').startswith("'")
+
+
+@pytest.mark.parametrize("value", ["koji", "", "a=1", "'x", " =1", -1.5, 0, -3, None, True])
+def test_all_else_stays(value: object) -> None:
+    assert safe_cell(value) == value
+
+
+def test_a_file_reads_back(tmp_path: Path) -> None:
+    rows = [["a,b", -0.5, float("nan")], ["line\nend", 3, None], ["half \ud800", 1e-7, 'a "b"']]
+    path = write_csv(tmp_path / "new" / "table.csv", ["id", "x", "=y"], iter(rows))
+    with path.open(encoding="utf-8", newline="") as file:
+        found = list(csv.reader(file))
+    assert found == [["id", "x", "'=y"], ["a,b", "-0.5", ""], ["line\nend", "3", ""], ["half ?", "1e-07", 'a "b"']]
+    assert csv_text(["id"], [["a"]]) == "id\na\n"
+
+
+def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError) as error:
+        write_csv(tmp_path / "file" / "table.csv", ["id"], [])
+    assert str(tmp_path / "file" / "table.csv") in str(error.value)

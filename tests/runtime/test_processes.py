@@ -1,17 +1,17 @@
 from __future__ import annotations
 
-import time
+import os
+import signal
+import threading
 from collections.abc import Callable
-from itertools import repeat
 
 import pytest
 import torch
 from torch import distributed, nn
 
-from graphdoc.errors import OutputError
+from graphdoc.errors import ModelError, OutputError
 from graphdoc.losses import gathering
-from graphdoc.runtime import heartbeat, processes
-from graphdoc.runtime.processes import exchange
+from graphdoc.runtime.processes import StopRequest, default_device, exchange, usable_device
 from graphdoc.training import distributed as training
 
 
@@ -42,7 +42,7 @@ def test_a_process_that_is_gone_is_reported_in_one_line(
     monkeypatch.setattr(gathering, "_all_gather", broken)
     for name in ("all_reduce", "broadcast"):
         monkeypatch.setattr(distributed, name, broken)
-    with pytest.raises(OutputError, match=r"^another process has stopped; mend what its message says"):
+    with pytest.raises(OutputError, match=r"another process has stopped"):
         meet()
 
 
@@ -65,46 +65,74 @@ def test_what_goes_wrong_in_the_process_itself_is_not_blamed_on_others(error: Ru
 @pytest.mark.parametrize(
     "error",
     [
+        RuntimeError("[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 3600000 ms"),
         RuntimeError("[pair.cc:537] Connection closed by peer [127.0.0.1]:4711"),
         RuntimeError("Application timeout caused pair closure"),
         distributed.DistNetworkError("failed to recv, got 0 bytes"),
         distributed.DistBackendError("ncclRemoteError: remote process exited or there was a network error"),
     ],
 )
-def test_a_lost_process_is_named_where_it_left_word(error: RuntimeError, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Known:
-        def stopped(self) -> str:
-            return "process 3 has stopped: ModelError: its loss is nan"
-
-    monkeypatch.setattr(processes, "_heartbeat", Known())
+def test_a_process_that_does_not_come_is_named(error: RuntimeError) -> None:
     with pytest.raises(OutputError) as raised, exchange():
         raise error
-    assert "process 3 has stopped: ModelError: its loss is nan" in str(raised.value)
+    assert ("process 1, 3 " in str(raised.value)) == ("Ranks" in str(error))
     assert raised.value.__cause__ is error
 
 
-def test_processes_that_stand_still_are_reported_and_welcomed_back(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = distributed.HashStore()
-    monkeypatch.setattr(distributed.distributed_c10d, "_get_default_store", lambda: store)
-    # As in processes of their own.
-    monkeypatch.setattr(heartbeat, "_NUMBERS", repeat(0))
-    monkeypatch.setattr(heartbeat, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(heartbeat, "SILENCE_SECONDS", 0.5)
+def test_a_request_to_stop_is_noted_and_the_signal_given_back() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with StopRequest() as request:
+        assert not request.is_made
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert request.is_made
+    assert signal.getsignal(signal.SIGTERM) == before
 
-    def wait_for(text: str) -> None:
-        while text not in caplog.text:
-            time.sleep(0.02)
 
-    first, second = heartbeat.Heartbeat(0, 2), heartbeat.Heartbeat(1, 2)
-    assert first.stopped() is None
-    second.say_stopped("it has had enough")
-    assert first.stopped() == "process 1 has stopped: it has had enough"
-    second.stop()
-    wait_for("process 1 has given no sign of life")
-    second = heartbeat.Heartbeat(1, 2)
-    wait_for("process 1 works again")
-    first.stop()
-    second.stop()
-    assert "process 0" not in caplog.text
+def test_only_the_main_thread_listens() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    entered = []
+
+    def listen() -> None:
+        with StopRequest() as request:
+            entered.append(request.is_made)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    assert entered == [False]
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+@pytest.fixture
+def gpus(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """A machine with four GPUs, as far as torch says."""
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+    for name in ("LOCAL_RANK", "ACCELERATE_USE_CPU"):
+        monkeypatch.delenv(name, raising=False)
+    return monkeypatch
+
+
+def test_every_process_takes_its_own_gpu(gpus: pytest.MonkeyPatch) -> None:
+    assert default_device() == torch.device("cuda:0")
+    gpus.setenv("LOCAL_RANK", "3")
+    assert default_device() == usable_device("cuda") == usable_device(None) == torch.device("cuda:3")
+    assert usable_device("cuda:1") == torch.device("cuda:1")
+    # A launcher that shows each process its own GPU alone.
+    gpus.setattr(torch.cuda, "device_count", lambda: 1)
+    assert default_device() == usable_device("cuda") == torch.device("cuda:0")
+
+
+def test_accelerate_can_ask_for_the_processor(gpus: pytest.MonkeyPatch) -> None:
+    gpus.setenv("ACCELERATE_USE_CPU", "True")
+    assert usable_device(None) == torch.device("cpu")
+    assert usable_device("cuda") == torch.device("cuda:0")
+    gpus.setenv("ACCELERATE_USE_CPU", "False")
+    assert usable_device(None) == torch.device("cuda:0")
+
+
+@pytest.mark.parametrize("name", ["gpu", "", "cuda:x", 3.5])
+def test_a_device_that_torch_does_not_know(name: str) -> None:
+    with pytest.raises(ModelError) as error:
+        usable_device(name)
+    assert f"device {str(name)!r}" in str(error.value)

@@ -76,6 +76,16 @@ def test_a_worker_that_is_ended_from_outside() -> None:
     assert "workers=2" in str(error.value)
 
 
+def test_workers_stay_until_their_program_is_done() -> None:
+    results = work_ahead(total, 0, ([number] for number in range(50)), 2)
+    found = [next(results)]
+    for worker in multiprocessing.active_children():
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGTERM)
+    assert [*found, *results] == list(range(50))
+    assert multiprocessing.active_children() == []
+
+
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
 def test_ctrl_c_ends_the_workers_in_silence(tmp_path: Path) -> None:
     program = """

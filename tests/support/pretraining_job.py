@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import json
-import logging
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,11 +22,11 @@ from torch import distributed
 from graphdoc.cli import main
 from graphdoc.corpus.document import TrainingDocument
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.errors import GraphdocError, ModelError
+from graphdoc.errors import GraphdocError
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import AllProcesses, SubDocumentContrast
 from graphdoc.recipes.sub_document_batch import sub_document_batch
-from graphdoc.runtime import heartbeat
+from graphdoc.runtime import processes
 from graphdoc.runtime.processes import Processes
 from graphdoc.sampling import SubDocuments
 from graphdoc.training.distributed import reduce_gradients
@@ -179,31 +179,22 @@ def asked_to_stop(config: str, output: str) -> None:
 
 
 def partners(output: str) -> None:
-    """Halt the second of two processes until the first one says so, then let it fail, and write down what was said."""
-    heartbeat.BEAT_SECONDS, heartbeat.SILENCE_SECONDS = 0.2, 2.0
+    """Halt the second of two processes until the first one has waited for too long, and write down what was said."""
+    processes.LONGEST_WAIT = timedelta(seconds=3)
     said: list[str] = []
     rank = int(os.environ["RANK"])
-
-    class GoingOn(logging.Handler):
-        """Lets the process that was halted go on once somebody has noticed."""
-
-        def emit(self, record: logging.LogRecord) -> None:
-            said.append(record.getMessage())
-            os.kill(pids[1], signal.SIGCONT)
-
-    logging.getLogger("graphdoc").addHandler(GoingOn())
+    pids: list[int] = []
     try:
-        with Processes(torch.device("cpu")) as processes:
-            pids = processes.gather(os.getpid())
+        with Processes(torch.device("cpu")) as both:
+            pids = both.gather(os.getpid())
             if rank == 1:
                 os.kill(os.getpid(), signal.SIGSTOP)
-            processes.gather(None)
-            if rank == 1:
-                raise ModelError("the second process has had enough")
-            processes.gather(None)
+            both.gather(None)
     except GraphdocError as error:
         said.append(str(error))
     Path(f"{output}-{rank}.json").write_text(json.dumps(said), encoding="utf-8")
+    if rank == 0:
+        os.kill(pids[1], signal.SIGCONT)
     os._exit(0)
 
 

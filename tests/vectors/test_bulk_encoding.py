@@ -575,7 +575,7 @@ class TestNothingIsLost:
     def test_a_second_run_is_refused_while_one_is_under_way(
         self, encoder: DocumentEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
     ) -> None:
-        monkeypatch.setattr("graphdoc.runtime.locks.LONGEST_WAIT_SECONDS", 0.2)
+        monkeypatch.setattr("graphdoc.runtime.files.LONGEST_WAIT_SECONDS", 0.2)
         seen: list[str] = []
 
         def documents() -> Iterator[Document]:

@@ -16,9 +16,8 @@ from matplotlib.ticker import MaxNLocator
 
 from ...documents.document import Document
 from ...errors import OutputError
-from ...runtime.arguments import require_path
 from ...runtime.files import write_atomically
-from ...runtime.plain_text import one_line
+from ...runtime.text import one_line, require_path
 
 INK, MUTED = "#1f2430", "#7a8190"
 COLORS = ["#2f6f8f", "#c8693a", "#4f8a4c", "#8a5a9e", "#b3923b", "#a8485a", "#52796f", "#5b6abf"]

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from ...documents.document import Document
 from ...errors import DocumentError
 from ...inference.learned_subtopics import AdaptiveSubtopics
-from ...runtime.wording import counted
+from ...runtime.text import counted
 from ...similarity.cosine import similarity_matrix
 from .canvas import COLORS, INK, MAP, MUTED, count_in_whole_numbers, document_name, finish, new_figure, shorten
 

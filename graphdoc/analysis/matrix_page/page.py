@@ -11,8 +11,7 @@ import jinja2
 import numpy as np
 from markupsafe import Markup
 
-from ...runtime.plain_text import one_line
-from ...runtime.wording import counted
+from ...runtime.text import counted, one_line
 from ..figures.matrix import order_of
 from ..pages.html import BASE, BOOT, TOOLS, content_policy, environment, in_one_function, source_of, writable
 from ..pages.numbers import number

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...runtime.plain_text import one_line
+from ...runtime.text import one_line
 from ..search_page.links import relative_link
 
 # Nothing on a page is longer; the files beside it have all of it.

@@ -12,7 +12,7 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from ...errors import OutputError
-from ...runtime.wording import counted
+from ...runtime.text import counted
 from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
 from ..pages.numbers import number
 from .content import Command, Report, lists_of, page_data

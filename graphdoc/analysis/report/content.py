@@ -9,7 +9,7 @@ import numpy as np
 
 from ...documents.section import PATH_CHARACTERS
 from ...registry import SIMILARITIES
-from ...runtime.wording import section_name
+from ...runtime.text import section_name
 from ...similarity.kinds import similarity_of
 from ..pages.numbers import finite, number
 from .matrices import LevelMatrices, Matrix, packed_level

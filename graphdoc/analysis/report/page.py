@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from ...errors import OutputError
 from ...registry import READOUTS, load
-from ...runtime.wording import counted
+from ...runtime.text import counted
 from ..pages.html import BASE, BOOT, content_policy, environment, in_one_function, source_of, writable
 from ..pages.numbers import finite, number, percent
 from . import content

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
-from ...runtime.wording import counted
+from ...runtime.text import counted
 from ...similarity.hierarchical import By
 from ..pages.numbers import decimals, finite, number, percent
 from .alignment import alignment_of

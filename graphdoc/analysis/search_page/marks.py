@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...runtime.plain_text import one_line
+from ...runtime.text import one_line
 
 Range = tuple[int, int]
 

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from ...errors import OutputError
 from ...runtime.files import write_text
-from ...runtime.wording import counted
+from ...runtime.text import counted
 from ..pages.html import BASE, BOOT, TOOLS, content_policy, environment, in_one_function, source_of, writable
 from .content import form_of, hits_of, kinds_of, query_of, search_of
 

@@ -17,7 +17,7 @@ from typing import IO, cast
 
 from ...errors import DocumentError
 from ...runtime.memory import free_memory
-from ...runtime.plain_text import described
+from ...runtime.text import described
 
 DOCUMENT_KINDS = {
     ".txt": "text",

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DocumentError, MissingExtraError
-from ...runtime.plain_text import one_line as printable_line
+from ...runtime.text import one_line as printable_line
 from .elements import names
 from .html import dropped_metadata
 from .outline import Break, Outline, ParsedDocument, one_line

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...errors import DocumentError
-from ...runtime.plain_text import described
+from ...runtime.text import described
 from ..section import Section
 
 _SECTION_KEYS = ("heading", "text", "level", "path")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
 from ...errors import DocumentError, MissingExtraError
-from ...runtime.plain_text import described
+from ...runtime.text import described
 from ..document import Document
 from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 
 from ...errors import EvaluationError, SettingsError
-from ...runtime.arguments import require_one_of
 from ...runtime.progress import progress_bar
+from ...runtime.text import require_one_of
 from ...similarity.hierarchical import By
 from ..fusion_weight import FOLDS, BestWeight, best_weight
 from ..ranking import DEFAULT_MEASURES

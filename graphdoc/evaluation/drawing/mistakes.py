@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from ...analysis.pages.html import BASE, content_policy, environment, source_of, writable
 from ...runtime.files import write_text
-from ...runtime.wording import counted
+from ...runtime.text import counted
 from ..classification import ExplainedMistake
 from ..classification_scores import ClassificationScores
 
