@@ -1,9 +1,8 @@
 """Do views of subtopics rank cases better than the words that found them? Cases of a court, found by a situation.
 
 The first 40 hits of BM25 over whole texts are ranked again by views of the situation and of the case, with models that
-``graphdoc finetune views`` has trained (``--models``), and with MiniLM before any training: as two towers, and reading
-both views at once with a head that begins with their cosine. Measured on the queries that the track tested (the last
-40 of 50) and on all.
+``graphdoc finetune views`` has trained (``--models``), and with MiniLM as two towers before any training. Measured on
+the queries that the track tested (the last 40 of 50) and on all.
 
     python benchmarks/reranked_cases.py [--models FOLDER ...] [--work FOLDER]
 """
@@ -35,7 +34,6 @@ BM25 = "BM25"
 # Settings of sst_small.yaml for models that are not trained.
 UNTRAINED = {
     "two towers, untrained": ["views.encoder=dual", "loss.kind=cosine", "model.settings.pooling=mean"],
-    "both at once, untrained": ["model.settings.pooling=pair"],
 }
 
 

@@ -76,8 +76,8 @@ class DocumentEncoder(VectorPipeline):
             device: where it runs; None takes an accelerator when there is one.
             dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights; ``auto`` for the fastest
                 that a short measurement finds close enough; ``int8`` for whole numbers on a CPU.
-            attn_implementation: how the transformer computes attention: ``eager``, ``sdpa``, ``flash_attention_2`` (in
-                half precision, with the package flash-attn) or ``flex_attention``; None for the usual way.
+            attn_implementation: how the transformer computes attention: ``eager``, ``sdpa`` or ``flash_attention_2``
+                (in half precision, with the package flash-attn); None for the usual way.
             revision: branch, tag or commit on the hub.
             **settings: fields of :class:`~graphdoc.modeling.DocumentConfig` to set otherwise, such as
                 ``max_passages=None`` to encode all passages.

@@ -26,7 +26,6 @@ READOUTS: dict[str, str] = {
 POOLINGS: dict[str, str] = {
     "cls": "graphdoc.modeling.pooling:ClsPooling",
     "mean": "graphdoc.modeling.pooling:MeanPooling",
-    "pair": "graphdoc.modeling.pooling:PairPooling",
 }
 # How two documents are compared.
 SIMILARITIES: dict[str, str] = {

@@ -417,7 +417,7 @@ class TestAttention:
             getattr(DocumentEncoder, way)(name, device="cpu", attn_implementation=value)
         message = str(error.value)
         assert "attn_implementation" in message and str(value) in message
-        assert all(choice in message for choice in ("eager", "sdpa", "flash_attention_2", "flex_attention"))
+        assert all(choice in message for choice in ("eager", "sdpa", "flash_attention_2"))
 
     def test_what_this_transformer_or_machine_does_not_have(
         self, tiny_encoder: EncoderFactory, monkeypatch: pytest.MonkeyPatch
@@ -436,11 +436,6 @@ class TestAttention:
         with pytest.raises(SettingsError) as error:
             encoder.use_attention("sdpa", "float32", CPU)
         assert "'sdpa'" in str(error.value) and "bert" in str(error.value) and "eager" in str(error.value)
-
-    def test_flex_attention_is_refused_on_a_cpu(self) -> None:
-        with pytest.raises(SettingsError) as error:
-            DocumentEncoder.from_pretrained("mini", device="cpu", attn_implementation="flex_attention")
-        assert all(part in str(error.value) for part in ("flex_attention", "cpu", "sdpa"))
 
 
 class TestSettings:
@@ -466,7 +461,7 @@ class TestSettings:
             ({"language": ""}, "language is ''"),
             ({"graph_heads": 5}, "node width 16 is not a multiple of graph_heads=5"),
             ({"max_passages": "many"}, "max_passages='many' must be a whole number"),
-            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_across, attention_dropout, c"),
+            ({"depth": 3}, "setting 'depth' is unknown .* known are attention_dropout, c"),
         ],
     )
     def test_settings_that_do_not_fit(

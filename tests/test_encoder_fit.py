@@ -58,7 +58,7 @@ def test_the_centre_is_the_mean_of_passages_of_unit_length(
 ) -> None:
     encoder = tiny_encoder("bert", **MEAN)
     passages = np.concatenate([unit(vectors) for vectors in encoder.encode(documents, level="passage")])
-    found = encoder.fit(documents, corpus="letters", normalize_centred=True)
+    found = encoder.fit(documents, corpus="letters")
     assert encoder.model.centre is not None
     np.testing.assert_allclose(encoder.model.centre.numpy(), passages.mean(axis=0), atol=1e-6)
     assert (found.documents, found.passages, found.terms) == (len(documents), len(passages), None)

@@ -324,7 +324,7 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     abstract = ["corpus.leave_out_sections=[Abstract]"]
     model = {"command": "finetune subtopics", "base": "configs/finetune/subtopics.yaml", "settings": pairs}
     rows = {
-        "soft": ["model.settings.pooling=pair"],
+        "soft": [],
         "truncated": ["views.sampling=truncated"],
         "adaptive": ["views.subtopics=adaptive", "views.subtopic_model={adaptive}"],
     }
@@ -356,7 +356,7 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
         return words[-1][1]
 
     monkeypatch.setattr(studies.Study, "with_words", kept)
-    module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: [model.settings.pooling=pair]}",
+    module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: []}",
                  "models={}", "against=soft"])  # fmt: skip
     fused = (tmp_path / "work" / "sst_views.md").read_text()
     assert fused.count("\n| soft, with words |") == 3 and "\n- with words: " in fused
@@ -370,7 +370,7 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     # A file that holds the test pairs alone is not taken for both.
     np.save(tmp_path / "work" / "soft" / "0" / "similarities.npy", found[:tests])
     with pytest.raises(SystemExit, match="2"):
-        module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: [model.settings.pooling=pair]}",
+        module.main([*command, "with_words=true", "test=pairs_train.tsv", "rows={soft: []}",
                      "models={}", "against=soft"])  # fmt: skip
     assert "rows with words" in capsys.readouterr().err
     with pytest.raises(SystemExit):

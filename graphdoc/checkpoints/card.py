@@ -51,8 +51,9 @@ def model_card(config: DocumentConfig, name: str, training: str = "") -> str:
     centre = ""
     if config.centre is not None:
         learned = "; ".join(markdown(name, 200) for name in config.centre) or "a corpus"
-        again = ", then to unit length" if config.normalize_centred else ""
-        centre = f"| centre | the mean passage vector of {learned}, taken off unit-length passages{again} |\n"
+        centre = (
+            f"| centre | the mean passage vector of {learned}, taken off unit-length passages, then to unit length |\n"
+        )
     lexical, words = "", config.words
     if words is not None:
         learned = "; ".join(markdown(name, 200) for name in words.corpora) or "a corpus"

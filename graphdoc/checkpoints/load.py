@@ -24,7 +24,7 @@ from .updates import apply_updates
 logger = logging.getLogger("graphdoc")
 
 # Settings that need no other weights, and with which vectors are of another kind.
-READ_BY_HEAD = {"pooling", "normalize_passages", "centre", "normalize_centred", "readout"}
+READ_BY_HEAD = {"pooling", "normalize_passages", "centre", "readout"}
 
 
 def load_checkpoint(

@@ -62,11 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--corpus", default="", metavar="WORDS", help="what the documents are, for the model card")
     centre = parser.add_argument_group("centre")
     centre.add_argument("--no-centre", action="store_true", help="leave the mean passage vector where it is")
-    centre.add_argument(
-        "--normalize-centred",
-        action=argparse.BooleanOptionalAction,
-        help="bring passages to unit length again without it (default: yes)",
-    )
     words = parser.add_argument_group("words")
     words.add_argument("--lexical", action="store_true", help="also learn a lexical part")
     words.add_argument(
@@ -147,7 +142,6 @@ def run(options: argparse.Namespace) -> None:
                 centre=not options.no_centre,
                 lexical=lexical,
                 lexical_weight=options.lexical_weight,
-                normalize_centred=options.normalize_centred,
                 corpus=options.corpus,
                 processes=processes,
             )

@@ -65,8 +65,6 @@ def untrained_mean(
     if not source:
         raise ModelError(f"{encoder.name} does not say what its backbone is; name one")
     kept = {name: getattr(config, name) for name in _KEPT}
-    if config.pooling_class.joins_texts:
-        kept["pooling"] = "mean"
     found = DocumentEncoder.from_backbone(
         source,
         device=device,

@@ -127,8 +127,6 @@ def with_precision(
     device = next(encoder.parameters()).device
     passages, tokens = CPU_PROBE if device.type == "cpu" else ACCELERATOR_PROBE
     inputs = _probe(tokenizer, device, passages, min(tokens, longest))
-    if encoder.pooling.joins_texts:
-        inputs["token_types"] = _two_halves(inputs["input_ids"])
     if dtype == "int8":
         return _int8(encoder, inputs, name)
     encoder, choice = _fastest(encoder, inputs)
@@ -232,11 +230,6 @@ def _probe(tokenizer: PreTrainedTokenizerBase, device: torch.device, passages: i
     shortest = min(map(len, rows))
     ids = torch.tensor([row[:shortest] for row in rows], device=device)
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
-
-
-def _two_halves(ids: Tensor) -> Tensor:
-    second = torch.arange(ids.shape[1], device=ids.device) >= ids.shape[1] // 2
-    return second.long().expand_as(ids)
 
 
 def _vectors(encoder: PassageEncoder, inputs: dict[str, Tensor]) -> Tensor:

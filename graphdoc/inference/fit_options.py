@@ -29,7 +29,6 @@ class FitOptions(StreamOptions, total=False):
             :class:`~graphdoc.settings.lexical.LexicalFit`.
         lexical_weight: length of that part beside vectors of length 1; None takes 0.85 for one
             that is learned of the documents, and leaves the model's setting for random numbers.
-        normalize_centred: bring passages to unit length again without their mean; None leaves the setting.
         corpus: what the documents are, for the model card.
         processes: the processes that share the work, all of which have to call; None for this one alone.
     """
@@ -37,7 +36,6 @@ class FitOptions(StreamOptions, total=False):
     centre: bool
     lexical: bool | LexicalFit | Mapping[str, Any]
     lexical_weight: float | None
-    normalize_centred: bool | None
     corpus: str
     processes: Processes | None
 
@@ -49,7 +47,6 @@ def fit_as(
     centre: bool = True,
     lexical: bool | LexicalFit | Mapping[str, Any] = False,
     lexical_weight: float | None = None,
-    normalize_centred: bool | None = None,
     corpus: str = "",
     processes: Processes | None = None,
     **options: Unpack[StreamOptions],
@@ -61,8 +58,7 @@ def fit_as(
         SettingsError: a setting is out of range, or nothing is learned.
     """
     how = LexicalFit() if lexical is True else lexical or None
-    given = {"lexical_weight": lexical_weight, "normalize_centred": normalize_centred}
-    changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changes: dict[str, Any] = {} if lexical_weight is None else {"lexical_weight": lexical_weight}
     DocumentSettings(**changes)
     if how is not None and not isinstance(how, LexicalFit):
         how = LexicalFit(**how)
@@ -72,8 +68,7 @@ def fit_as(
         raise SettingsError("centre=False without lexical leaves nothing to fit; set one of them")
     head, centred = pipeline.model.head, pipeline.model.centre is not None
     found = fit(pipeline, documents, centre=centre, lexical=how, corpus=corpus, processes=processes, **options)
-    changed = centre or centred or normalize_centred is not None
-    if head is not None and (changed or head.words is not None):
+    if head is not None and (centre or centred or head.words is not None):
         logger.warning(
             "%s: the head read vectors as they were before this fit, and is taken away; fit or train a new one "
             "(graphdoc fit --classes, graphdoc finetune classify)",

@@ -294,7 +294,7 @@ def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: Spe
         ModelError: views are longer than it can read, or have no room beside special tokens.
     """
     kind: type[ViewReader] = load(VIEW_READERS[settings.encoder])
-    reader = kind(special.apart if pipeline.model.config.attention_across < 1 else special)
+    reader = kind(special)
     longest = reader.longest(settings.view_tokens)
     limit = min(int(pipeline.tokenizer.model_max_length), token_limit(pipeline.model.config.encoder_config))
     if longest > limit:

@@ -77,12 +77,6 @@ class SpecialTokens:
         return ids, len(self.pair_before) + len(first) + self.second_from
 
     @property
-    def apart(self) -> SpecialTokens:
-        """Those of two texts in one passage that each have what they would have alone."""
-        own = self.before, self.after
-        return SpecialTokens(*own, self.before, self.after + self.before, self.after, len(self.after))
-
-    @property
     def alone(self) -> int:
         """Special tokens around a text that stands alone."""
         return len(self.before) + len(self.after)

@@ -9,15 +9,13 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds.kind import GraphKind, graph_kind
-from ..registry import GRAPH_KINDS, POOLINGS, READOUTS, SIMILARITIES, load
+from ..registry import GRAPH_KINDS, READOUTS, SIMILARITIES, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.lexical import LexicalSettings
 from ..settings.views import ViewSettings
-from .two_texts import check_transformer
 
 if TYPE_CHECKING:
-    from .pooling import Pooling
     from .readouts.readout import Readout
 
 
@@ -53,13 +51,10 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)
-        self.pooling_class.check(self)
         if self.classifier_words and self.lexical is None:
             raise ValueError(
                 "classifier_words=true: the head reads the lexical part, which has to stay; leave lexical as it is"
             )
-        if self.attention_across < 1:
-            check_transformer(self.encoder_config)  # type: ignore[arg-type]
 
     def require_heads(self, name: str) -> None:
         """Check that heads divide the width of nodes.
@@ -82,7 +77,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         ]
         keys += [field.name for field in fields(load(GRAPH_KINDS[self.graph_kind]))]
         if self.centre is not None:
-            keys += ["centre", "normalize_centred"]
+            keys.append("centre")
         if self.lexical is not None:
             keys += ["lexical", "lexical_weight"]
         if self.unit != "passage":
@@ -97,8 +92,6 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
             keys += ["structural_embeddings", "structural_sections", "structural_chunks"]
         if self.graph_layers and self.skip != "linear":
             keys.append("skip")
-        if self.attention_across < 1:
-            keys.append("attention_across")
         if self.views is not None:
             keys.append("views")
         return {key: getattr(self, key) for key in keys} | self.readout_class.describe(self)
@@ -139,11 +132,6 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         return load(READOUTS[self.readout])  # type: ignore[no-any-return]
 
     @property
-    def pooling_class(self) -> type[Pooling]:
-        """The class of the pooling."""
-        return load(POOLINGS[self.pooling])  # type: ignore[no-any-return]
-
-    @property
     def graph(self) -> GraphKind:
         """The kind of the graphs, with its settings."""
         return graph_kind(self.graph_kind, **{name: getattr(self, name) for name in setting_names()})
@@ -156,7 +144,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     @property
     def passage_size(self) -> int:
         """Width of passage vectors as the passage encoder gives them."""
-        return self.pooling_class.width(int(self.encoder_config.hidden_size))  # type: ignore[union-attr]
+        return int(self.encoder_config.hidden_size)  # type: ignore[union-attr]
 
     @property
     def node_size(self) -> int:

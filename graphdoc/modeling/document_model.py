@@ -65,7 +65,7 @@ class DocumentModel(PreTrainedModel):
         super().__init__(config)
         encoder_config = config.encoder_config
         assert encoder_config is not None and not isinstance(encoder_config, dict)
-        self.passage_encoder = PassageEncoder(encoder_config, config.pooling, config.attention_across)
+        self.passage_encoder = PassageEncoder(encoder_config, config.pooling)
         self.structural_embeddings = (
             StructuralEmbeddings(
                 config.structural_sections, config.structural_chunks, self.passage_encoder.embedding_size
@@ -152,7 +152,6 @@ class DocumentModel(PreTrainedModel):
         self._init_weights(self.head.linear)
         if self.head.words is not None:
             self._init_weights(self.head.words)
-        self.passage_encoder.pooling.start_head(self.head.linear, config.attention_across)
         return self.head
 
     def add_subtopic_head(self, settings: ClusteringSettings) -> SubtopicHead:
@@ -247,7 +246,7 @@ class DocumentModel(PreTrainedModel):
             assert moved.structure is not None
             added = self.structural_embeddings(moved.structure)
         tokens = self.passage_encoder.tokens(moved.input_ids, moved.attention_mask, added, moved.token_types)
-        return self.passage_encoder.pool(tokens, moved.attention_mask, moved.token_types), tokens
+        return self.passage_encoder.pool(tokens, moved.attention_mask), tokens
 
     @property
     def trains_passage_vectors(self) -> bool:
@@ -317,9 +316,9 @@ class DocumentModel(PreTrainedModel):
     def initial_passages(self, passage_vectors: Tensor) -> Tensor:
         r"""Initial passage nodes, with the centre c of a corpus taken off them where the model has one.
 
-        .. math:: x' = x / \lVert x \rVert - c
+        .. math:: x' = x / \lVert x \rVert - c, \quad x'' = x' / \lVert x' \rVert
 
-        where x is :meth:`uncentred_passages`; with ``normalize_centred`` x' is brought to unit length.
+        where x is :meth:`uncentred_passages`.
 
         Args:
             passage_vectors: ``(passages, encoder hidden)``.
@@ -330,8 +329,7 @@ class DocumentModel(PreTrainedModel):
         passages = self.uncentred_passages(passage_vectors)
         if self.centre is None:
             return passages
-        passages = nn.functional.normalize(passages, dim=-1) - self.centre
-        return nn.functional.normalize(passages, dim=-1) if self.config.normalize_centred else passages
+        return nn.functional.normalize(nn.functional.normalize(passages, dim=-1) - self.centre, dim=-1)
 
     def set_centre(self, centre: Tensor | None, corpora: Sequence[str] = ()) -> None:
         """Give the model a centre, or take it away.

@@ -17,10 +17,9 @@ from ..registry import POOLINGS, load
 from ..runtime.text import require_one_of
 from .dropout import quick_dropout
 from .pooling import Pooling
-from .two_texts import own_positions, weighed_mask
 
 # Ways in which transformers computes attention.
-ATTENTIONS = ("eager", "sdpa", "flash_attention_2", "flex_attention")
+ATTENTIONS = ("eager", "sdpa", "flash_attention_2")
 
 
 class PassageEncoder(nn.Module):
@@ -28,14 +27,11 @@ class PassageEncoder(nn.Module):
 
     Args:
         config: configuration of the transformer; it is copied, since building a model changes it.
-        pooling: ``cls``, ``mean`` or ``pair`` (see :mod:`graphdoc.modeling.pooling`).
-        attention_across: weight of attention between two texts of a passage (see
-            :func:`~graphdoc.modeling.two_texts.weighed_mask`).
+        pooling: ``cls`` or ``mean`` (see :mod:`graphdoc.modeling.pooling`).
     """
 
-    def __init__(self, config: PreTrainedConfig, pooling: str, attention_across: float = 1.0) -> None:
+    def __init__(self, config: PreTrainedConfig, pooling: str) -> None:
         super().__init__()
-        self.attention_across = attention_across
         self.transformer = AutoModel.from_config(
             copy.deepcopy(config), trust_remote_code=False, **pooler_options(config)
         )
@@ -60,11 +56,6 @@ class PassageEncoder(nn.Module):
             SettingsError: there is no such way, or this transformer or machine does not have it.
         """
         require_one_of("attn_implementation", implementation, ATTENTIONS)
-        if self.attention_across < 1 and implementation not in ("eager", "sdpa"):
-            raise SettingsError(
-                f"attn_implementation {implementation!r} does not weigh attention between two texts "
-                f"(attention_across={self.attention_across:g}); use eager or sdpa"
-            )
         known = f"use one of {', '.join(one for one in ATTENTIONS if one != implementation)}"
         kind = self.transformer.config.model_type
         # Without the package transformers would fetch a kernel, which is foreign code, from the hub.
@@ -74,9 +65,6 @@ class PassageEncoder(nn.Module):
             raise SettingsError(
                 f"attn_implementation {implementation!r} needs dtype bfloat16 or float16, not {dtype!r}"
             )
-        # Torch compiles it when it is first used, which on a CPU takes longer than a minute.
-        if implementation == "flex_attention" and device.type == "cpu":
-            raise SettingsError(f"attn_implementation {implementation!r} needs an accelerator, not cpu; {known}")
         try:
             self.transformer.set_attn_implementation(implementation)
         except (ValueError, ImportError, NotImplementedError) as error:
@@ -106,7 +94,7 @@ class PassageEncoder(nn.Module):
             Passage vectors in fp32, ``(passages, passage size)``.
         """
         tokens = self.tokens(input_ids, attention_mask, added, token_types)
-        return self.pool(tokens, attention_mask, token_types)
+        return self.pool(tokens, attention_mask)
 
     @property
     def reads_token_types(self) -> bool:
@@ -136,30 +124,16 @@ class PassageEncoder(nn.Module):
         if added is not None:
             embeddings = self.transformer.get_input_embeddings()(input_ids)
             inputs = {"inputs_embeds": embeddings + added.unsqueeze(1).to(embeddings.dtype)}
-        if token_types is not None and self.attention_across < 1:
-            # Types would tell both apart, which texts that are read by themselves do not know.
-            inputs["position_ids"] = own_positions(token_types, attention_mask, self.transformer.config)
-            dtype = self._computing_dtype(input_ids.device.type)
-            attention_mask = weighed_mask(token_types, attention_mask, self.attention_across, dtype)
-        elif token_types is not None and self.reads_token_types:
+        if token_types is not None and self.reads_token_types:
             inputs["token_type_ids"] = token_types
         with quick_dropout(self.transformer, input_ids.device):
             hidden: Tensor = self.transformer(**inputs, attention_mask=attention_mask).last_hidden_state
         return hidden
 
-    def _computing_dtype(self, device: str) -> torch.dtype:
-        if torch.is_autocast_enabled(device):
-            return torch.get_autocast_dtype(device)
-        return self.transformer.get_input_embeddings().weight.dtype  # type: ignore[no-any-return]
-
-    def pool(self, hidden: Tensor, attention_mask: Tensor, token_types: Tensor | None = None) -> Tensor:
-        """Passage vectors in fp32, ``(passages, passage size)``, of the vectors of their tokens.
-
-        Raises:
-            ModelError: the pooling needs two texts in a passage, and there is one.
-        """
+    def pool(self, hidden: Tensor, attention_mask: Tensor) -> Tensor:
+        """Passage vectors in fp32, ``(passages, passage size)``, of the vectors of their tokens."""
         with torch.autocast(hidden.device.type, enabled=False):
-            return self.pooling(hidden, attention_mask, token_types)
+            return self.pooling(hidden, attention_mask)
 
 
 def pooler_options(config: PreTrainedConfig) -> dict[str, bool]:

@@ -50,7 +50,7 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
 
     Raises:
         ModelError: there is no model of that name to find subtopics by.
-        SettingsError: the model has graph layers, through which views would not go, or pools what is not there.
+        SettingsError: the model has graph layers, through which views would not go.
     """
     model = encoder.model
     if model.config.graph_layers:
@@ -59,11 +59,6 @@ def begin_views(encoder: DocumentEncoder, settings: ViewRunSettings) -> None:
             "model.settings.graph_layers=0"
         )
     reader = load(VIEW_READERS[settings.views.encoder])
-    if model.config.pooling_class.joins_texts and not reader.joins_views:
-        raise SettingsError(
-            f"model.settings.pooling={model.config.pooling} is for views that are read together, and views.encoder="
-            f"{settings.views.encoder} reads each by itself; set model.settings.pooling=mean"
-        )
     if not reader.labels:
         # A head would read vectors that are no longer those it was trained on.
         model.remove_head()

@@ -55,16 +55,11 @@ class DocumentFields:
             :class:`~graphdoc.modeling.structural_embeddings.StructuralEmbeddings`).
         structural_sections: rows of the table of sections; sections beyond it share the last row.
         structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
-        pooling: how token vectors become a passage vector: ``cls`` (the first token), ``mean``, or ``pair`` for two
-            texts in one passage (both means, their product and their difference).
-        attention_across: for two texts in one passage, what a token's attention to the other text is weighed with,
-            beside that to its own: 1 as usual, 0 not at all. Below 1 each has special tokens and positions of its own,
-            as if it stood alone.
+        pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
         projection_size: width of the nodes after ``tanh(W x + b)`` (eq. 1); None leaves passage vectors as they are.
         normalize_passages: bring initial passage vectors to unit length.
         centre: corpora whose mean passage vector is taken off all initial passage vectors, which are brought to unit
-            length before, as free text; None for a model without centre.
-        normalize_centred: bring what is left of passage vectors to unit length again.
+            length before and after, as free text; None for a model without centre.
         lexical: what the lexical part of vectors is made with (see
             :class:`~graphdoc.settings.lexical.LexicalSettings`); None for a model without one.
         lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
@@ -118,11 +113,9 @@ class DocumentFields:
     structural_sections: Rows = 8
     structural_chunks: Rows = 128
     pooling: Pooling = "cls"
-    attention_across: Annotated[float, Field(ge=0, le=1)] = 1.0
     projection_size: Size | None = 512
     normalize_passages: bool = False
     centre: list[str] | None = None
-    normalize_centred: bool = True
     lexical: dict[str, Any] | None = None
     lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.7
     graph_kind: GraphKind = "full"

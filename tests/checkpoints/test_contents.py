@@ -129,7 +129,7 @@ class TestNames:
         text = (checkpoint / CONFIG_FILE).read_text()
         for key in ("attn_implementation", "_attn_implementation"):
             values = json.loads(text)
-            values[key] = values["encoder_config"][key] = "flex_attention"
+            values[key] = values["encoder_config"][key] = "flash_attention_2"
             (checkpoint / CONFIG_FILE).write_text(json.dumps(values))
             transformer = load(checkpoint).model.passage_encoder.transformer
             assert transformer.config._attn_implementation in ("sdpa", "eager")

@@ -106,16 +106,6 @@ class TestAuto:
         np.testing.assert_array_equal(encoder.encode("Tides rise."), mini.encode("Tides rise."))
         assert encoder.precision == Choice("float32", (Measured("bfloat16", 1.0),))
 
-    @pytest.mark.parametrize("across", [1.0, 0.2])
-    def test_a_model_that_reads_two_texts_at_once(
-        self, tiny_encoder: EncoderFactory, machine: Machine, across: float
-    ) -> None:
-        machine.speed = 2.0
-        pair = {"pooling": "pair", "attention_across": across, "projection_size": None, "graph_layers": 0}
-        found = loaded(tiny_encoder, "auto", **pair, readout="mean")
-        assert found.precision.dtype == "bfloat16"
-        assert machine.measured == 1
-
     def test_a_true_measurement_of_a_transformer(self, mini: DocumentEncoder) -> None:
         encoder = mini.model.passage_encoder
         inputs = fastest._probe(mini.tokenizer, torch.device("cpu"), 2, 16)
@@ -302,7 +292,7 @@ class TestInt8:
         assert encoder.precision.dtype == encoder.describe()["dtype"] == "int8"
 
     def test_a_model_that_reads_two_texts_at_once(self, tiny_encoder: EncoderFactory) -> None:
-        settings = {"pooling": "pair", "projection_size": None, "graph_layers": 0, "readout": "mean"}
+        settings = {"pooling": "mean", "projection_size": None, "graph_layers": 0, "readout": "mean"}
         views = {"view_tokens": 24, "views": 2}
         scores = []
         for dtype in ("float32", "int8"):

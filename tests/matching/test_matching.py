@@ -11,7 +11,6 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.matching import match_pairs
 from graphdoc.matching.matcher import PairMatcher
 from graphdoc.matching.reader import ViewReader, ViewTokens
-from graphdoc.modeling.pooling import COSINE_DEVIATION, COSINE_MIDDLE, START_LOGIT
 from graphdoc.sampling.subtopic_views import Purpose
 
 WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
@@ -56,23 +55,6 @@ def test_views_that_are_alike_are_read_once(
     if not together:
         assert len({view.score for view in found[0].views}) == 1 and distinct > 1
         assert len({view.score for view in found[1].views}) == distinct
-
-
-@pytest.mark.parametrize("backbone", ["bert", "roberta"])
-def test_a_cross_encoder_can_begin_as_two_towers(tiny_encoder: Callable[..., DocumentEncoder], backbone: str) -> None:
-    long, other = (" ".join(f"The {word} {noun} rises." for word in WORDS) for noun in ("tide", "dough"))
-    views = {"view_tokens": 24, "views": 3, "aggregation": "max"}
-    alone = {"graph_layers": 0, "projection_size": None, "readout": "mean"}
-    towers = tiny_encoder(backbone, views={**views, "encoder": "dual"}, pooling="mean", **alone)
-    cross = tiny_encoder(backbone, views=views, pooling="pair", attention_across=0.0, **alone)
-    cross.model.passage_encoder.load_state_dict(towers.model.passage_encoder.state_dict())
-    cross.model.add_head(["different", "similar"])
-    apart, together = (encoder.match(long, other) for encoder in (towers, cross))
-    expected = [START_LOGIT * (view.score - COSINE_MIDDLE[0]) / COSINE_DEVIATION[0] for view in apart.views]
-    assert [view.score for view in together.views] == pytest.approx(expected, abs=1e-3)
-    assert [(view.a, view.b) for view in together.views] == [(view.a, view.b) for view in apart.views]
-    cross.model.passage_encoder.attention_across = 0.5
-    assert cross.match(long, other).score != pytest.approx(together.score, abs=1e-3)
 
 
 def test_views_are_drawn_from_one_field_after_the_other(tiny_encoder: Callable[..., DocumentEncoder]) -> None:

@@ -49,22 +49,6 @@ def test_two_texts_are_put_together_as_the_tokenizer_does(backbone_folder: Calla
     assert pair.sequence_ids(0)[second] in (1, None)
 
 
-@pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_texts_that_are_read_apart_have_special_tokens_of_their_own(
-    backbone_folder: Callable[[str], Path], name: str
-) -> None:
-    tokenizer = tokenizer_of(backbone_folder, name)
-    special = SpecialTokens.of(tokenizer)
-    first, second = (tokenizer(text)["input_ids"] for text in TEXTS)
-    ids, start = special.apart.together(*map(special.without, (first, second)))
-    assert (ids.tolist(), start) == ([*first, *second], len(first))
-    assert (
-        special.apart.of_pair
-        == 2 * special.alone
-        == len(ids) - sum(len(special.without(one)) for one in (first, second))
-    )
-
-
 def test_mini_reads_two_texts_as_bert_does(mini: DocumentEncoder) -> None:
     special = check(mini.tokenizer)
     pair = mini.tokenizer(*TEXTS)

@@ -22,10 +22,9 @@ EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
 
 
-def centred(encoder: DocumentEncoder, *, again: bool = False, seed: int = 1) -> DocumentEncoder:
+def centred(encoder: DocumentEncoder, *, seed: int = 1) -> DocumentEncoder:
     centre = 0.3 * torch.randn(encoder.model.config.node_size, generator=torch.Generator().manual_seed(seed))
     encoder.model.set_centre(centre, ["Wikipedia | 2007"])
-    encoder.model.config.normalize_centred = again
     return encoder
 
 
@@ -33,17 +32,15 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return np.asarray(vectors / np.linalg.norm(vectors, axis=-1, keepdims=True))
 
 
-@pytest.mark.parametrize("again", [False, True])
 def test_it_is_taken_off_passages_of_unit_length_at_every_level(
-    tiny_encoder: EncoderFactory, structured: list[Document], again: bool
+    tiny_encoder: EncoderFactory, structured: list[Document]
 ) -> None:
-    plain, encoder = tiny_encoder("bert", **MEAN), centred(tiny_encoder("bert", **MEAN), again=again)
+    plain, encoder = tiny_encoder("bert", **MEAN), centred(tiny_encoder("bert", **MEAN))
     assert encoder.model.centre is not None
     centre = encoder.model.centre.numpy()
 
     def expected(vectors: np.ndarray) -> np.ndarray:
-        shifted = unit(vectors) - centre
-        return unit(shifted) if again else shifted
+        return unit(unit(vectors) - centre)
 
     for document in structured:
         passages = expected(plain.encode(document, level="passage"))
@@ -60,13 +57,12 @@ def test_it_is_taken_off_passages_of_unit_length_at_every_level(
     )
 
 
-@pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("layers", [0, 2])
 @pytest.mark.parametrize("readout", READOUTS)
 def test_contributions_add_up_to_the_score(
-    tiny_encoder: EncoderFactory, structured: list[Document], readout: str, layers: int, again: bool
+    tiny_encoder: EncoderFactory, structured: list[Document], readout: str, layers: int
 ) -> None:
-    encoder = centred(tiny_encoder("bert", readout=readout, graph_layers=layers), again=again)
+    encoder = centred(tiny_encoder("bert", readout=readout, graph_layers=layers))
     comparison = encoder.compare(structured[0], structured[1])
     assert comparison.passage_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)
     assert comparison.section_contributions.sum() == pytest.approx(comparison.document, abs=1e-6)

@@ -266,11 +266,11 @@ def test_an_epoch_has_pairs_of_every_field(overrides: list[str]) -> None:
 def test_the_recipe_for_own_pairs(finetune: Callable[..., int], tmp_path: Path) -> None:
     recipe = CONFIG.with_name("views_own_pairs.yaml")
     # What quick runs set otherwise is as the recipe has it.
-    own = ["views.receptive_field=100", "model.settings.pooling=pair"]
+    own = ["views.receptive_field=100", "views.encoder=dual", "loss.kind=contrast"]
     assert finetune("run", "--config", str(recipe), *own) == 0
     encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu", dtype="auto")
     views = encoder.model.config.matching
-    assert views is not None and views.fields == [20, 40, 100] and encoder.model.config.attention_across == 0.15
+    assert views is not None and views.fields == [20, 40, 100]
     first, second = (" ".join(row["sections"]) for row in documents()[:2])
     match = encoder.match(first, second)
     assert match.score == pytest.approx(np.mean([view.score for view in match.views]), abs=1e-6)
@@ -343,20 +343,6 @@ def test_a_model_that_reads_two_documents_has_no_vectors_of_one(
             use()
     with pytest.raises(GraphdocError, match="graphdoc finetune views"):
         mini.match("Rice is steamed.", "Tides rise.")
-
-
-def test_both_texts_are_pooled_from_the_cosine_on(finetune: Callable[..., int], tmp_path: Path, capsys: Any) -> None:
-    assert finetune("run", "model.settings.pooling=pair", "training.learning_rate=1.0e-8") == 0
-    encoder = DocumentEncoder.from_pretrained(tmp_path / "run" / "model", device="cpu")
-    first, second = (" ".join(row["sections"]) for row in documents()[:2])
-    match = encoder.match(first, second)
-    head = encoder.model.head
-    assert head is not None
-    weights, width = head.linear.weight.detach(), encoder.model.config.encoder_config.hidden_size
-    assert float(weights[:, : 2 * width].abs().max()) < 1e-6 < float(weights[1, 2 * width : 3 * width].min())
-    assert -40 < match.score < 20
-    assert finetune("dual", "model.settings.pooling=pair", "views.encoder=dual", "loss.kind=cosine") == 2
-    assert "model.settings.pooling=mean" in capsys.readouterr().err
 
 
 def test_a_pool_in_order_is_read_range_by_range(overrides: list[str]) -> None:
