@@ -158,7 +158,7 @@ def run(options: argparse.Namespace) -> None:
     # What nothing can be measured on is refused before a model is loaded.
     data = _read(options)
     index, update, reading = _index(options)
-    ids = {id for batch in index.rows(["id"], "level = 'document'") for id in batch.column("id").to_pylist()}
+    ids = {id for batch in index.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
     unknown = len(data.judgements.among(ids).unknown_documents)
     if options.run_folder is not None:
         # Before the long work.

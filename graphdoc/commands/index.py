@@ -140,9 +140,7 @@ def run(options: argparse.Namespace) -> None:
         lines += [
             f"model {model['name']} ({model['backbone']}, {model['graph_kind']} graph, {model['dtype']})",
             f"{counted(about['rows'], 'row')}, {about['waiting']:,} waiting for maintenance",
-            f"columns: {', '.join(name for name in index.columns if name not in about['fields'])}",
-            "columns of metadata: "
-            + (", ".join(f"{name} ({held})" for name, held in about["fields"].items()) or "none"),
+            "fields: " + (", ".join(f"{name} ({held})" for name, held in about["fields"].items()) or "none"),
         ]
     if index.is_maintenance_due:
         lines.append("maintenance is due: run it with --maintain")

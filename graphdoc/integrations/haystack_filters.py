@@ -77,7 +77,7 @@ def _comparison(filters: Mapping[str, Any], negated: bool) -> str:
         if not isinstance(value, list | tuple | set | frozenset):
             raise SettingsError(f"the filter compares {field} by 'in' with {described(value)}; give a list")
         if not value:
-            return "level = 'none'" if operator == "in" else "level != 'none'"
+            return f"({name} IS NULL {'AND' if operator == 'in' else 'OR'} {name} IS NOT NULL)"
         written = f"({', '.join(_value(field, one) for one in value)})"
     else:
         written = _value(field, value)

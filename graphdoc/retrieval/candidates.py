@@ -20,7 +20,7 @@ from .mined_documents import MinedDocuments
 from .mining import WordScores
 from .places import place_of
 from .record import FORMAT, FORMAT_VERSION
-from .rows import DOCUMENT, Sizes, document_of, quoted, rows_of, schema_of, table_of
+from .rows import DOCUMENT, Sizes, document_of, rows_of, schema_of, table_of
 from .word_settings import WordSettings
 
 # Documents wanted of a word search for one negative, since some of those found are none.
@@ -46,7 +46,7 @@ def documents_of_index(index: DocumentIndex, *, vectors: bool = True) -> MinedDo
     ids: list[str] = []
     texts: list[bytes] = []
     parts: list[Any] = []
-    for batch in index.rows(columns, f"level = '{DOCUMENT}'"):
+    for batch in index.rows(columns, level=DOCUMENT):
         ids += batch.column("id").to_pylist()
         texts += [_text_digest(document_of(row)) for row in batch.select(columns[:4]).to_pylist()]
         if vectors and len(batch):
@@ -83,8 +83,7 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
         missing = [id for id in positives if id not in found]
         for start in range(0, len(missing), _POSITIVES):
             some = missing[start : start + _POSITIVES]
-            where = f"id IN ({', '.join(map(quoted, some))})"
-            found |= index.scores(queries[query], len(some), by="words", where=where)["words"]
+            found |= index.scores(queries[query], len(some), ids=some, by="words")["words"]
         return found
 
     return scores
@@ -126,5 +125,5 @@ def word_rows(segmented: SegmentedDocument) -> list[Row]:
     count = len(segmented.passages)
     nothing = np.zeros((count, 1), np.float32)
     encoded = EncodedDocument(segmented, np.zeros(1, np.float32), nothing, nothing, np.ones(count, np.float32))
-    rows = rows_of(encoded, None, Fields(_SCHEMA, _SCHEMA.names), unit_length=False)
+    rows = rows_of(encoded, None, Fields(_SCHEMA), unit_length=False)
     return [{name: value for name, value in row.items() if not isinstance(value, np.ndarray)} for row in rows]

@@ -1,22 +1,25 @@
-"""Columns of metadata: what documents carry, with a type, so that a search can be restricted by it."""
+"""Fields of documents: their metadata as typed columns of an index, by which a search can be restricted."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..documents.section import clean_text
 from ..errors import DocumentError
-from ..runtime.text import described
-from .filter_types import kind_name
+from ..runtime.text import described, one_line
 
 # Every change touches every column of the table.
 MOST_FIELDS = 1_000
-_NAME = re.compile(r"\W+")
+# Before the names of columns that hold fields; no other column of the table begins so.
+_PREFIX = "field_"
+# The columns that every index has and a filter can name.
+_EVERYWHERE = ("id", "title", "label", "heading", "text")
+_HELD = {"bool": "true or false", "int64": "whole numbers", "double": "numbers", "string": "text"}
 _KINDS: tuple[tuple[type, Any], ...] = (
     (bool, pa.bool_()),
     (int, pa.int64()),
@@ -26,78 +29,105 @@ _KINDS: tuple[tuple[type, Any], ...] = (
 _TEXTS = pa.list_(pa.string())
 
 
-class Fields:
-    """The columns of metadata in an index.
-
-    Metadata that a column can hold are true or false, whole numbers, numbers, text, and lists of text. The first
-    document that has a field decides its type. A name that is not one of SQL, or that the index has already, is
-    changed: other characters become ``_``, and a name that is taken gets ``_`` behind it. Deeper values are kept with
-    the document, and cannot be searched by.
+class Column(NamedTuple):
+    """A column that a filter can name.
 
     Args:
-        schema: columns of the table, with those of metadata that are there already.
-        own: names of the columns that are not metadata.
+        stored: its name in the table: small letters, digits and ``_``.
+        kind: its Arrow type.
     """
 
-    def __init__(self, schema: Any, own: Iterable[str]) -> None:
-        self._own = frozenset(own)
-        self.types: dict[str, Any] = {one.name: one.type for one in schema if one.name not in self._own}
+    stored: str
+    kind: Any
 
-    def new(self, documents: Iterable[Document]) -> dict[str, Any]:
-        """Columns that documents need and the index has not, with their Arrow types; they are counted as there.
+
+def field_columns(schema: Any) -> dict[str, Column]:
+    """The columns of fields by the names that documents give them.
+
+    Args:
+        schema: the columns of an index (an Arrow schema).
+    """
+    return {_field_name(one.name): Column(one.name, one.type) for one in schema if one.name.startswith(_PREFIX)}
+
+
+def filter_columns(schema: Any) -> dict[str, Column]:
+    """The columns that a filter can name: fields, and of the table's own those that no field hides.
+
+    Args:
+        schema: the columns of an index (an Arrow schema).
+    """
+    fields = field_columns(schema)
+    return fields | {name: Column(name, schema.field(name).type) for name in _EVERYWHERE if name not in fields}
+
+
+def kind_name(kind: Any) -> str:
+    """What a column of an Arrow type holds, in words.
+
+    >>> kind_name(pa.string()), kind_name(pa.list_(pa.string()))
+    ('text', 'lists of texts')
+    """
+    if pa.types.is_list(kind):
+        return "lists of texts"
+    return "whole numbers" if pa.types.is_integer(kind) else _HELD.get(str(kind), str(kind))
+
+
+class Fields:
+    """The fields of documents in an index.
+
+    A field holds true or false, whole numbers, numbers, text, or lists of text. The first document that has it decides
+    its type. Deeper values are kept with the document, and cannot be searched by.
+
+    Args:
+        schema: columns of the table, with those of fields that are there already (an Arrow schema).
+    """
+
+    def __init__(self, schema: Any) -> None:
+        self._types: dict[str, Any] = {name: column.kind for name, column in field_columns(schema).items()}
+
+    def new(self, document: Document) -> dict[str, Any]:
+        """Columns that a document needs and the index has not, with their Arrow types; they are counted as there.
 
         Raises:
-            DocumentError: two fields of a document have one column, or the columns become too many.
+            DocumentError: the fields become too many.
         """
-        found: dict[str, Any] = {}
-        for document in documents:
-            added = {name: _kind_of(value) for name, value in self._items(document) if name not in self.types}
-            added = {name: kind for name, kind in added.items() if kind is not None}
-            total = len(self.types) + len(added)
-            if total > MOST_FIELDS:
-                raise DocumentError(
-                    f"document {document.id!r}: with its metadata the index would have {total:,} fields, more than "
-                    f"{MOST_FIELDS:,}; put what no search is restricted by into one field, such as "
-                    '{"more": {...}}, or leave it out'
-                )
-            self.types.update(added)
-            found.update(added)
-        return found
+        added = {
+            name: kind
+            for name, value in _items(document)
+            if name not in self._types and (kind := _kind_of(value)) is not None
+        }
+        total = len(self._types) + len(added)
+        if total > MOST_FIELDS:
+            raise DocumentError(
+                f"document {document.id!r}: with its metadata the index would have {total:,} fields, more than "
+                f"{MOST_FIELDS:,}; put what no search is restricted by into one field"
+            )
+        self._types |= added
+        return {_stored_name(name): kind for name, kind in added.items()}
 
     def values(self, document: Document) -> dict[str, Any]:
-        """The metadata of a document by column.
+        """The fields of a document by column.
 
         Raises:
             DocumentError: a value does not fit the type of its column.
         """
-        found = {}
-        for name, value in self._items(document):
-            kind = self.types.get(name)
-            if kind is None or _kind_of(value) is None:
-                continue
-            found[name] = _fitted(document, name, value, kind)
-        return found
+        return {
+            _stored_name(name): _fitted(document, name, value, self._types[name])
+            for name, value in _items(document)
+            if name in self._types and _kind_of(value) is not None
+        }
 
-    def _items(self, document: Document) -> Iterable[tuple[str, Any]]:
-        taken: dict[str, str] = {}
-        for key, value in document.metadata.items():
-            name = self.column(str(key))
-            other = taken.setdefault(name, str(key))
-            if other != str(key):
-                raise DocumentError(
-                    f"document {document.id!r}: its metadata {other!r} and {key!r} are both called {name} there; "
-                    "rename one, or leave it out"
-                )
-            yield name, value
 
-    def column(self, key: str) -> str:
-        """The column of a field of metadata."""
-        name = _NAME.sub("_", key).strip("_").lower() or "field"
-        if name[0].isdigit():
-            name = f"_{name}"
-        while name in self._own or name.startswith("_row"):
-            name += "_"
-        return name
+def _items(document: Document) -> Iterator[tuple[str, Any]]:
+    return ((str(name), value) for name, value in document.metadata.items())
+
+
+def _stored_name(name: str) -> str:
+    """The column of a field, the same in every index: whatever people call it, the store sees plain letters."""
+    return _PREFIX + re.sub("[^a-z0-9]", lambda match: f"_{ord(match[0]):x}_", name)
+
+
+def _field_name(stored: str) -> str:
+    return re.sub("_([0-9a-f]+)_", lambda match: chr(int(match[1], 16)), stored.removeprefix(_PREFIX))
 
 
 def plain_value(value: Any) -> Any:
@@ -132,6 +162,6 @@ def _fitted(document: Document, name: str, value: Any, kind: Any) -> Any:
     if pa.types.is_integer(kind) and pa.types.is_floating(own) and float(value).is_integer():
         return int(value)
     raise DocumentError(
-        f"document {document.id!r}: its {name} is {described(value)}, but the index holds {kind_name(kind)} there; "
-        "give it a value of this type, or leave it out"
+        f"document {document.id!r}: its {one_line(name, 60)} is {described(value)}, but the index holds "
+        f"{kind_name(kind)} there; give it a value of this type, or leave it out"
     )

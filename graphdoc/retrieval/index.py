@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +18,7 @@ from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
 from .encoding import encode_with_known, known_vectors, with_kept_sentences
-from .filter_types import kind_name
-from .filters import require_filter
+from .fields import field_columns, filter_columns, kind_name
 from .grouping import Scores, as_run
 from .lance import LanceStore, State
 from .places import Place, ids_of, place_of, require_folder
@@ -34,7 +33,7 @@ from .record import (
     require_version,
 )
 from .results import SearchResults
-from .rows import DOCUMENT_COLUMNS, document_of, metadata_columns, schema_of
+from .rows import DOCUMENT, DOCUMENT_COLUMNS, PASSAGE, SECTION, document_of, quoted, schema_of
 from .search import Search, SearchOptions, SearchSettings
 from .sentence_settings import SentenceOptions
 from .sentences import PLACES, count_sentences
@@ -177,7 +176,7 @@ class DocumentIndex:
         return f"DocumentIndex({self.place!r}: {state.documents:,} documents, {state.passages:,} passages)"
 
     def describe(self) -> dict[str, Any]:
-        """Place, size, model and columns of metadata as plain values."""
+        """Place, size, model and fields as plain values."""
         return about(self._store, self.state(), self.place) | {
             "sentences": self._store.record.get("sentences"),
             "fields": self.fields,
@@ -201,17 +200,13 @@ class DocumentIndex:
 
     @property
     def columns(self) -> list[str]:
-        """Columns that a filter can name."""
-        return list(self._latest.schema.names)
+        """What a filter can name: fields of documents, and what every index has."""
+        return list(filter_columns(self._latest.schema))
 
     @property
     def fields(self) -> dict[str, str]:
-        """Columns of metadata, with what each holds: ``text``, ``numbers``, ``lists of texts`` and so on."""
-        schema = self._latest.schema
-        return {
-            name: kind_name(schema.field(name).type)
-            for name in metadata_columns(schema, repeats=leaves_out_repeats(self.record))
-        }
+        """Fields of documents, with what each holds: ``text``, ``numbers``, ``lists of texts`` and so on."""
+        return {name: kind_name(column.kind) for name, column in field_columns(self._latest.schema).items()}
 
     def state(self) -> State:
         """How large it is, and what is waiting for maintenance."""
@@ -292,18 +287,17 @@ class DocumentIndex:
         state = self.state()
         return is_due(state)
 
-    def rows(self, columns: Iterable[str] | None = None, where: str | None = None) -> Iterator[Any]:
-        """The rows of the index, some at a time (Arrow record batches).
+    def rows(self, columns: Iterable[str] | None = None, *, level: str | None = None) -> Iterator[Any]:
+        """The rows of the table as they are stored, some at a time (Arrow record batches).
 
         Args:
-            columns: names of columns; None for all.
-            where: a filter, such as ``level = 'passage'``.
-
-        Raises:
-            SettingsError: the filter does not fit.
+            columns: names of columns of the table; None for all.
+            level: ``document``, ``section`` or ``passage``; None for all.
         """
-        require_filter(where)
+        if level is not None:
+            require_one_of("level", level, (DOCUMENT, SECTION, PASSAGE))
         store = self._latest
+        where = None if level is None else f"level = '{level}'"
         yield from store.batches(list(columns or store.schema.names), where)
 
     def document(self, id: str) -> Document:
@@ -360,7 +354,13 @@ class DocumentIndex:
         return search_index(searched, query, k, settings)
 
     def scores(
-        self, query: str | Document, k: int = 10, *, vector: Vector | None = None, **settings: Unpack[SearchOptions]
+        self,
+        query: str | Document,
+        k: int = 10,
+        *,
+        vector: Vector | None = None,
+        ids: Sequence[str] | None = None,
+        **settings: Unpack[SearchOptions],
     ) -> dict[str, Scores]:
         """Scores by document of ``words``, ``vectors`` or both, of all that they find, before they are joined and cut.
 
@@ -368,12 +368,14 @@ class DocumentIndex:
             query: as for :meth:`search`.
             k: documents wanted, which says how many rows each ranking fetches.
             vector: vector of the query, where it is there already.
+            ids: the documents that are scored; None for all.
             **settings: as for :meth:`search`.
         """
         chosen = SearchSettings(k=k, **settings)
         asked = query_of(query, self._latest, lambda: self.encoder, self._statistics)
         asked = asked if vector is None else replace(asked, vector=lambda: vector)
-        return {name: as_run(found) for name, found in Search(self._store, asked, chosen).rankings().items()}
+        where = None if ids is None else f"id IN ({', '.join(map(quoted, ids))})"
+        return {name: as_run(found) for name, found in Search(self._store, asked, chosen).rankings(where).items()}
 
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were made anew."""

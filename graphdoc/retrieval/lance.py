@@ -239,15 +239,15 @@ class LanceStore:
             query = query.where(condition) if condition else query
             return (query if most is None else query.limit(most)).to_arrow()  # type: ignore[no-any-return]
 
-        return self._do(found, where)
+        return self._do(found)
 
     def batches(self, columns: Sequence[str], where: str | None = None, *, most: int | None = None) -> Iterator[Any]:
         """All rows that meet a condition, some at a time (Arrow record batches)."""
         condition = f"level != '{_GONE}'" + (f" AND ({where})" if where else "")
         found = self._do(
-            lambda: self._table.query().select(list(columns)).where(condition).to_batches(max_batch_length=most), where
+            lambda: self._table.query().select(list(columns)).where(condition).to_batches(max_batch_length=most)
         )
-        while (batch := self._do(partial(next_of, found), where)) is not None:
+        while (batch := self._do(partial(next_of, found))) is not None:
             yield batch
 
     def by_words(self, words: str, column: str, most: int, where: str | None = None) -> Candidates:
@@ -342,14 +342,14 @@ class LanceStore:
             asked = query().select(["id", "number", score])
             return (asked.where(where) if where else asked).to_arrow()  # type: ignore[no-any-return]
 
-        rows = self._do(rows_of_query, where)[:most]
+        rows = self._do(rows_of_query)[:most]
         values = rows.column(score).to_numpy().astype(np.float64)
         # LanceDB gives one minus the cosine, or one minus the dot product.
         scores = values if score == "_score" else 1.0 - values
         return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
 
-    def _do(self, work: Callable[[], Coroutine[Any, Any, Found]], where: str | None = None) -> Found:
-        return said(self.place, lambda: wait_for(work()), where, self._schema)
+    def _do(self, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
+        return said(self.place, lambda: wait_for(work()))
 
 
 def _library(name: str) -> Any:

@@ -12,7 +12,7 @@ from ..settings.document import Paragraph
 from ..vectors.folder import origin_of
 from .word_settings import WordSettings
 
-FORMAT, FORMAT_VERSION = "graphdoc index", 1
+FORMAT, FORMAT_VERSION = "graphdoc index", 2
 
 
 def record_of(

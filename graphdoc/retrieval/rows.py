@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -24,8 +24,6 @@ from .sentences import Sentences, sentence_columns
 DOCUMENT, SECTION, PASSAGE = "document", "section", "passage"
 # Between the parts of a key and of a text; an id can hold no control character of this kind but by intent.
 _BETWEEN = "\x1f"
-# What every document has that people filter by.
-_OF_DOCUMENTS = ("id", "title", "label")
 REPEATED = "repeated"
 # What a document is made of again.
 DOCUMENT_COLUMNS = ("id", "title", "document_text", "structure")
@@ -48,7 +46,7 @@ class Sizes:
 
 
 def schema_of(sizes: Sizes, *, sentences: bool = False, repeats: bool = False) -> Any:
-    """Columns of the table, without those of metadata (an Arrow schema).
+    """Columns of the table, without those of fields (an Arrow schema).
 
     ``key`` is document, level and number. ``text`` holds what word search sees of a passage: headings that begin at
     it, then from ``text_start`` on the passage itself. ``document_text`` holds a whole document. ``start`` and ``end``
@@ -105,27 +103,6 @@ def key_of(id: str, level: str, number: int) -> str:
     return _BETWEEN.join((id, level, f"{number:06d}"))
 
 
-def metadata_columns(schema: Any, *, repeats: bool) -> list[str]:
-    """Columns of metadata in the table of an index.
-
-    Args:
-        schema: its columns.
-        repeats: whether it leaves out passages that repeat, and keeps their places.
-    """
-    own = set(schema_of(Sizes(1, 1, 1), repeats=repeats).names)
-    # No field of metadata is kept as bytes.
-    return [one.name for one in schema if one.name not in own and not pa.types.is_large_binary(one.type)]
-
-
-def columns_there(names: Iterable[str]) -> str:
-    """What a filter can name, for messages: columns of metadata before those that every index has."""
-    everywhere = set(schema_of(Sizes(1, 1, 1), sentences=True, repeats=True).names)
-    given = list(names)
-    metadata = [name for name in given if name not in everywhere]
-    found = ", ".join([*metadata, *(name for name in _OF_DOCUMENTS if name in given)])
-    return f"there are {found}" if metadata else f"no document has metadata; there are {found}"
-
-
 def content_hash(document: Document) -> str:
     """Hash of everything that the index holds of a document."""
     text = json.dumps(document.to_dict(), ensure_ascii=False, sort_keys=True, default=str)
@@ -151,7 +128,7 @@ def rows_of(
     Args:
         encoded: the document with its vectors.
         pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they are not to be used again.
-        fields: columns of metadata.
+        fields: columns of the metadata.
         unit_length: bring vectors to unit length, where the model compares by cosine; shares are scaled with them.
         sentences: its sentences, where the index keeps them.
         repeated: passages that are left out of it as repeated.

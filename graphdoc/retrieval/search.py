@@ -13,10 +13,11 @@ import numpy.typing as npt
 from ..errors import RetrievalError, SettingsError
 from ..runtime.text import require_one_of, require_whole
 from .explain import Explanation
-from .filters import require_filter
+from .fields import filter_columns
+from .filters import require_filter, store_filter
 from .fusion import FUSIONS, Fused, Fusion, as_they_are, fuse
 from .grouping import Scored, as_run, group_passages, whole_documents, with_whole
-from .hit_rows import metadata_of, rows_of_hits
+from .hit_rows import rows_of_hits
 from .lance import LanceStore
 from .query import Query
 from .results import Hit, PassageHit
@@ -50,7 +51,7 @@ class SearchSettings:
     Args:
         k: documents wanted.
         by: ``words``, ``vectors`` or both.
-        where: a filter over the columns of the index, as in SQL.
+        where: a filter such as ``year >= 2010`` (:func:`~graphdoc.retrieval.filters.store_filter`).
         passages: passages shown of each document.
         fusion: how both rankings are joined.
         weight: weight of words in a weighted fusion, 0 to 1; vectors have the rest.
@@ -108,6 +109,7 @@ class Search:
 
     def __init__(self, store: LanceStore, query: Query, settings: SearchSettings) -> None:
         self._store, self._query, self._settings = store, query, settings
+        self._where = store_filter(settings.where, filter_columns(store.schema))
         self._units: dict[str, WordsUnit] = {
             "words": settings.words_unit,
             "vectors": settings.vectors_unit or ("passage" if query.id is None else "document"),
@@ -134,9 +136,13 @@ class Search:
         }
         return self._hits(chosen, passages)
 
-    def rankings(self) -> dict[str, list[Scored]]:
-        """The documents that each ranking finds, best first, before they are joined."""
-        return {name: self.ranking(name, self._units[name]) for name in self._settings.rankings}
+    def rankings(self, where: str | None = None) -> dict[str, list[Scored]]:
+        """The documents that each ranking finds, best first, before they are joined.
+
+        Args:
+            where: a further condition, in the SQL of the store.
+        """
+        return {name: self.ranking(name, self._units[name], where) for name in self._settings.rankings}
 
     def ranking(self, name: str, unit: WordsUnit, where: str | None = None, depth: int | None = None) -> list[Scored]:
         """The documents that one ranking finds, best first.
@@ -144,14 +150,14 @@ class Search:
         Args:
             name: ``words`` or ``vectors``.
             unit: what it ranks.
-            where: a further filter.
+            where: a further condition, in the SQL of the store.
             depth: rows that it fetches; None for as many as the settings say.
         """
         if unit == "both":
             return with_whole(*(self.ranking(name, one, where, depth) for one in get_args(Unit)))
         settings = self._settings
         most = depth or settings.depth or max(_DEPTH[name], 20 * settings.k)
-        conditions = [part for part in (settings.where, where, self._not_itself()) if part]
+        conditions = [part for part in (self._where, where, self._not_itself()) if part]
         condition = " AND ".join(f"({part})" for part in conditions) or None
         column = RANKINGS[name][unit]
         if name == "words":
@@ -186,7 +192,7 @@ class Search:
                     one.score,
                     one.parts,
                     tuple(passages.get(one.id, ())),
-                    metadata_of(row),
+                    row.get("metadata", {}),
                     partial(self._explain, one, found, row.get("content_hash")),
                 )
             )

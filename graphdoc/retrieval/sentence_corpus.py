@@ -98,7 +98,7 @@ class KeptSentences:
 
     Args:
         store: the index.
-        where: a filter that documents have to meet.
+        where: a condition that documents have to meet, in the SQL of the store.
     """
 
     store: LanceStore

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
 from .alignments import HitAlignment, adding_up_to
 from .explain import Explanation, PairPart
+from .fields import filter_columns
+from .filters import store_filter
 from .fusion import Fused, as_they_are, fuse, fused_scores
 from .grouping import Scored, as_run
-from .hit_rows import metadata_of, rows_of_hits
+from .hit_rows import Rows, rows_of_hits
 from .lance import LanceStore
 from .query import Query
 from .record import paragraph_of
@@ -91,6 +93,10 @@ class SentenceSearch:
         fused = fuse({"words": found, settings.by: own}, "weighted", weights, settings.k)
         return self._hits(fused, corpus, ranking, source, words)
 
+    @cached_property
+    def _where(self) -> str | None:
+        return store_filter(self.settings.where, filter_columns(self.store.schema))
+
     def _chosen(self) -> list[str] | None:
         """Ids of the documents that are ranked; None for all."""
         settings = self.settings
@@ -121,9 +127,9 @@ class SentenceSearch:
         there = {id for some in blocks for id in self._ids(None, some)}
         chosen, warnings = known_candidates(ids, there, self.source.id, self.place)
         self.warnings += warnings
-        if self.settings.where is None:
+        if self._where is None:
             return chosen
-        met = {id for some in blocks for id in self._ids(self.settings.where, some)}
+        met = {id for some in blocks for id in self._ids(self._where, some)}
         return [id for id in chosen if id in met]
 
     def _ids(self, where: str | None, ids: Sequence[str]) -> list[str]:
@@ -133,7 +139,7 @@ class SentenceSearch:
     def _corpus(self, chosen: list[str] | None) -> SentenceCorpus:
         if paragraph_of(self.store.record) is not None:
             # A document that is asked with is not its own hit.
-            conditions = [f"id != {quoted(self.source.id)}", self.settings.where]
+            conditions = [f"id != {quoted(self.source.id)}", self._where]
             return KeptSentences(self.store, " AND ".join(f"({part})" for part in conditions if part))
         assert chosen is not None
         encoder = self.encoder().leaving_out(left_out_of(self.store, chosen))
@@ -176,7 +182,7 @@ class SentenceSearch:
         words: Mapping[str, Scored],
     ) -> tuple[Hit, ...]:
         asked = PlacedDocument.of(self.source, source)
-        rows: dict[str, dict[str, object]] = {}
+        rows: Rows = {}
         for start in range(0, len(chosen), _BLOCK):
             rows |= rows_of_hits(self.store, [one.id for one in chosen[start : start + _BLOCK]], {})[0]
         hits = []
@@ -187,8 +193,8 @@ class SentenceSearch:
             )
             passages = dict(words[one.id].passages) if one.id in words else {}
             explained = partial(self._explain, one, aligned, passages)
-            title = str(row.get("title") or "")
-            hits.append(Hit(rank, one.id, title, one.score, one.parts, (), metadata_of(row), explained, aligned))
+            title, metadata = str(row.get("title") or ""), row.get("metadata", {})
+            hits.append(Hit(rank, one.id, title, one.score, one.parts, (), metadata, explained, aligned))
         return tuple(hits)
 
     def _explain(self, one: Fused, aligned: Callable[[], HitAlignment], passages: Mapping[int, float]) -> Explanation:

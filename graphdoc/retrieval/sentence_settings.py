@@ -41,7 +41,7 @@ class SentenceSettings:
         k: documents wanted.
         by: ``sentences`` (SDR, equations 4 to 6), ``flat`` (every sentence to the best of the whole document),
             ``paragraphs`` (one vector each) or ``document`` (one vector of all sentences).
-        where: a filter over the columns of the index, as in SQL.
+        where: a filter such as ``year >= 2010`` (:func:`~graphdoc.retrieval.filters.store_filter`).
         words: weight of word search in the score, 0 to 1; 0 leaves words out.
         words_unit: what word search ranks, as in :class:`~graphdoc.retrieval.search.SearchSettings`; None for
             ``document``.

@@ -19,8 +19,7 @@ from .encoding import encode_for_index, known_vectors
 from .fields import Fields
 from .lance import LanceStore
 from .record import leaves_out_repeats, paragraph_of
-from .rows import DOCUMENT_COLUMNS, REPEATED, document_of, rows_of, schema_of, table_of
-from .update import sizes_of
+from .rows import DOCUMENT_COLUMNS, REPEATED, document_of, rows_of, table_of
 
 _BLOCK = 256
 _IS_DOCUMENT = "level = 'document'"
@@ -105,8 +104,7 @@ def _write(store: LanceStore, encoder: DocumentEncoder, window: list[SegmentedDo
     """Write some documents in one commit."""
     ids = [segmented.document.id for segmented in window]
     paragraph = paragraph_of(store.record)
-    own = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=True)
-    fields = Fields(store.schema, own.names)
+    fields = Fields(store.schema)
     hashes = store.select(["id", "content_hash"], _IS_DOCUMENT, ids=ids).to_pylist()
     hash_of = {row["id"]: row["content_hash"] for row in hashes}
     unit_length = encoder.model.config.vector_similarity == "cosine"

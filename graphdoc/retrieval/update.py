@@ -26,8 +26,8 @@ from .encoding import Encoded, Known, encode_for_index, known_vectors
 from .fields import Fields
 from .lance import LanceStore
 from .ray_update import EncodingTask, batches_of
-from .record import leaves_out_repeats, paragraph_of
-from .rows import Sizes, content_hash, rows_of, schema_of, table_of
+from .record import paragraph_of
+from .rows import Sizes, content_hash, rows_of, table_of
 
 OnError = Literal["stop", "skip"]
 
@@ -98,12 +98,7 @@ class Update:
         self._known_ids: set[str] = set()
         self._new_columns: dict[str, Any] = {}
         self._paragraph = paragraph_of(store.record)
-        own = schema_of(
-            sizes_of(encoder),
-            sentences=self._paragraph is not None,
-            repeats=leaves_out_repeats(store.record),
-        )
-        self._fields = Fields(store.schema, own.names)
+        self._fields = Fields(store.schema)
         self._unit_length = encoder.model.config.vector_similarity == "cosine"
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
@@ -180,7 +175,7 @@ class Update:
     def _fits(self, document: Document, bar: tqdm[Any]) -> bool:
         """Whether its metadata fit their columns, which is found before anything is encoded."""
         try:
-            new = self._fields.new([document])
+            new = self._fields.new(document)
             self._fields.values(document)
             self._new_columns.update(new)
         except DocumentError as error:

@@ -37,7 +37,7 @@ def tool_server(service: SearchService) -> Any:
             query: words or a question.
             k: how many documents.
             by: hybrid, words (BM25) or vectors (meaning).
-            where: a filter over metadata, as in SQL, such as: year >= 2010.
+            where: a filter by fields of documents, such as: year >= 2010 AND label = 'sea'.
         """
         with _said_to_the_agent():
             return service.search(query, k=k, by=by, where=where).to_dict()
@@ -49,7 +49,7 @@ def tool_server(service: SearchService) -> Any:
         Args:
             id: id of the document.
             k: how many documents.
-            where: a filter over metadata, as in SQL.
+            where: a filter by fields of documents.
             by: hybrid, words, vectors; or sentences, which says which sentences are alike, where the index keeps them.
         """
         with _said_to_the_agent():

@@ -56,7 +56,7 @@ def test_what_an_index_holds_is_described(graphdoc: Command, folder: Path, model
     graphdoc("index", folder, "--output", "papers.index", "--model", model)
     status, out, _ = graphdoc("index", "--output", "papers.index", "--describe", "--maintain")
     assert status == 0
-    assert all(word in out for word in ("3 documents", "tiny", "section graph", "float32", "document_text"))
+    assert all(word in out for word in ("3 documents", "tiny", "section graph", "float32", "fields: none"))
     assert out.count("none") == 1
     (folder / "dated.md").write_text("---\nyear: 2010\ntags: [a, b]\n---\n# Dated\n\nWords.\n")
     graphdoc("index", folder, "--output", "papers.index")

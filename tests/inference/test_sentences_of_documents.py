@@ -120,7 +120,7 @@ def test_comparisons_and_indexes_have_the_same(
     index.update(DOCUMENTS)
     # An index has encoded the passages, and encodes none of them again for their sentences.
     assert known == [True] * len(DOCUMENTS)
-    (rows,) = index.rows(["id", *COLUMNS], "level = 'document'")
+    (rows,) = index.rows(["id", *COLUMNS], level="document")
     ids, vectors, _, counts = stored_sentences(rows)
     kept = dict(zip(ids, np.split(vectors, np.cumsum(counts)[:-1]), strict=True))
     for document, own in zip(DOCUMENTS, expected, strict=True):

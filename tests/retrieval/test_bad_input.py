@@ -15,7 +15,6 @@ import pytest
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, GraphdocError, RetrievalError, SettingsError
 from graphdoc.retrieval.fields import MOST_FIELDS
-from graphdoc.retrieval.filters import require_filter
 from graphdoc.retrieval.lance_loop import wait_for
 
 
@@ -40,49 +39,6 @@ def test_odd_queries(read_index: DocumentIndex, by: Any) -> None:
     assert len(read_index.search("tides", k=1_000, by=by)) <= len(read_index)
     with pytest.raises(SettingsError, match=f"k={2**70}"):
         read_index.search("tides", k=2**70, by=by)
-
-
-@pytest.mark.parametrize(
-    ("where", "key"),
-    [
-        ("year >=", "year >= 2010"),
-        ("nope = 1", "nope"),
-        ("year", "year"),
-        ("1", "1"),
-        ("year; DROP TABLE documents", ";"),
-        ("id IN (SELECT id FROM documents)", "SELECT"),
-        ("year = 'x'", "year"),
-        ("year = year) OR (1=1", "parenthesis"),
-        ("(year > 1", "parenthesis"),
-        ("year > 1 -- all", "--"),
-        ("year = ?", "?"),
-        ("year = :x", ":"),
-        ("id = 'tides", "'"),
-        ("year > \ud800", "character"),
-        ("x" * 100_000, "100,000"),
-        ("count(*) > 1", "count"),
-        ("_score > 1", "_score"),
-        ("year/0 > 1", "zero|year / 0"),
-        ("regexp_like(id, '(')", "regex"),
-    ],
-)
-def test_filters_that_cannot_be_answered(read_index: DocumentIndex, where: str, key: str) -> None:
-    for by in ("words", "vectors"):
-        with pytest.raises(SettingsError) as error:
-            read_index.search("tides", where=where, by=by)  # type: ignore[arg-type]
-        text = one_line_of(error).lower()
-        assert any(one.lower() in text for one in key.split("|")) and len(text) < 1_000
-
-
-def test_a_filter_with_signs_in_quotes_is_answered(read_index: DocumentIndex, documents: list[Document]) -> None:
-    for where in ("title LIKE '%;)--%'", "title = 'a ''?'' (b'", "year > 3000"):
-        require_filter(where)
-        found = read_index.search("tides", where=where)
-        assert not found.hits and where in found.warnings[-1]
-    # A filter cannot bring back the document that is asked with.
-    with pytest.raises(SettingsError, match="parenthesis"):
-        read_index.search(documents[0], where="year = 1) OR (1 = 1")
-    assert "tides" not in [hit.id for hit in read_index.search(documents[0], where="year = 1 OR 1 = 1")]
 
 
 def test_small_indexes(place: str, encoder: DocumentEncoder, documents: list[Document]) -> None:
@@ -133,7 +89,6 @@ def test_odd_metadata(place: str, encoder: DocumentEncoder) -> None:
     many = {f"field{number}": number for number in range(100_000)}
     for wrong, key in (
         (made("many", **many), f"{MOST_FIELDS:,}"),
-        (made("twice", **{"Year": 1, "year": 2}), "'Year' and 'year'"),
         (made("misfit", tags=3), "tags"),
     ):
         with pytest.raises(DocumentError, match=key) as error:

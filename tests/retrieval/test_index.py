@@ -50,8 +50,8 @@ def test_an_index_holds_documents_sections_and_passages(
         first = next(row for row in own if row["level"] == "passage" and row["number"] == 0)
         assert first["text"].split("\n")[:3] == [document.title, "Part", "Opening words"]
         assert json.loads(next(row for row in own if row["level"] == "document")["coverage"])["documents"] == 1
-    assert {row["year"] for row in rows if row["id"] == "rice"} == {2005}
-    assert {tuple(row["tags"]) for row in rows if row["id"] == "rice"} == {("rice", "all")}
+    assert {row["field_year"] for row in rows if row["id"] == "rice"} == {2005}
+    assert {tuple(row["field_tags"]) for row in rows if row["id"] == "rice"} == {("rice", "all")}
     assert {row["label"] for row in rows if row["id"] == "lathe"} == {"land"}
 
 
@@ -228,11 +228,10 @@ def test_types_of_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
     }
     index.update([Document("a", text, metadata=first)])
     index.update([Document("b", text, metadata={"Year of print": 2001.0, "added": "later", "share": 1})])
-    rows = {row["id"]: row for row in rows_by_key(index).values() if row["level"] == "document"}
-    assert (rows["a"]["year_of_print"], rows["b"]["year_of_print"]) == (1990, 2001)
-    assert (rows["a"]["id_"], rows["a"]["share_"], rows["b"]["share_"]) == ("x", 0.5, 1.0)
-    assert (rows["a"]["added"], rows["b"]["added"]) == (None, "later")
-    assert rows["a"]["is_new"] is True and not {"none", "list", "huge"} & rows["a"].keys()
+    a, b = (next(hit.metadata for hit in index.search("text") if hit.id == id) for id in ("a", "b"))
+    assert a == {"Year of print": 1990, "id": "x", "share": 0.5, "is_new": True}
+    assert b == {"Year of print": 2001, "added": "later", "share": 1.0}
+    assert not {"none", "list", "huge"} & index.fields.keys()
     assert index.document("a").metadata["huge"] == 2**80
     assert [hit.id for hit in index.search("text", where="is_new")] == ["a"]
 
@@ -244,69 +243,6 @@ def test_ids_with_quotes_and_signs(tmp_path: Path, encoder: DocumentEncoder) -> 
     assert len(index) == len(ids) and all(id in index for id in ids)
     assert index.delete("a' OR '1'='1") == 1 and len(index) == len(ids) - 1
     assert [index.document(id).id for id in ids if id in index] == [id for id in ids if "OR" not in id]
-
-
-@pytest.fixture(scope="module")
-def typed_index(tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder) -> DocumentIndex:
-    """An index with a column of metadata of each kind."""
-    made = DocumentIndex.create(tmp_path_factory.mktemp("typed") / "index", encoder)
-    metadata = {"written": "2012", "year": 2012, "is_new": True, "tags": ["rice"]}
-    made.update([Document("a", [Section("Tides rise.")], metadata=metadata)])
-    return made
-
-
-def test_a_filter_says_what_is_wrong(read_index: DocumentIndex) -> None:
-    for where, key in (("yaer >= 2010", "yaer"), ("year >=", "year >= 2010"), ("year = 'x'", "whole"), (" ", "' '")):
-        with pytest.raises(SettingsError, match=key):
-            read_index.search("tides", where=where)
-
-
-@pytest.mark.parametrize(
-    ("where", "column", "held", "fitting"),
-    [
-        ("written >= 2010", "written", "text", "written >= '2010'"),
-        ("label = 'sea' AND 2010 <= written", "written", "text", "'2010' <= written"),
-        ("title != 'a >= 3' AND written NOT IN (2009, '2010')", "written", "text", "written NOT IN ('2009', '2010')"),
-        ("((written) >= (2010))", "written", "text", "written >= '2010'"),
-        ("written BETWEEN 2000 AND 2010", "written", "text", "written BETWEEN '2000' AND '2010'"),
-        ("year >= '2010'", "year", "whole numbers", "year >= 2010"),
-        ("year >= 'late'", "year", "whole numbers", "year >= 2010"),
-        ("year LIKE '19%'", "year", "whole numbers", "year >= 2010"),
-        ("is_new = 1", "is_new", "true or false", "is_new = true"),
-        ("tags = 'rice'", "tags", "lists of texts", "array_has(tags, 'rice')"),
-        ("document_vector = 1", "document_vector", "vectors", "another column"),
-    ],
-)
-def test_a_filter_that_does_not_fit_its_column_says_the_one_that_does(
-    typed_index: DocumentIndex, where: str, column: str, held: str, fitting: str
-) -> None:
-    with pytest.raises(SettingsError) as error:
-        typed_index.search("tides", where=where, by="words")
-    text = str(error.value)
-    assert f"{column} holds {held}," in text and text.endswith(fitting) and "literal" not in text
-    if "=" in fitting or "array" in fitting:
-        typed_index.search("tides", where=fitting, by="words")
-
-
-def test_a_filter_of_no_column_names_those_of_metadata_first(typed_index: DocumentIndex) -> None:
-    with pytest.raises(SettingsError) as error:
-        typed_index.search("tides", where="colour = 'red'", by="words")
-    named = str(error.value).partition("there are ")[2].split(", ")
-    assert set(named[:4]) == {"written", "year", "is_new", "tags"} and named[4:] == ["id", "title", "label"]
-
-
-def test_columns_of_sentences_are_no_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
-    index = DocumentIndex.create(tmp_path / "plain", encoder, sentences=True)
-    index.update([Document.from_text("Tides rise. The marsh is flooded.", id="tides")])
-    with pytest.raises(SettingsError) as error:
-        index.search("tides", where="year > 2000", by="words")
-    assert str(error.value).endswith("no document has metadata; there are id, title, label")
-
-
-def test_fields_are_the_columns_of_metadata_with_what_they_hold(typed_index: DocumentIndex) -> None:
-    expected = {"written": "text", "year": "whole numbers", "is_new": "true or false", "tags": "lists of texts"}
-    assert typed_index.fields == typed_index.describe()["fields"] == expected
-    assert set(expected) < set(typed_index.columns)
 
 
 def test_many_changes_of_length_leave_the_last_of_each(tmp_path: Path, encoder: DocumentEncoder) -> None:

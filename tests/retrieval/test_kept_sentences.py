@@ -28,7 +28,7 @@ from graphdoc.segmentation.spans import SegmentedDocument
 def kept(index: DocumentIndex) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Vectors and places of the sentences of every document."""
     found = {}
-    for batch in index.rows(["id", *COLUMNS], "level = 'document'"):
+    for batch in index.rows(["id", *COLUMNS], level="document"):
         ids, vectors, places, counts = stored_sentences(batch)
         ends = np.cumsum(counts)[:-1]
         found.update(zip(ids, zip(np.split(vectors, ends), np.split(places, ends), strict=True), strict=True))

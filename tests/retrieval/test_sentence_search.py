@@ -307,7 +307,7 @@ def test_the_sample_of_a_corpus_depends_on_ids_alone(index: DocumentIndex) -> No
     assert whole is not None and len(whole) == 4
     without = sample_of(corpus, "tides")
     assert without is not None and len(without) == 3
-    assert sample_of(KeptSentences(index._store, "year > 3000"), None) is None
+    assert sample_of(KeptSentences(index._store, "field_year > 3000"), None) is None
 
 
 def test_blocks_and_reads_do_not_change_scores(
@@ -394,7 +394,7 @@ def test_encoding_for_a_search_is_shown_while_it_lasts(
 
 
 def test_sentences_are_counted(index: DocumentIndex, read_index: DocumentIndex, encoder: DocumentEncoder) -> None:
-    ids = [id for batch in index.rows(["id"], "level = 'document'") for id in batch.column("id").to_pylist()]
+    ids = [id for batch in index.rows(["id"], level="document") for id in batch.column("id").to_pylist()]
     segmenter = sentence_segmenter(index.encoder)
     expected = sum(len(segmenter.segment(index.document(id)).passages) for id in ids)
     assert index.count_sentences() == expected > 0 and read_index.count_sentences() == 0

@@ -69,7 +69,7 @@ def test_the_order_of_documents_makes_no_difference(
     own = encoder.leaving_out(find_repeats(documents))
     expected = own.encode(documents, normalize=True)
     columns = ["id", "document_vector", "coverage"]
-    rows = [row for batch in at_once.rows(columns, "level = 'document'") for row in batch.to_pylist()]
+    rows = [row for batch in at_once.rows(columns, level="document") for row in batch.to_pylist()]
     for row in rows:
         number = int(row["id"][1:])
         np.testing.assert_allclose(row["document_vector"], expected[number], atol=1e-5)

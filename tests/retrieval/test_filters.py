@@ -1,0 +1,126 @@
+"""Filters: what each finds, what is refused before the store sees it, and the names that people gave their fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import GraphdocError, RetrievalError, SettingsError
+from graphdoc.retrieval.fields import Column, filter_columns
+from graphdoc.retrieval.filters import MOST_CHARACTERS, MOST_CONDITIONS, MOST_DEPTH, MOST_WILDCARDS, store_filter
+
+# By id: named like columns of the table, like words of the language, and like nothing that SQL takes.
+FIELDS = {
+    "a": {"number": 1066, "level": "low", "year of issue": 1990, "Größe": 1.5, "tags": ["rice", "tea"]}
+    | {"new": True},
+    "b": {"number": 7, "level": "high", "year of issue": 2005, "Größe": -2, "tags": ["sea"], "and": "x"}
+    | {"text": "it's"},
+    "c": {"number": -3, "level": "100%", "Year of issue": 1, 'q"uo`te.': "y", "": "e", "new": False, "id": "own"},
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory, encoder: DocumentEncoder) -> DocumentIndex:
+    """Three documents that share words, each with fields of its own."""
+    made = DocumentIndex.create(tmp_path_factory.mktemp("fields") / "index", encoder)
+    made.update([Document(id, [Section("Tides rise.")], metadata=fields) for id, fields in FIELDS.items()])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("number > 1000", "a"), ("number = -3", "c"), ("7 <= number", "ab"), ("number BETWEEN -5 AND 7.0", "bc"),
+        ("number NOT BETWEEN -5 AND 7", "a"), ("number IN (7, 1066)", "ab"), ("number NOT IN (7)", "ac"),
+        ("number != 7 and NOT number <> 1066", "a"), ("number = 7 OR number = -3 AND level = 'low'", "b"),
+        ("(number = 7 OR number = -3) AND level = 'high'", "b"), ("level LIKE '%h'", "b"), ("level ILIKE 'L_W'", "a"),
+        ("level NOT LIKE 'l%'", "bc"), ("level > 'high'", "a"), ('"year of issue" >= 1990', "ab"),
+        ("`Year of issue` = 1", "c"), ("Größe > 1", "a"), ("Größe < 1e300", "ab"), ("number > Größe", "ab"),
+        ("tags = 'rice'", "a"), ("'sea' = tags", "b"), ("tags != 'rice'", "b"), ("tags IN ('tea', 'sea')", "ab"),
+        ("NOT tags IN ('tea')", "b"), ("tags IS NULL", "c"), ("\"and\" = 'x'", "b"), ('"q""uo`te." IS NOT NULL', "c"),
+        ("\"\" = 'e'", "c"), ("new", "a"), ("NOT new", "c"), ("new != true", "c"), ("text = 'it''s'", "b"),
+        ("id = 'own'", "c"), ("title IS NULL OR title = ''", "abc"), ("level LIKE '%;)--%'", ""),
+        ("level = '100%' AND level LIKE '1%'", "c"),
+    ],
+)  # fmt: skip
+def test_what_a_filter_finds(index: DocumentIndex, where: str, ids: str) -> None:
+    for by in ("words", "vectors"):
+        assert {hit.id for hit in index.search("tides", where=where, by=by)} == set(ids)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("where", "named"),
+    [
+        ("repeat(id, 10000000) = 'b'", "repeat"), ("number > abs(-3)", "abs"), ("CAST(number AS INT) > 1", "CAST"),
+        ("array_has(tags, 'rice')", "array_has"), ("count(*) > 1", "count"), ("number::int = 1", "::"),
+        ("number + 1 = 2", "+"), ("number = 1/0", "/"), ("level || 'a' = 'b'", "||"), ("level ~ '(a+)+'", "~"),
+        ("number = 1 -- all", "--"), ("number = 1; DROP TABLE documents", ";"),
+        ("id IN (SELECT id FROM documents)", "SELECT"), ("number = ?", "?"), ("CASE WHEN new THEN 1 END = 1", "CASE"),
+        ("1 = 1", "1"), ("number", "number"), ("number = 7)", "')'"), ("(number = 7", ")"),
+        ("number = 7) OR (new", ")"), ("level = 'low", "'low"), ("number =", "end"), ("new AND", "end"),
+        ("number IN ()", "')'"), ("number = NULL", "NULL"), ("and = 'x'", "and"), ("level > \ud800", "character"),
+        (" ", "' '"), (5, "5 (int)"), ("number = 'x'", "whole numbers"), ("number = 1e20", "1e20"),
+        (f"number = {'9' * 5000}", "999"), ("number = 1.5", "1.5"), ("Größe = 1e999", "1e999"), ("level = 7", "text"),
+        ("level LIKE 7", "7"), ("number LIKE 'x'", "'x'"), ("level IN ('low', 7)", "7"), ("new = 1", "true or false"),
+        ("new > false", "new"), ("tags > 'a'", "lists of texts"), ("number = level", "level"),
+        ("tags = level", "level"), ("nummer > 3", "nummer"), ("level = low", "'low'"), ('level = "low"', "'low'"),
+        ("document_vector = 1", "document_vector"), ("_score > 1", "_score"), ("NUMBER > 3", "NUMBER"),
+        ("new OR " * MOST_CONDITIONS + "new", str(MOST_CONDITIONS)),
+        ("NOT " * (MOST_DEPTH + 1) + "new", str(MOST_DEPTH)),
+        ("(" * (MOST_DEPTH + 1) + "new" + ")" * (MOST_DEPTH + 1), str(MOST_DEPTH)),
+        (f"level LIKE '{'%_' * MOST_WILDCARDS}'", str(MOST_WILDCARDS)),
+        ("x" * (MOST_CHARACTERS + 1), f"{MOST_CHARACTERS:,}"),
+    ],
+)  # fmt: skip
+def test_what_is_no_filter(index: DocumentIndex, where: str, named: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        index.search("tides", where=where)
+    assert named in str(error.value) and "\n" not in str(error.value) and len(str(error.value)) < 1_000
+
+
+def test_an_unknown_column_is_answered_with_those_there_are(index: DocumentIndex) -> None:
+    with pytest.raises(SettingsError) as error:
+        index.search("tides", where="nummer > 3")
+    assert all(name in str(error.value) for name in ("number", '"year of issue"', "Größe", '"and"', "title", "label"))
+    many = {f"f{number}": Column(f"field_f{number}", pa.int64()) for number in range(1_000)}
+    with pytest.raises(SettingsError) as error:
+        store_filter("g = 1", many)
+    assert len(str(error.value)) < 1_000
+
+
+def test_a_long_list_of_ids_is_a_filter(index: DocumentIndex) -> None:
+    ids = ", ".join(f"'document number {number}'" for number in range(3_000))
+    assert {hit.id for hit in index.search("tides", where=f"title NOT IN ({ids}) AND number > 0")} == {"a", "b"}
+
+
+def test_fields_keep_the_names_that_people_gave(index: DocumentIndex) -> None:
+    names = {name for fields in FIELDS.values() for name in fields}
+    assert set(index.fields) == names and names < set(index.columns)
+    assert index.fields["number"] == "whole numbers" and index.fields["tags"] == "lists of texts"
+    for hit in index.search("tides", k=3):
+        assert {name: value for name, value in hit.metadata.items() if name != "label"} == FIELDS[hit.id]
+        assert dict(index.document(hit.id).metadata) == {
+            name: tuple(value) if isinstance(value, list) else value for name, value in FIELDS[hit.id].items()
+        }
+    own = {column.stored for column in filter_columns(index._store.schema).values()}
+    assert all(name.isascii() and name.isidentifier() for name in own)
+
+
+def test_an_index_of_the_format_before_is_refused(
+    tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("graphdoc.retrieval.record.FORMAT_VERSION", 1)
+        DocumentIndex.create(tmp_path / "index", encoder)
+    with pytest.raises(RetrievalError, match="version 1"):
+        DocumentIndex.open(tmp_path / "index", encoder)
+
+
+def test_a_filter_cannot_bring_back_the_document_that_is_asked_with(index: DocumentIndex) -> None:
+    for where in ("number = 1 OR number < 9999", "new OR NOT new OR number = 7"):
+        assert {hit.id for hit in index.search(index.document("a"), where=where)} <= {"b", "c"}
+    with pytest.raises(GraphdocError):
+        index.search(index.document("a"), where="number = 1) OR (number < 9999")
