@@ -239,6 +239,7 @@ def _as_dict(report: UpdateReport) -> dict[str, Any]:
                 "known_passages",
                 "encoded_sentences",
                 "remade",
+                "numbers_without_column",
             )
         },
         "coverage": report.coverage.to_dict(),
@@ -256,6 +257,11 @@ def update_lines(report: UpdateReport) -> list[str]:
     ]
     if report.remade:
         lines.append(f"made {counted(report.remade, 'document')} anew, of which other passages repeat than before")
+    if report.numbers_without_column:
+        lines.append(
+            f"found by no filter: {counted(report.numbers_without_column, 'number')} in metadata that no column holds "
+            "(not a number, infinity, from 2^63)"
+        )
     coverage = report.coverage
     if coverage.documents_not_whole:
         reasons = ", ".join(f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -75,7 +76,8 @@ class Fields:
     """The fields of documents in an index.
 
     A field holds true or false, whole numbers, numbers, text, or lists of text. The first document that has it decides
-    its type. Deeper values are kept with the document, and cannot be searched by.
+    its type, and a value of another type is an error. Deeper values, and numbers that no column can hold (NaN and
+    infinity, whole numbers from 2^63), are kept with the document, and cannot be searched by.
 
     Args:
         schema: columns of the table, with those of fields that are there already (an Arrow schema).
@@ -130,6 +132,17 @@ def _field_name(stored: str) -> str:
     return re.sub("_([0-9a-f]+)_", lambda match: chr(int(match[1], 16)), stored.removeprefix(_PREFIX))
 
 
+def numbers_without_column(document: Document) -> int:
+    """How many numbers among the metadata of a document no column can hold."""
+    return sum(map(_has_no_column, document.metadata.values()))
+
+
+def _has_no_column(value: Any) -> bool:
+    if isinstance(value, int):
+        return not -(2**63) <= value < 2**63
+    return isinstance(value, float) and not math.isfinite(value)
+
+
 def plain_value(value: Any) -> Any:
     """A value of a row as JSON holds it."""
     return value.isoformat() if hasattr(value, "isoformat") else value
@@ -139,12 +152,10 @@ def _kind_of(value: Any) -> Any:
     """The Arrow type of a value; None where no column can hold it."""
     if isinstance(value, tuple | list | frozenset | set):
         return _TEXTS if value and all(isinstance(one, str) for one in value) else None
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) or _has_no_column(value):
         return None
     if hasattr(value, "isoformat"):
         return pa.string()
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return None
     return next((kind for python, kind in _KINDS if isinstance(value, python)), None)
 
 
@@ -157,9 +168,16 @@ def _fitted(document: Document, name: str, value: Any, kind: Any) -> Any:
         return str(value)
     if pa.types.is_string(kind) and own in (_TEXTS, pa.string()):
         return clean_text("; ".join(value) if own == _TEXTS else str(plain_value(value)))
-    if own == kind or (pa.types.is_floating(kind) and pa.types.is_integer(own)):
+    if own == kind:
         return plain_value(value)
-    if pa.types.is_integer(kind) and pa.types.is_floating(own) and float(value).is_integer():
+    if pa.types.is_floating(kind) and pa.types.is_integer(own):
+        return float(value)
+    if (
+        pa.types.is_integer(kind)
+        and pa.types.is_floating(own)
+        and value.is_integer()
+        and not _has_no_column(int(value))
+    ):
         return int(value)
     raise DocumentError(
         f"document {document.id!r}: its {one_line(name, 60)} is {described(value)}, but the index holds "

@@ -23,7 +23,7 @@ from ..segmentation.coverage import Coverage
 from ..segmentation.spans import SegmentedDocument
 from ..vectors.folder import library_versions
 from .encoding import Encoded, Known, encode_for_index, known_vectors
-from .fields import Fields
+from .fields import Fields, numbers_without_column
 from .lance import LanceStore
 from .ray_update import EncodingTask, batches_of
 from .record import paragraph_of
@@ -49,6 +49,8 @@ class UpdateReport:
         encoded_sentences: sentences that went through the transformer, where the index keeps them.
         coverage: what of the new and changed documents was encoded.
         skipped: what could not be indexed.
+        numbers_without_column: numbers in metadata of new and changed documents that no filter finds, since no column
+            can hold them: not a number, infinity, whole numbers from 2^63.
         remade: documents that were made anew at maintenance, since other passages of them repeat than before.
     """
 
@@ -62,6 +64,7 @@ class UpdateReport:
     coverage: Coverage = field(default_factory=Coverage)
     skipped: list[Skipped] = field(default_factory=list)
     remade: int = 0
+    numbers_without_column: int = 0
 
     @property
     def changed(self) -> int:
@@ -214,6 +217,7 @@ class Update:
             self.report.known_passages += len(segmented.passages) - encoded.new_passages
             self.report.encoded_sentences += 0 if encoded.sentences is None else len(encoded.sentences.places)
             self.report.coverage += segmented.coverage
+            self.report.numbers_without_column += numbers_without_column(segmented.document)
             bar.update(1)
         self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
         changed = self._known_ids.intersection(ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
@@ -110,12 +111,13 @@ class SearchService:
         return self.index.search(asked, k, **options)
 
     def document(self, id: str) -> dict[str, Any]:
-        """A document of the index, with its sections and metadata.
+        """A document of the index as JSON has it, with its sections and metadata; NaN and infinity are null there.
 
         Raises:
             RetrievalError: the index does not have it.
         """
-        return self.index.document(id).to_dict()
+        content = json.dumps(self.index.document(id).to_dict(), default=str)
+        return dict(json.loads(content, parse_constant=lambda _: None))
 
     def comparison(self, a: str, b: str, by: str | None = None) -> str:
         """The report of the comparison of two documents of the index, a page.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -234,6 +235,33 @@ def test_types_of_metadata(tmp_path: Path, encoder: DocumentEncoder) -> None:
     assert not {"none", "list", "huge"} & index.fields.keys()
     assert index.document("a").metadata["huge"] == 2**80
     assert [hit.id for hit in index.search("text", where="is_new")] == ["a"]
+
+
+def test_numbers_that_no_column_holds_are_counted_and_kept_with_the_document(
+    tmp_path: Path, encoder: DocumentEncoder
+) -> None:
+    index = DocumentIndex.create(tmp_path / "index", encoder)
+    text = [Section("Some text.")]
+    odd = {"nan": math.nan, "infinite": -math.inf, "huge": 2**63, "year": 2000, "price": 1.5, "note": "x"}
+    report = index.update([Document("odd", text, metadata=odd)])
+    assert report.numbers_without_column == 3 and index.fields.keys() == {"year", "price", "note"}
+    later = {"year": math.nan, "price": math.inf, "note": math.nan, "nan": 1.0, "huge": 2**63 - 1}
+    assert index.update([Document("later", text, metadata=later)]).numbers_without_column == 3
+    hits = index.search("text", by="words")
+    assert {hit.id: dict(hit.metadata) for hit in hits} == {
+        "odd": {"year": 2000, "price": 1.5, "note": "x"},
+        "later": {"nan": 1.0, "huge": 2**63 - 1},
+    }
+    json.loads(hits.to_json(tmp_path / "hits.json").read_text(), parse_constant=pytest.fail)
+    assert index.document("odd").metadata["huge"] == 2**63 and math.isnan(index.document("odd").metadata["nan"])
+    assert [hit.id for hit in index.search("text", where=f"huge = {2**63 - 1}")] == ["later"]
+    # A number that a column of whole numbers cannot hold is of another type.
+    for value in (1e20, 2.5):
+        wrong = Document("wrong", text, metadata={"year": value})
+        with pytest.raises(DocumentError, match="year"):
+            index.update([wrong])
+        assert [one.source for one in index.update([wrong], on_error="skip").skipped] == ["wrong"]
+    assert index.update([Document("whole", text, metadata={"year": 1e3, "price": 2**62})]).numbers_without_column == 0
 
 
 def test_ids_with_quotes_and_signs(tmp_path: Path, encoder: DocumentEncoder) -> None:

@@ -30,7 +30,8 @@ def service(tiny_encoder: Callable[..., DocumentEncoder], tmp_path_factory: pyte
     encoder = tiny_encoder("roberta", graph_layers=0, readout="mean")
     index = DocumentIndex.create(tmp_path_factory.mktemp("served") / "index", encoder)
     texts = {"tides": "Tides rise twice a day.", "rice": "Steamed rice is cooled.", "a/b c": f"Rice and {HOSTILE}."}
-    index.update([Document(id, [Section(text)], title=f"About {id} {HOSTILE}") for id, text in texts.items()])
+    odd = {"depth": float("nan"), "height": float("inf")}
+    index.update([Document(id, [Section(text)], f"About {id} {HOSTILE}", None, odd) for id, text in texts.items()])
     return SearchService(index, Limits(query_characters=100, documents=5, passages=4, filter_characters=40))
 
 
@@ -49,7 +50,8 @@ def test_json_is_what_a_search_gives(client: TestClient, service: SearchService)
     similar = client.get("/search", params={"document": "a/b c"}).json()
     assert "hits" in similar, similar
     assert "a/b c" not in [hit["id"] for hit in similar["hits"]] and len(similar["hits"]) == 2
-    assert client.get("/documents/a/b c").json()["id"] == "a/b c"
+    document = client.get("/documents/a/b c").json()
+    assert document["id"] == "a/b c" and document["metadata"] == {"depth": None, "height": None}
     assert client.get("/index").json()["documents"] == 3
     assert {"/search", "/documents/{id}", "/compare"} <= client.get("/openapi.json").json()["paths"].keys()
 
@@ -131,6 +133,7 @@ def test_agents_have_tools(service: SearchService) -> None:
     names = asked_of_tools(service, lambda agent: agent.list_tools()).tools
     found = call_tool(service, "search_documents", query="steamed rice", k=1)
     missing = call_tool(service, "read_document", id="nowhere")
+    json.loads(call_tool(service, "read_document", id="rice").content[0].text, parse_constant=pytest.fail)
     assert [tool.name for tool in names] == ["search_documents", "similar_documents", "read_document"]
     hits = json.loads(found.content[0].text)["hits"]
     assert [hit["id"] for hit in hits] == [service.search("steamed rice", k=1)[0].id]
