@@ -18,7 +18,7 @@ import torch
 from reporting import alternate, describe_machine, write_result
 from transformers import AutoConfig, AutoModel
 
-from graphdoc.modeling.dropout import QuickDropout
+from graphdoc.modeling.passage_encoder import QuickDropout
 
 PASSAGES, TOKENS, VOCABULARY = 16, 128, 30_522
 TORCH, GRAPHDOC = "torch", "graphdoc"

@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from reporting import alternate, describe_machine, write_result
 
-from graphdoc.graphs.attention_plan import DENSE_CELLS_PER_EDGE, Form
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.layout import DENSE_CELLS_PER_EDGE, Form
 from graphdoc.modeling.graph_attention import GraphAttentionStack
 
 HIDDEN, LAYERS, HEADS, WINDOW = 512, 2, 2, 2

@@ -29,8 +29,8 @@ from zero_shot import FITTED, STARTS, WIKISPEEDIA, ZeroShot, messages_of
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.checkpoints.backbones import backbone_config
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.elements import EdgeKind
+from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.kinds import EdgeKind
 from graphdoc.inference.segmenting import windows_of
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentModel

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from reporting import alternate, describe_machine, write_result
 
-from graphdoc.similarity.maxsim import BLOCK_PASSAGES, maxsim
+from graphdoc.similarity.kinds import BLOCK_PASSAGES, maxsim
 
 WIDTH, PASSAGES = 384, 50
 

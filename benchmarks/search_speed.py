@@ -31,8 +31,7 @@ from graphdoc.retrieval.lance import LanceStore
 from graphdoc.retrieval.places import place_of
 from graphdoc.retrieval.rows import Sizes, rows_of, schema_of, table_of
 from graphdoc.retrieval.word_settings import WordSettings
-from graphdoc.segmentation.coverage import Coverage
-from graphdoc.segmentation.spans import SegmentedDocument, Span
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 
 Floats = npt.NDArray[np.float32]

@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 from reporting import alternate, describe_machine, write_result
 
-from graphdoc.similarity.hierarchical import score_documents
-from graphdoc.similarity.sentence_sets import SentenceSet
+from graphdoc.similarity.hierarchical import SentenceSet, score_documents
 
 WIDTH, SENTENCES, PARAGRAPH = 384, 50, 5
 

@@ -34,8 +34,7 @@ from graphdoc.matching.matcher import ViewDrawer
 from graphdoc.matching.special_tokens import SpecialTokens
 from graphdoc.matching.view_tokens import FieldTokens
 from graphdoc.settings.views import ViewSettings
-from graphdoc.similarity.hierarchical import score_documents
-from graphdoc.similarity.sentence_sets import SentenceSet
+from graphdoc.similarity.hierarchical import SentenceSet, score_documents
 
 Floats = npt.NDArray[np.float64]
 FIELD, VIEW_TOKENS, VIEWS, RESAMPLES = 40, 256, 3, 1000

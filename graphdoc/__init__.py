@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .documents.section import Section
     from .encoder import DocumentEncoder
     from .errors import GraphdocError
-    from .graphs.document_graph import build_graph
+    from .graphs.joined_graphs import build_graph
     from .retrieval.index import DocumentIndex
 
 # Looked up on first use, so that reading documents or asking for help does not wait for torch.

@@ -28,11 +28,10 @@ from .prediction.predicting import PredictionOptions
 from .runtime.processes import usable_device
 from .runtime.text import described, require_path, require_whole
 from .segmentation.spans import SegmentedDocument
-from .similarity.encoded_document import EncodedDocument
-from .similarity.pair_subtopics import CLUSTER_SIZE, pair_subtopics
+from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_subtopics
 
 if TYPE_CHECKING:
-    from .graphs.document_graph import DocumentGraph
+    from .graphs.joined_graphs import DocumentGraph
     from .matching import MatchOptions, PairMatch
     from .vectors.store import Manifest
     from .vectors.writer import FolderOptions
@@ -192,7 +191,7 @@ class DocumentEncoder(VectorPipeline):
         >>> encoder.graph("Rice is steamed.").num_passages
         1
         """
-        from .graphs.document_graph import build_graph
+        from .graphs.joined_graphs import build_graph
 
         return build_graph(self.segment_with_text(document), self.model.config.graph)
 

@@ -10,28 +10,28 @@ from .errors import SettingsError
 # Name in settings and checkpoints -> "module:Class". Nothing is imported before it is asked for, so that settings can
 # be checked without torch.
 GRAPH_KINDS: dict[str, str] = {
-    "full": "graphdoc.graphs.kinds.full:FullGraph",
-    "section": "graphdoc.graphs.kinds.section:SectionGraph",
-    "window": "graphdoc.graphs.kinds.window:WindowGraph",
-    "hierarchical": "graphdoc.graphs.kinds.hierarchical:HierarchicalGraph",
+    "full": "graphdoc.graphs.kinds:FullGraph",
+    "section": "graphdoc.graphs.kinds:SectionGraph",
+    "window": "graphdoc.graphs.kinds:WindowGraph",
+    "hierarchical": "graphdoc.graphs.kinds:HierarchicalGraph",
 }
 READOUTS: dict[str, str] = {
-    "document_node": "graphdoc.modeling.readouts.document_node:DocumentNodeReadout",
-    "mean": "graphdoc.modeling.readouts.mean:MeanReadout",
-    "initial_mean": "graphdoc.modeling.readouts.mean:InitialMeanReadout",
-    "attention": "graphdoc.modeling.readouts.attention:AttentionReadout",
-    "sections": "graphdoc.modeling.readouts.sections:SectionReadout",
+    "document_node": "graphdoc.modeling.readouts:DocumentNodeReadout",
+    "mean": "graphdoc.modeling.readouts:MeanReadout",
+    "initial_mean": "graphdoc.modeling.readouts:InitialMeanReadout",
+    "attention": "graphdoc.modeling.readouts:AttentionReadout",
+    "sections": "graphdoc.modeling.section_readout:SectionReadout",
 }
 # How the tokens of a passage become its vector.
 POOLINGS: dict[str, str] = {
-    "cls": "graphdoc.modeling.pooling:ClsPooling",
-    "mean": "graphdoc.modeling.pooling:MeanPooling",
+    "cls": "graphdoc.modeling.passage_encoder:ClsPooling",
+    "mean": "graphdoc.modeling.passage_encoder:MeanPooling",
 }
 # How two documents are compared.
 SIMILARITIES: dict[str, str] = {
     "cosine": "graphdoc.similarity.kinds:Cosine",
     "dot": "graphdoc.similarity.kinds:Dot",
-    "maxsim": "graphdoc.similarity.maxsim:MaxSim",
+    "maxsim": "graphdoc.similarity.kinds:MaxSim",
 }
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {

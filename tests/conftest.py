@@ -23,8 +23,7 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.inference import fastest
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.segmentation.coverage import Coverage
-from graphdoc.segmentation.spans import SegmentedDocument, Span
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
 # Fixtures of several folders.
 pytest_plugins = ["training_fixtures"]

@@ -25,7 +25,7 @@ def modules_with_examples() -> list[str]:
 
 
 def test_examples_are_found() -> None:
-    assert {"graphdoc.encoder", "graphdoc.losses.info_nce", "graphdoc.documents.document"} <= set(
+    assert {"graphdoc.encoder", "graphdoc.losses.contrastive", "graphdoc.documents.document"} <= set(
         modules_with_examples()
     )
 

@@ -15,9 +15,9 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.elements import EdgeKind
-from graphdoc.graphs.section_layout import section_ids
+from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.kinds import EdgeKind
+from graphdoc.graphs.layout import section_ids
 from graphdoc.vectors.store import Manifest, read_vectors
 
 EncoderFactory = Callable[..., DocumentEncoder]

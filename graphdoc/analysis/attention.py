@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..errors import GraphdocError
 from ..graphs.batch import GraphBatch
-from ..graphs.elements import EdgeKind, NodeKind
+from ..graphs.kinds import EdgeKind, NodeKind
 from ..modeling import DocumentOutput
 from ..registry import READOUTS, load
 from ..runtime.files import write_atomically
@@ -37,13 +37,13 @@ class AttentionTable:
 
     Args:
         segmented: the document.
-        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.elements.NodeKind`.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.kinds.NodeKind`.
         section_of: ``(nodes,)``, section of a node, -1 for the document node.
         layer: ``(rows,)``.
         head: ``(rows,)``.
         source: ``(rows,)``, the node attended to.
         target: ``(rows,)``, the node that attends.
-        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.elements.EdgeKind`.
+        edge_kind: ``(rows,)``, values of :class:`~graphdoc.graphs.kinds.EdgeKind`.
         weight: ``(rows,)``.
         model: what the weights come from, for the record.
     """

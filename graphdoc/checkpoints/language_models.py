@@ -8,7 +8,7 @@ import torch
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoModelForMaskedLM, PreTrainedModel
 
 from ..errors import ModelError
-from ..modeling.language_model_head import LanguageModelHead, NewHead, PretrainedHead
+from ..modeling.heads import LanguageModelHead, NewHead, PretrainedHead
 from .folders import backbone_folder
 from .quiet import first_line, quiet_transformers
 

@@ -13,7 +13,7 @@ from torch.nn import Module
 
 from ..errors import ModelError
 from ..modeling import DocumentModel
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
 from .fitted import is_fitted, require_fitted
 
 # Key of a file's metadata: hash of the weights of the backbone that the updates were trained on.

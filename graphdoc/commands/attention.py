@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rich.console import Console
 
 from ..errors import OutputError
-from ..graphs.elements import NodeKind
+from ..graphs.kinds import NodeKind
 from ..runtime.text import counted
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
 from .outputs import Outputs, write_json

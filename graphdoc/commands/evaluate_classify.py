@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
 
     with quick_imports():
         from ..evaluation import ClassificationEvaluator, LabelledDocuments
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
     with processes_of(options) as processes:
         report = ReadingReport(places={})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusteringEvaluator, LabelledVectors, SeedScores, VectorScores
     from ..runtime.processes import Processes
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
 HELP = "k-means on train documents, applied to test: NMI and purity"
 DESCRIPTION = """Fit k-means on the vectors of train documents, apply it to test documents, and compare its
@@ -182,7 +182,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _measure(evaluator: ClusteringEvaluator, candidates: list[Candidate], processes: Processes) -> list[Row]:
     """Encode every candidate, and measure in the first process; those that give the same vectors once."""
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
     rows: list[Row] = []
     for candidate, sharing in with_shared_passages(evaluator, candidates, processes):

@@ -223,7 +223,7 @@ def _measure(
     """Encode every candidate, and measure in the first process, with TF-IDF; those that give the same vectors once."""
     from ..evaluation.baselines import TFIDF
     from ..evaluation.title_mentions import TITLES
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
     rows: list[Row] = []
     if processes.is_first:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..evaluation.faithfulness.removal_curves import Kind
     from ..evaluation.faithfulness.scores import FaithfulnessScores
     from ..evaluation.faithfulness.study import FaithfulnessEvaluation
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
 HELP = "do contributions and attention explain? Deletion and insertion curves"
 DESCRIPTION = """Take passages out of documents, step by step, and watch what becomes of a similarity (with --pairs) or
@@ -194,7 +194,7 @@ def _pairs(options: argparse.Namespace) -> Pairs | None:
 
 
 def _measured(evaluation: FaithfulnessEvaluation, encoder: DocumentEncoder, name: str) -> Row:
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
     coverage = Coverage()
     scores = evaluation.measure(encoder, totals=coverage)

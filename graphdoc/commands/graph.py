@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from ..errors import SettingsError
-from ..graphs.elements import EdgeKind, NodeKind
+from ..graphs.kinds import EdgeKind, NodeKind
 from ..registry import GRAPH_KINDS, load
 from ..runtime.files import write_csv
 from ..runtime.text import counted

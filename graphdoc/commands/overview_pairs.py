@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..analysis.overview_page.content import Command, Report
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
     from ..similarity.encoded_document import EncodedDocument
     from ..vectors.store import Manifest
 
@@ -73,7 +73,7 @@ def write_reports(
     from ..analysis.overview_page.content import Report
     from ..inference.all_levels import encode_all_levels
     from ..runtime.progress import progress_bar
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
     pairs = overview.pairs(options.reports)
     wanted = {overview.documents[row].id for a, b, _ in pairs for row in (a, b)}

@@ -12,7 +12,7 @@ from .tables import Column, Table, half_interval, names, percent, shown, whole_i
 
 if TYPE_CHECKING:
     from ..evaluation import ComparisonScores, PairEvaluator, PairSimilarities
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
 HEADINGS = {
     "precision": "P",

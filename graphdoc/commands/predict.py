@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> None:
     with quick_imports():
         from ..prediction import Predictions, stream_predictions, write_predictions
         from ..prediction.predicting import classes_of, threshold_of
-    from ..segmentation.coverage import Coverage
+    from ..segmentation.spans import Coverage
 
     encoder = load_encoder(options)
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)

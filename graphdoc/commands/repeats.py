@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from ..runtime.files import write_csv
@@ -44,15 +45,18 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.prepare(options, options.sources)
     from ..documents.readers import ReadingReport
     from ..documents.readers.kept import KeptDocuments
-    from ..segmentation.repeat_list import list_repeats
-    from ..segmentation.repeats import find_repeats
+    from ..segmentation.repeats import RepeatLister, find_repeats
+    from ..segmentation.segmenter import repeated_in
 
     report = ReadingReport()
     documents = KeptDocuments(read_many(options.sources, options, report))
     if not len(documents):
         raise no_documents(options.sources, report)
     repeats = find_repeats(documents)
-    found = list_repeats(documents, repeats, load_encoder(options).segmenter.config)
+    lister = RepeatLister(partial(repeated_in, repeats=repeats, config=load_encoder(options).segmenter.config))
+    for document in documents:
+        lister.add(document)
+    found = lister.found()
     values: dict[str, Any] = {"least_documents": repeats.least, **asdict(found)}
     target = OUTPUTS.write(
         options,

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ..documents.document import Document
 from ..runtime.text import counted
-from ..segmentation.coverage import PASSAGE_LIMIT, REPEATED, Coverage
+from ..segmentation.spans import PASSAGE_LIMIT, REPEATED, Coverage
 from .tables import plain
 
 if TYPE_CHECKING:

@@ -13,9 +13,7 @@ import numpy.typing as npt
 
 from ..documents.document import Document, Label
 from ..runtime.text import one_line
-from ..segmentation.arrow import PassageArrays
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, PassageArrays, SegmentedDocument
 
 # Field of a document that names the part of the corpus that it belongs to.
 SPLIT = "split"

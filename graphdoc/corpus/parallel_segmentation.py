@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from ..documents.document import Document
 from ..runtime.workers import work_ahead
-from ..segmentation.paragraphs import paragraph_numbers
-from ..segmentation.segmenter import Segmenter
+from ..segmentation.segmenter import Segmenter, paragraph_numbers
 from ..settings.document import Paragraph
 from .document import SPLIT, TokenisedDocument, split_of
 

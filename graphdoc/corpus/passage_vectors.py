@@ -20,7 +20,7 @@ from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..inference.precision import Precision, computed_in, inference
 from ..modeling import DocumentModel
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
 from ..runtime.files import is_unchanged, mark_checked, mark_path, write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar

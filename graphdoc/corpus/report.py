@@ -9,7 +9,7 @@ from typing import Any
 
 from ..documents.readers import ReadingReport, Skipped
 from ..runtime.text import counted, one_line
-from ..segmentation.coverage import Coverage
+from ..segmentation.spans import Coverage
 from ..settings.document import Unit
 
 logger = logging.getLogger("graphdoc")

@@ -22,7 +22,7 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 from ..documents.document import Label
 from ..errors import OutputError
 from ..runtime.files import mark_checked
-from ..segmentation.arrow import PassageColumns, passage_columns, passage_fields
+from ..segmentation.spans import PassageColumns, passage_columns, passage_fields
 from .document import TokenisedDocument, TrainingDocument
 
 BATCH_DOCUMENTS = 1024

@@ -11,7 +11,7 @@ from ..documents.readers.identities import SeenIds
 from ..documents.readers.left_out_sections import LeftOutSections
 from ..errors import DocumentError
 from ..runtime.text import counted
-from ..segmentation.first_sentence import without_first_sentence
+from ..segmentation.sentences import without_first_sentence
 from ..settings.corpus import CorpusSettings
 from .data_set import BrokenRows, DataSet
 from .document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, split_of, text_hash

@@ -17,7 +17,7 @@ from ..inference.precision import Precision
 from ..prediction import Prediction, explain, stream_predictions
 from ..prediction.predicting import classes_of, given_labels, probabilities_of, threshold_of
 from ..runtime.processes import Processes
-from ..segmentation.coverage import Coverage
+from ..segmentation.spans import Coverage
 from .classification_scores import (
     ClassificationScores,
     Mistake,

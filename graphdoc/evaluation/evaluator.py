@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
-from ..segmentation.coverage import Coverage
+from ..segmentation.spans import Coverage
 from .labels import ReadyDocument, plain_document
 
 T = TypeVar("T")

@@ -18,8 +18,7 @@ from ..runtime.processes import Processes
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import row_cosines
-from ..similarity.kinds import similarity_of
-from ..similarity.maxsim import maxsim_of_pairs
+from ..similarity.kinds import maxsim_of_pairs, similarity_of
 from .baselines import tfidf_similarities
 from .bootstrap import RESAMPLES
 from .evaluator import Evaluator, WorkOptions, measured_once

@@ -13,10 +13,8 @@ from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
 from ..inference.queries import encode_segmented_queries, segment_queries
 from ..runtime.processes import Processes
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
-from ..similarity.best_passages import best_passages
-from ..similarity.cosine import Floats, similarity_matrix
+from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.cosine import Floats, best_passages, similarity_matrix
 from .evaluator import Evaluator, Vectors, gathered, measured_once, share_of
 from .labels import ReadyDocument, plain_document
 from .ranking import require_measures, score_run

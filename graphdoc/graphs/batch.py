@@ -2,29 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from ..errors import DocumentError
 from ..segmentation.spans import SegmentedDocument
-from .attention_plan import AttentionPlan, Form, plan_attention
-from .elements import NodeKind
 from .joined_graphs import JoinedGraphs
-from .kinds.kind import GraphKind, Integers
-from .node_rows import NodeRows
+from .kinds import GraphKind, Integers, NodeKind
+from .layout import AttentionPlan, Form, SectionLayout, places_of, plan_attention, section_ids
 from .packing import MiniBatch, Packing
-from .section_layout import SectionLayout, places_of, section_ids
-from .tensors import map_tensors, pack, unpack
-from .term_weights import TermWeights
 
 if TYPE_CHECKING:
-    from .document_graph import DocumentGraph
+    from .joined_graphs import DocumentGraph
+
+
+# Where numbers of any type may begin.
+_ALIGNMENT = 16
+
+
+def map_tensors(part: Any, change: Callable[[Tensor], Any]) -> Any:
+    """A copy of a part whose tensors are changed, those of dataclasses, tuples and mappings inside of it too.
+
+    Args:
+        part: a tensor, something that holds tensors, or anything else, which stays as it is.
+        change: what becomes of a tensor.
+    """
+    if isinstance(part, Tensor):
+        return change(part)
+    if type(part) is tuple:
+        # Token ids are tuples of numbers by the thousand; a first element says what the others are.
+        return tuple(map_tensors(one, change) for one in part) if part and _may_hold(part[0]) else part
+    if type(part) is dict:
+        return {key: map_tensors(value, change) for key, value in part.items()}
+    if is_dataclass(part) and not isinstance(part, type):
+        return type(part)(**{one.name: map_tensors(getattr(part, one.name), change) for one in fields(part)})
+    return part
+
+
+def _may_hold(value: Any) -> bool:
+    return isinstance(value, Tensor) or is_dataclass(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor stands in a block.
+
+    Args:
+        dtype: the type of its numbers.
+        start: its first byte.
+        shape: its shape.
+    """
+
+    dtype: torch.dtype
+    start: int
+    shape: torch.Size
+
+    @property
+    def end(self) -> int:
+        """The byte after its last one."""
+        return self.start + self.shape.numel() * self.dtype.itemsize
+
+
+def pack(part: Any) -> tuple[Any, Tensor]:
+    """Take the tensors out of a part and put them into one block.
+
+    Workers of a data loader hand over every tensor as a file of its own, of which a process may have only so many, and
+    the trained process waits for each.
+
+    Args:
+        part: what holds tensors, all on one device.
+
+    Returns:
+        The part with places instead of tensors, and the block of bytes, ``(bytes,)``.
+    """
+    found: list[tuple[Tensor, Place]] = []
+    end = 0
+
+    def take(tensor: Tensor) -> Place:
+        nonlocal end
+        place = Place(tensor.dtype, end, tensor.shape)
+        found.append((tensor, place))
+        end = -(-place.end // _ALIGNMENT) * _ALIGNMENT
+        return place
+
+    skeleton = map_tensors(part, take)
+    block = torch.empty(end, dtype=torch.uint8, device=found[0][0].device if found else None)
+    for tensor, place in found:
+        _at(block, place).copy_(tensor)
+    return skeleton, block
+
+
+def _at(block: Tensor, place: Place) -> Tensor:
+    return block[place.start : place.end].view(place.dtype).view(place.shape)
+
+
+def unpack(skeleton: Any, block: Tensor) -> Any:
+    """The part that :func:`pack` took apart; its tensors are views of the block."""
+    if isinstance(skeleton, Place):
+        return _at(block, skeleton)
+    if type(skeleton) is tuple:
+        return tuple(unpack(one, block) for one in skeleton) if skeleton and _may_hold(skeleton[0]) else skeleton
+    if type(skeleton) is dict:
+        return {key: unpack(value, block) for key, value in skeleton.items()}
+    if is_dataclass(skeleton) and not isinstance(skeleton, type):
+        return type(skeleton)(**{one.name: unpack(getattr(skeleton, one.name), block) for one in fields(skeleton)})
+    return skeleton
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRows:
+    """Rows of a batch's nodes, so that no device has to look for them.
+
+    Args:
+        passages: ``(passages,)``, the node of every passage, queries among them.
+        documents: ``(documents,)``, the node that stands for every document.
+        document_of: ``(passages,)``, document of every passage.
+        counts: ``(documents,)``, passages of every document.
+        sections: ``(section nodes,)``, the section nodes.
+        members: ``(members,)``, passages that belong to a section node.
+        section_of: ``(members,)``, which of the section nodes each belongs to.
+        section_counts: ``(section nodes,)``, passages of every section node.
+    """
+
+    passages: Tensor
+    documents: Tensor
+    document_of: Tensor
+    counts: Tensor
+    sections: Tensor
+    members: Tensor
+    section_of: Tensor
+    section_counts: Tensor
+
+    @classmethod
+    def of(cls, node_kind: Integers, section_of: Integers, document_of: Integers, documents: int) -> NodeRows:
+        """Find the rows.
+
+        Args:
+            node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.kinds.NodeKind`.
+            section_of: ``(nodes,)``, section of a node within its document, -1 for document nodes.
+            document_of: ``(nodes,)``, document of every node.
+            documents: number of documents.
+        """
+        is_query = node_kind == NodeKind.QUERY
+        passages = np.flatnonzero((node_kind == NodeKind.PASSAGE) | is_query)
+        sections = np.flatnonzero(node_kind == NodeKind.SECTION)
+        # A batch may mix graph kinds: passages of a document without section nodes belong to none.
+        stride = int(section_of.max(initial=0)) + 2
+        keys = document_of * stride + section_of
+        order = np.argsort(keys[sections], kind="stable")
+        place = np.searchsorted(keys[sections], keys[passages], sorter=order)
+        rank = order[place[place < len(order)]] if len(order) else order
+        inside = np.flatnonzero(place < len(order))
+        belongs = keys[sections][rank] == keys[passages][inside]
+        members, own = inside[belongs], rank[belongs]
+        arrays = (
+            passages,
+            np.flatnonzero((node_kind == NodeKind.DOCUMENT) | is_query),
+            document_of[passages],
+            np.bincount(document_of[passages], minlength=documents),
+            sections,
+            members,
+            own,
+            np.bincount(own, minlength=len(sections)),
+        )
+        return cls(*(torch.from_numpy(np.ascontiguousarray(array, np.int64)) for array in arrays))
+
+
+@dataclass(frozen=True, slots=True)
+class TermWeights:
+    """The weights of the terms of documents, document after document; a term that is not there has none.
+
+    Args:
+        terms: ``(entries,)``, rows of terms in the lexical part of a model.
+        weights: ``(entries,)``, what they weigh in their document.
+        starts: ``(documents,)``, the first entry of every document.
+    """
+
+    terms: Tensor
+    weights: Tensor
+    starts: Tensor
+
+    @classmethod
+    def of(cls, weights: Any, device: torch.device | str = "cpu") -> TermWeights:
+        """Those of a sparse matrix of scipy, ``(documents, terms)``, on a device."""
+        rows = sparse.csr_matrix(weights)
+        parts = rows.indices.astype(np.int64), rows.data.astype(np.float32), rows.indptr[:-1].astype(np.int64)
+        return cls(*(torch.from_numpy(part).to(device) for part in parts))
+
 
 TokenIds = Sequence[int] | npt.NDArray[np.integer[Any]]
 
@@ -39,11 +210,11 @@ class GraphBatch:
     Args:
         token_ids: token ids of all passages, special tokens included, document after document; none where graphs or
             passage vectors are all there is.
-        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.elements.NodeKind`.
+        node_kind: ``(nodes,)``, values of :class:`~graphdoc.graphs.kinds.NodeKind`.
         section_of: ``(nodes,)``, section of a node within its document, -1 for document nodes.
         document_of: ``(nodes,)``, position of a node's document in the batch.
         edge_index: ``(2, edges)``, source above target, node numbers within the batch.
-        edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.elements.EdgeKind`.
+        edge_kind: ``(edges,)``, values of :class:`~graphdoc.graphs.kinds.EdgeKind`.
         node_counts: nodes of every document.
         edge_counts: edges of every document.
         passage_counts: passages of every document.

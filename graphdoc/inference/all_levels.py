@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 
 from ..graphs.batch import GraphBatch
-from ..graphs.section_layout import section_ids
+from ..graphs.layout import section_ids
 from ..modeling import DocumentOutput
 from ..modeling.attribution import passage_terms
-from ..segmentation.paragraphs import paragraph_numbers
+from ..segmentation.context import token_ids
+from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import SegmentedDocument
-from ..segmentation.tokens import token_ids
 from ..settings.document import Paragraph
-from ..similarity.chunk_attention import ChunkwiseAttention
-from ..similarity.encoded_document import EncodedDocument, Vectors
+from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument, Vectors
 from .levels import as_numpy
 from .lexical import summed
 from .pipeline import EncodingPipeline

@@ -10,9 +10,8 @@ import torch
 from tqdm.auto import tqdm
 
 from ..runtime.progress import progress_bar
-from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import Segmenter
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from .inputs import AnyDocument, documents_of
 from .segmenting import Workers, segment_in_order, windows_of
 

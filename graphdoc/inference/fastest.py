@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 
 from ..errors import ModelError
 from ..modeling.passage_encoder import PassageEncoder
-from ..segmentation.tokens import short_token_ids
+from ..segmentation.context import short_token_ids
 from .int8 import is_int8, quantize
 from .levels import as_numpy
 from .precision import PRECISIONS, LoadPrecision, inference

@@ -16,9 +16,9 @@ from ..checkpoints.load import load_checkpoint
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch
 from ..losses.clustering import assignment
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
+from ..segmentation.context import short_token_ids
 from ..segmentation.segmenter import Segmenter
-from ..segmentation.tokens import short_token_ids
 from ..subtopics.clustering import Subtopics, number_of_subtopics
 from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
 from ..subtopics.similarities import Floats, vector_similarity

@@ -16,7 +16,7 @@ from torch.nn.functional import normalize
 from ..modeling.lexical import Counts, LexicalPart, Vectors
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
-from ..similarity.lexical_shares import LexicalShares
+from ..similarity.encoded_document import LexicalShares
 from ..subtopics.terms import TermMaker
 
 Floats = npt.NDArray[np.float64]

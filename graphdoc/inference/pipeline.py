@@ -16,17 +16,15 @@ from transformers import PreTrainedTokenizerBase
 
 from ..checkpoints.tokenizers import segmenter_of
 from ..errors import ModelError
-from ..graphs.batch import GraphBatch
+from ..graphs.batch import GraphBatch, TermWeights
 from ..graphs.packing import Packing
-from ..graphs.term_weights import TermWeights
 from ..modeling import DocumentConfig, DocumentModel
 from ..runtime.memory import give_back_memory
 from ..runtime.processes import place, survive_forks
 from ..runtime.progress import Parts
 from ..runtime.text import require_one_of
-from ..segmentation.coverage import Coverage
 from ..segmentation.repeats import LeavesOut
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from .cutting import cut_windows
 from .fastest import Choice, with_precision
 from .inputs import AnyDocument, as_document, require_text

@@ -15,9 +15,8 @@ from ..documents.document import Document
 from ..documents.metadata import FURNITURE_CHARACTERS
 from ..runtime.text import require_whole
 from ..runtime.workers import in_blocks, work_ahead
-from ..segmentation.coverage import Coverage
 from ..segmentation.segmenter import Segmenter
-from ..segmentation.spans import SegmentedDocument, Span
+from ..segmentation.spans import Coverage, SegmentedDocument, Span
 from .inputs import AnyDocument, as_document, require_text
 
 # Passages are gathered to this number before the transformer runs: enough to sort by length, little to hold.

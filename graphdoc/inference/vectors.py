@@ -16,8 +16,7 @@ from ..runtime.text import described, require_one_of
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import Floats, similarity_matrix, similarity_of_tensors
 from ..similarity.encoded_document import Vectors
-from ..similarity.kinds import similarity_of
-from ..similarity.maxsim import maxsim, packed
+from ..similarity.kinds import maxsim, packed, similarity_of
 from .inputs import AnyDocument, documents_of, is_single
 from .levels import Level
 from .pipeline import EncodingOptions, EncodingPipeline

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
+from .classification import ClassificationLoss, MaskedTokens, balanced_weights
 from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
-from .contract import Loss, LossOutput
-from .cross_entropy import ClassificationLoss, balanced_weights
-from .gathering import ONE_PROCESS, AllProcesses, Gather
-from .info_nce import InfoNCE
-from .masked_tokens import MaskedTokens
-from .pair_contrast import PairContrast
+from .contrastive import InfoNCE, PairContrast, SubDocumentContrast
+from .gathering import ONE_PROCESS, AllProcesses, Gather, Loss, LossOutput
 from .pair_cosine import PairCosine
-from .sub_documents import SubDocumentContrast
 from .supervised_contrastive import SupervisedContrastive
 
 __all__ = [

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from .contract import LossOutput
-from .gathering import ONE_PROCESS, Gather
+from .gathering import ONE_PROCESS, Gather, LossOutput
 
 Divergence = Literal["printed", "js"]
 Orthogonality = Literal["normalised", "printed"]

@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .contract import LossOutput
-from .gathering import ONE_PROCESS, Gather
+from .gathering import ONE_PROCESS, Gather, LossOutput
 
 
 @dataclass(frozen=True)

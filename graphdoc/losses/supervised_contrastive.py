@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from .contract import LossOutput
-from .contrast import contrast_metrics, require_temperature
-from .gathering import ONE_PROCESS, Gather
+from .contrastive import contrast_metrics, require_temperature
+from .gathering import ONE_PROCESS, Gather, LossOutput
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..documents.document import Document
 from ..documents.section import Section
 from ..inference.pipeline import EncodingPipeline
 from ..inference.queries import encode_queries
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
 from ..settings.views import DEFAULT_SUBTOPIC_MODEL
 from ..subtopics.ways import SubtopicFinder
 

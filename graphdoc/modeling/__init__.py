@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from .configuration import DocumentConfig
 from .document_model import DocumentModel
-from .outputs import DocumentOutput
+from .readouts import DocumentOutput
 
 __all__ = ["DocumentConfig", "DocumentModel", "DocumentOutput"]

@@ -11,7 +11,7 @@ from torch import Tensor
 from ..graphs.batch import GraphBatch
 from .document_model import DocumentModel
 from .graph_attention import GraphAttention
-from .outputs import DocumentOutput
+from .readouts import DocumentOutput
 
 # Cells of one (passages, nodes, hidden) block of states that are carried through the layers together.
 BLOCK_CELLS = 2**25
@@ -25,7 +25,7 @@ def passage_terms(model: DocumentModel, passage_vectors: Tensor, batch: GraphBat
     attention weights are held at their values, ELU multiplies each part by the ratio ELU(x) / x of the whole, and
     biases are shared equally. This is the function the network computes, written as a sum, so nothing is approximated
     but the choice to hold attention still. What the readout adds to this is its own
-    :meth:`~graphdoc.modeling.readouts.readout.Readout.terms`.
+    :meth:`~graphdoc.modeling.readouts.Readout.terms`.
 
     Args:
         model: the model, in eval mode.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
-from ..graphs.kinds.kind import GraphKind, graph_kind
+from ..graphs.kinds import GraphKind, graph_kind
 from ..registry import GRAPH_KINDS, READOUTS, SIMILARITIES, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
@@ -16,7 +16,7 @@ from ..settings.lexical import LexicalSettings
 from ..settings.views import ViewSettings
 
 if TYPE_CHECKING:
-    from .readouts.readout import Readout
+    from .readouts import Readout
 
 
 class DocumentConfig(DocumentFields, PreTrainedConfig):

@@ -1,10 +1,11 @@
-"""The document model: passage encoder, projection, graph attention and readout."""
+"""The document model: passage encoder, graph attention and readout."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -17,14 +18,62 @@ from ..graphs.packing import MiniBatch, Packing
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import checked_labels
 from .configuration import DocumentConfig
-from .graph_attention import GraphAttentionStack
-from .graph_weights import GraphLinear, GraphWeights, init_graph_weights
+from .graph_attention import GraphAttention, GraphAttentionStack, GraphLinear, GraphWeights, init_graph_weights
 from .heads import ClassificationHead, SubtopicHead
 from .lexical import LexicalPart
-from .outputs import DocumentOutput
-from .passage_encoder import PassageEncoder
-from .readouts.readout import Readout, ReadoutOutput, mean_by_group
-from .structural_embeddings import StructuralEmbeddings
+from .passage_encoder import PassageEncoder, StructuralEmbeddings
+from .readouts import DocumentOutput, Readout, ReadoutOutput, mean_by_group, no_start_at_mean
+
+
+def weights_hash(weights: Mapping[str, Tensor], made_of: bytes = b"") -> str:
+    """Hash of names, types, shapes and values of weights, in whatever order they come.
+
+    Args:
+        weights: the weights by name.
+        made_of: what else counts, such as a configuration.
+    """
+    digest = hashlib.blake2b(made_of, digest_size=16)
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+# What a graph layer adds to its nodes at the start, as a share of what it would add with weights of the usual size.
+MESSAGE_SHARE = 0.1
+
+
+@torch.no_grad()
+def start_at_mean(model: DocumentModel) -> None:
+    """Set all layers above the passage encoder so that document vectors are, nearly, the mean of passage vectors.
+
+    A backbone that was trained by contrast already, such as MiniLM, then loses nothing at the start: the projection
+    and the skip connection of the graph layer are the identity, what a node takes from others is scaled down, and the
+    readout starts as its :meth:`~graphdoc.modeling.readouts.Readout.start_at_mean` says.
+
+    Args:
+        model: the model, changed in place.
+
+    Raises:
+        SettingsError: the model has a layer that cannot be the identity: one that changes the width, a second graph
+            layer, or what a readout names.
+    """
+    config = model.config
+    reasons = []
+    if config.projection_size not in (None, config.passage_size):
+        reasons.append(f"projection_size={config.projection_size} (set it to null)")
+    if config.graph_layers > 1:
+        reasons.append(f"graph_layers={config.graph_layers} (set it to 1 or 0)")
+    if reasons:
+        raise no_start_at_mean(reasons)
+    model.readout.start_at_mean()
+    if model.projection is not None:
+        # The tanh of numbers as small as those of unit vectors is nearly these numbers.
+        nn.init.eye_(model.projection.weight)
+        nn.init.zeros_(model.projection.bias)
+    for layer in model.graph.layers:
+        cast(GraphAttention, layer).start_at_skip(MESSAGE_SHARE)
+
 
 # Standard deviation of a new head's weights, as in BERT and RoBERTa.
 HEAD_SPREAD = 0.02

@@ -1,17 +1,89 @@
-"""Graph attention layers on document graphs, in a dense and a sparse form that share their parameters."""
+"""Graph attention over the nodes of documents."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from einops import rearrange
 from torch import Tensor, nn
 from torch.nn import functional
+from transformers import initialization as init
 
-from ..graphs.attention_plan import AttentionPlan, DenseBlock
 from ..graphs.batch import GraphBatch
+from ..graphs.layout import AttentionPlan, DenseBlock
 from ..settings.document import Skip
-from .graph_weights import GraphWeights
-from .grouped_softmax import softmax_by_group
+
+
+def softmax_by_group(scores: Tensor, group_of: Tensor, groups: int) -> Tensor:
+    """Turn scores into weights that sum to 1 over every group.
+
+    Args:
+        scores: ``(rows, ...)``.
+        group_of: ``(rows,)``, group of every row.
+        groups: number of groups; some may have no row.
+
+    Returns:
+        ``(rows, ...)``.
+
+    >>> import torch
+    >>> softmax_by_group(torch.zeros(3), torch.tensor([0, 1, 1]), 2)
+    tensor([1.0000, 0.5000, 0.5000])
+    """
+    shape = (groups, *scores.shape[1:])
+    rows = group_of.view(-1, *(1,) * (scores.dim() - 1)).expand_as(scores)
+    # What is taken off all scores of a group changes no weight, and keeps the exponential within bounds.
+    largest = scores.detach().new_zeros(shape).scatter_reduce(0, rows, scores.detach(), "amax", include_self=False)
+    powers = (scores - largest.index_select(0, group_of)).exp()
+    sums = powers.new_zeros(shape).index_add(0, group_of, powers)
+    return powers / sums.index_select(0, group_of)
+
+
+class GraphLinear(nn.Linear):
+    """A linear map of nodes, without bias.
+
+    Args:
+        size: width of a node, before and after.
+    """
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size, size, bias=False)
+
+
+class GraphWeights(nn.Module):
+    """The weights of one layer of graph attention, by the names that they have in PyG's ``GATConv``.
+
+    PyG itself is not imported: that alone takes longer than to encode a dozen documents.
+
+    Args:
+        hidden_size: width of a node, before and after.
+        heads: attention heads, concatenated.
+        residual: whether the skip connection is a learned matrix.
+    """
+
+    def __init__(self, hidden_size: int, heads: int, residual: bool) -> None:
+        super().__init__()
+        self.heads = heads
+        self.lin = GraphLinear(hidden_size)
+        self.att_src = nn.Parameter(torch.empty(1, heads, hidden_size // heads))
+        self.att_dst = nn.Parameter(torch.empty(1, heads, hidden_size // heads))
+        self.res = GraphLinear(hidden_size) if residual else None
+        self.bias = nn.Parameter(torch.empty(hidden_size))
+        for part in (self.lin, self.res, self):
+            if part is not None:
+                init_graph_weights(part)
+
+
+def init_graph_weights(part: GraphLinear | GraphWeights) -> None:
+    """Draw the own weights of a part anew, as PyG does: Glorot's uniform distribution, and a bias of 0."""
+    if isinstance(part, GraphLinear):
+        init.xavier_uniform_(part.weight)
+        return
+    for weight in (part.att_src, part.att_dst):
+        bound = math.sqrt(6.0 / (weight.shape[-2] + weight.shape[-1]))
+        init.uniform_(weight, -bound, bound)
+    init.zeros_(part.bias)
+
 
 # Of the LeakyReLU that scores go through (Velickovic et al. 2017, section 2.1).
 NEGATIVE_SLOPE = 0.2

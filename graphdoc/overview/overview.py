@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -17,8 +18,8 @@ from ..inference.inputs import AnyDocument, as_document, documents_of
 from ..runtime.files import write_csv, write_text
 from ..runtime.memory import quick_imports
 from ..runtime.text import described, require_seed, require_whole
-from ..segmentation.repeat_list import RepeatList, RepeatLister
-from ..segmentation.segmenter import SegmentationConfig
+from ..segmentation.repeats import RepeatList, RepeatLister
+from ..segmentation.segmenter import SegmentationConfig, repeated_in
 from ..vectors.store import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .tables import Table, table_of
@@ -317,7 +318,9 @@ class Overview:
 
 
 def _lister(repeats: LeavesOut | None, config: SegmentationConfig) -> RepeatLister | None:
-    return RepeatLister(repeats, config, only_left_out=True) if repeats else None
+    if not repeats:
+        return None
+    return RepeatLister(partial(repeated_in, repeats=repeats, config=config), only_left_out=True)
 
 
 def _typical(unit: npt.NDArray[np.float32], rows: Rows) -> tuple[int, ...]:

@@ -18,9 +18,8 @@ from ..inference.levels import Window, as_numpy
 from ..inference.pipeline import EncodingOptions, EncodingPipeline, StreamOptions
 from ..inference.precision import Precision, inference
 from ..modeling.attribution import logit_contributions
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
-from ..similarity.lexical_shares import WordPart
+from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.encoded_document import WordPart
 from .records import THRESHOLD, Decision, Floats, Prediction, Predictions, place_of
 
 

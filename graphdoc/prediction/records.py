@@ -14,9 +14,8 @@ import numpy.typing as npt
 from ..documents.document import Document
 from ..errors import SettingsError
 from ..runtime.files import write_text
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
-from ..similarity.lexical_shares import WordPart
+from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.encoded_document import WordPart
 
 if TYPE_CHECKING:
     import pandas as pd

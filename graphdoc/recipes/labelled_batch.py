@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..corpus.passage_vectors import PassageVectors
 from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.kinds.kind import GraphKind
+from ..graphs.kinds import GraphKind
 from ..sampling import DocumentSections
 from ..training.batch import TrainingBatch, TrainingExample
 from .parts_batch import VectorsOfDocuments, batch_of_parts, vectors_at

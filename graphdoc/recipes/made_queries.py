@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..documents.document import Document
 from ..errors import EvaluationError
 from ..evaluation import Judgements
-from ..segmentation.first_sentence import first_sentence
+from ..segmentation.sentences import first_sentence
 from ..settings.retrieve import MadeFrom
 
 _TEXTS: dict[MadeFrom, Callable[[Document], list[str]]] = {

@@ -22,7 +22,7 @@ from ..corpus.source import CorpusSource
 from ..errors import EvaluationError, OutputError, SettingsError
 from ..evaluation import Judgements
 from ..inference.segmenting import Workers, segment_in_order
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
 from ..retrieval.mined_documents import MinedDocuments
 from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists

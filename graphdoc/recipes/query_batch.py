@@ -14,7 +14,7 @@ from ..corpus.passage_vectors import PassageVectors
 from ..corpus.prepare import TrainingCorpus
 from ..graphs.batch import TokenIds
 from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.kinds.kind import GraphKind
+from ..graphs.kinds import GraphKind
 from ..sampling import NegativeDraws, RowLists
 from ..training.batch import TrainingBatch, TrainingExample
 from .parts_batch import batch_of_parts

@@ -19,8 +19,7 @@ from ..evaluation.labels import plain_document
 from ..evaluation.query_ranking import DEPTH, RankingEvaluator, metric_name
 from ..runtime.text import counted
 from ..sampling.draws import random_generator
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument, Span
+from ..segmentation.spans import Coverage, SegmentedDocument, Span
 from ..settings.retrieve import RetrievalSettings
 from ..training.loop import RunEvaluation
 from ..training.run_folder import MODEL_FOLDER

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 
 from ..graphs.joined_graphs import JoinedGraphs
-from ..graphs.kinds.kind import GraphKind
+from ..graphs.kinds import GraphKind
 from ..sampling import DocumentSplit
 from ..sampling.draws import Rows
 from ..training.batch import TrainingBatch, TrainingExample

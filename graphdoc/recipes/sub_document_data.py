@@ -13,7 +13,7 @@ from ..corpus.passage_vectors import PassageVectors
 from ..corpus.report import CorpusReport
 from ..corpus.stream import StreamingCorpus
 from ..errors import DocumentError, ModelError, SettingsError
-from ..graphs.kinds.kind import GraphKind
+from ..graphs.kinds import GraphKind
 from ..runtime.text import counted
 from ..sampling import DocumentSplit, EpochBatches
 from ..sampling.draws import Rows, random_generator

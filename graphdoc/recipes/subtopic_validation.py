@@ -15,7 +15,7 @@ from ..inference.pipeline import StreamOptions
 from ..inference.sentences import sentence_segmenter
 from ..losses.clustering import ClusterTerms
 from ..runtime.text import counted
-from ..segmentation.coverage import Coverage
+from ..segmentation.spans import Coverage
 from ..settings.subtopics import SubtopicRunSettings
 from ..subtopics.pair_graphs import Vectors
 from ..training.batch import TrainingBatch

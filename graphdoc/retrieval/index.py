@@ -24,14 +24,7 @@ from .lance import LanceStore, State
 from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
 from .ray_update import PassageEncoder
-from .record import (
-    leaves_out_repeats,
-    load_encoder,
-    paragraph_of,
-    record_of,
-    require_same_model,
-    require_version,
-)
+from .record import leaves_out_repeats, load_encoder, paragraph_of, record_of, require_same_model, require_version
 from .results import SearchResults
 from .rows import DOCUMENT, DOCUMENT_COLUMNS, PASSAGE, SECTION, document_of, quoted, schema_of
 from .search import Search, SearchOptions, SearchSettings

@@ -14,7 +14,7 @@ from ..documents.document import Document
 from ..inference.pipeline import EncodingPipeline
 from ..runtime.progress import progress_bar
 from ..settings.document import Paragraph
-from ..similarity.sentence_sets import SentenceSet
+from ..similarity.hierarchical import SentenceSet
 from .lance import LanceStore
 from .rows import DOCUMENT, document_of
 from .sentences import COLUMNS, SentenceBlock, Sentences, blocks_of, encode_sentences, sentence_set, stored_sentences

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from ..errors import RetrievalError
 from ..similarity.alignment import Alignment, align
-from ..similarity.hierarchical import Background, By, Direction, DocumentScorer, Normalisation
-from ..similarity.sentence_sets import SentenceSet
+from ..similarity.hierarchical import Background, By, Direction, DocumentScorer, Normalisation, SentenceSet
 from .sentence_corpus import SentenceCorpus, sample_of
 
 

@@ -15,11 +15,10 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..inference.pipeline import EncodingPipeline
-from ..segmentation.coverage import Coverage
-from ..segmentation.paragraphs import paragraph_numbers
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.segmenter import paragraph_numbers
+from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.document import Paragraph
-from ..similarity.sentence_sets import SentenceSet
+from ..similarity.hierarchical import SentenceSet
 
 VECTORS, PLACES = "sentence_vectors", "sentence_places"
 COLUMNS = (VECTORS, PLACES)

@@ -19,8 +19,7 @@ from ..inference.inputs import AnyDocument, as_document, require_text
 from ..inference.segmenting import Workers, segment_in_order, windows_of
 from ..runtime.progress import progress_bar
 from ..runtime.ray import RayCluster
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from ..vectors.folder import library_versions
 from .encoding import Encoded, Known, encode_for_index, known_vectors
 from .fields import Fields, numbers_without_column

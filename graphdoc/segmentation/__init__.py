@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from ..settings.document import Unit
-from .coverage import Coverage
 from .repeats import Repeats, find_repeats
 from .segmenter import UNITS, SegmentationConfig, Segmenter
-from .spans import SegmentedDocument, Span
+from .spans import Coverage, SegmentedDocument, Span
 
 __all__ = [
     "UNITS",

@@ -1,35 +1,116 @@
-"""How a document is cut into passages, sentences or chunks that keep to a tokenizer's limit."""
+"""Cutting documents into passages of whole sentences."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, cast, get_args
+
+import numpy as np
+import numpy.typing as npt
 
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
 from ..runtime.text import described
-from ..settings.document import Context, Unit
-from .context import NO_CONTEXT, SHARE, Prefix, prefix_of
-from .cutting import (
+from ..settings.document import Context, Paragraph, Unit
+from .context import (
+    NO_CONTEXT,
+    NO_TOKENS,
+    ONE_CHARACTER_TOO_LONG,
+    SHARE,
+    Draft,
+    Plan,
+    Prefix,
+    prefix_of,
+    token_ids,
+    token_spans,
+    without_limits,
+)
+from .repeats import LeavesOut, Place
+from .sentences import (
     balanced_cuts,
     best_place,
     character_boundary,
     cut_at_tokens,
+    cut_at_white_space,
     skip_white_space,
+    split_sentences,
     trim,
 )
-from .drafts import NO_TOKENS, ONE_CHARACTER_TOO_LONG, Draft, Plan
-from .repeats import LeavesOut, Place
-from .sentence_groups import repeated_in, sentence_groups
-from .spans import SegmentedDocument
-from .tokens import token_ids, token_spans, without_limits
+from .spans import SegmentedDocument, Span
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
+
+
+_MAX_SENTENCE_CHARACTERS = 2_000
+# Scripts written without spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
+_WITHOUT_SPACES = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_CHARACTERS_PER_WORD_WITHOUT_SPACES = 2
+_MAX_CHARACTERS_PER_WORD = 20
+
+
+def sentence_groups(plan: Plan, passage_words: int, language: str) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """The sentences of every passage of a document, with its section.
+
+    Args:
+        plan: the document; its empty sections and cut sentences are noted there.
+        passage_words: words of a passage, about.
+        language: a two-letter code.
+    """
+    for section, text in enumerate(one.text for one in plan.document.sections):
+        sentences = _sentences(plan, section, language)
+        if not sentences:
+            continue
+        without_spaces = not text.isascii() and _WITHOUT_SPACES.search(text) is not None
+        words = list(accumulate(_count_words(text[start:end], without_spaces) for start, end in sentences))
+        passages = max(1, int(words[-1] / passage_words + 0.5))
+        first = 0
+        for last in [*balanced_cuts(words, passages), len(sentences)]:
+            yield section, sentences[first:last]
+            first = last
+
+
+def repeated_in(document: Document, repeats: LeavesOut, config: SegmentationConfig) -> tuple[list[Place], bool]:
+    """The passages of a document that repeat in its corpus, and whether they are so much of it that all of them count.
+
+    Args:
+        document: the document.
+        repeats: what repeats in its corpus.
+        config: how documents are cut into passages.
+    """
+    groups = sentence_groups(_plan(document), config.passage_words, config.language)
+    return repeats.among(document, [(section, group[0][0], group[-1][1]) for section, group in groups])
+
+
+def _sentences(plan: Plan, section: int, language: str) -> list[tuple[int, int]]:
+    text = plan.document.sections[section].text
+    sentences = split_sentences(text, language)
+    if not sentences:
+        plan.empty_sections += 1
+    if all(end - start <= _MAX_SENTENCE_CHARACTERS for start, end in sentences):
+        return sentences
+    pieces = []
+    for start, end in sentences:
+        parts = cut_at_white_space(text, start, end, _MAX_SENTENCE_CHARACTERS)
+        plan.cut_sentences.update({(section, part_start): start for part_start, _ in parts[1:]})
+        pieces.extend(parts)
+    return pieces
+
+
+def _count_words(text: str, without_spaces: bool) -> int:
+    words = len(text.split())
+    if without_spaces:
+        words += len(_WITHOUT_SPACES.findall(text)) // _CHARACTERS_PER_WORD_WITHOUT_SPACES
+    # Words no one would write (encoded files, runs of dashes) count by their length, or a passage could be endless.
+    return max(words, len(text) // _MAX_CHARACTERS_PER_WORD)
+
 
 UNITS: tuple[str, ...] = get_args(Unit)
 CONTEXTS: tuple[str, ...] = get_args(Context)
@@ -218,7 +299,7 @@ class Segmenter:
         """
         if not self.repeats:
             return [], False
-        return repeated_in(_plan(document), self.repeats, self.config.passage_words, self.config.language)
+        return repeated_in(document, self.repeats, self.config)
 
     def _mark_repeats(self, plan: Plan, places: Sequence[Place]) -> None:
         """Note which of the pieces that a document consists of repeat."""
@@ -332,3 +413,53 @@ def _plan(document: Document) -> Plan:
     if not isinstance(document, Document):
         raise DocumentError(f"{described(document)} is no document; make one with Document.from_text")
     return Plan(document)
+
+
+_BLANK_LINES = re.compile(r"\n[^\S\n]*\n\s*")
+
+
+def paragraph_numbers(
+    sentences: SegmentedDocument, paragraph: Paragraph, segmenter: Segmenter
+) -> npt.NDArray[np.int32]:
+    """Find the paragraph of every sentence.
+
+    A sentence belongs to the paragraph that it begins in. Paragraphs without a sentence have no number. The paragraphs
+    of figure 3 of the SDR paper are sections.
+
+    Args:
+        sentences: a document that was cut into sentences.
+        paragraph: what a paragraph is (see :class:`~graphdoc.settings.document.DocumentSettings`).
+        segmenter: cuts documents into passages, where these are the paragraphs.
+
+    Returns:
+        ``(sentences,)``, from 0, in reading order and without gaps.
+    """
+    starts = _STARTS[paragraph](sentences, segmenter)
+    found = [(span.section, bisect_right(starts[span.section], span.start)) for span in sentences.passages]
+    number_of = {place: number for number, place in enumerate(dict.fromkeys(found))}
+    return np.array([number_of[place] for place in found], np.int32)
+
+
+def _of_sections(sentences: SegmentedDocument, segmenter: Segmenter) -> list[list[int]]:
+    return [[] for _ in sentences.document.sections]
+
+
+def _of_blank_lines(sentences: SegmentedDocument, segmenter: Segmenter) -> list[list[int]]:
+    return [[match.end() for match in _BLANK_LINES.finditer(section.text)] for section in sentences.document.sections]
+
+
+def _of_passages(sentences: SegmentedDocument, segmenter: Segmenter) -> list[list[int]]:
+    cut = Segmenter(segmenter.tokenizer, replace(segmenter.config, unit="passage", max_passages=None))
+    passages: Sequence[Span] = cut.segment(sentences.document).passages
+    starts: list[list[int]] = [[] for _ in sentences.document.sections]
+    for passage in passages:
+        starts[passage.section].append(passage.start)
+    return starts
+
+
+# Where paragraphs begin in the text of every section; what stands before the first of these places is one too.
+_STARTS: dict[Paragraph, Callable[[SegmentedDocument, Segmenter], list[list[int]]]] = {
+    "section": _of_sections,
+    "blank_line": _of_blank_lines,
+    "passage": _of_passages,
+}

@@ -1,14 +1,127 @@
-"""Passages of a document as character spans, with their tokens."""
+"""Passages of a document as spans of its text, what they cover, and their Arrow form."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
-from .coverage import Coverage
+from ..runtime.text import counted
+
+logger = logging.getLogger("graphdoc")
+
+PASSAGE_LIMIT = "passage limit"
+REPEATED = "repeated"
+
+
+@dataclass(slots=True)
+class Coverage:
+    """How much of a document was encoded, what was left out, and why; coverages add up with ``+`` and ``+=``.
+
+    Args:
+        characters: characters of text in all sections, white space at the edges of a section not counted.
+        encoded_characters: those that lie in an encoded passage (or chunk), plus the white space between neighbours.
+        tokens: tokens of all passages, special tokens not counted.
+        encoded_tokens: tokens of the encoded passages.
+        passages: passages the document has; text that the tokenizer cannot express makes none.
+        encoded_passages: passages that were encoded.
+        left_out: characters left out by reason, such as ``{"passage limit": 5120}``; they and the encoded characters
+            add up to ``characters``.
+        split_sentences: sentences that lie in several passages because they exceed the encoder's limit.
+        empty_sections: sections without text of their own (headings only).
+        shortened_contexts: passages whose title or heading was cut, since it took more than its share of their tokens.
+        documents: number of documents.
+        documents_not_whole: number of documents of which something was left out.
+        furniture: characters of navigation, headers, footers and popups of pages, which were left out when these were
+            read and are not among ``characters``; white space is not counted.
+        kept_repeats: documents made of repeated passages for the most part, of which none was left out for that.
+
+    >>> total = Coverage()
+    >>> total += Coverage(100, 80, 25, 20, 2, 1, {"passage limit": 20}, documents=1, documents_not_whole=1)
+    >>> total.share
+    0.8
+    """
+
+    characters: int = 0
+    encoded_characters: int = 0
+    tokens: int = 0
+    encoded_tokens: int = 0
+    passages: int = 0
+    encoded_passages: int = 0
+    left_out: dict[str, int] = field(default_factory=dict)
+    split_sentences: int = 0
+    empty_sections: int = 0
+    documents: int = 0
+    documents_not_whole: int = 0
+    shortened_contexts: int = 0
+    kept_repeats: int = 0
+    furniture: int = 0
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Coverage:
+        """The coverage that :meth:`to_dict` wrote."""
+        return cls(**{name: values[name] for name in ("left_out", *_COUNTS) if name not in _RARE or name in values})
+
+    @property
+    def share(self) -> float:
+        """Share of the characters that were encoded, 1 for documents without text."""
+        return self.encoded_characters / self.characters if self.characters else 1.0
+
+    def __iadd__(self, other: Coverage) -> Coverage:
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for reason, characters in other.left_out.items():
+            self.left_out[reason] = self.left_out.get(reason, 0) + characters
+        return self
+
+    def __add__(self, other: Coverage) -> Coverage:
+        total = Coverage()
+        total += self
+        total += other
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON, the share among them, reasons in alphabetical order."""
+        values = {**asdict(self), "left_out": dict(sorted(self.left_out.items())), "share": self.share}
+        for name in _RARE:
+            if not values[name]:
+                del values[name]
+        return values
+
+    def warn(self, name: str | None = None) -> None:
+        """Log one warning if anything was left out.
+
+        Args:
+            name: id of the document, where it is one.
+        """
+        if self.documents_not_whole:
+            which = f"{self.documents_not_whole:,} of {counted(self.documents, 'document')}"
+            fixes = [fix for reason, fix in _FIXES.items() if reason in self.left_out]
+            logger.warning(
+                "%s %s not encoded whole (%s)%s",
+                which if name is None else f"document {name!r}",
+                "was" if self.documents_not_whole == 1 else "were",
+                ", ".join(
+                    f"{counted(count, 'character')}: {reason}" for reason, count in sorted(self.left_out.items())
+                ),
+                "".join(f"; {fix}" for fix in fixes),
+            )
+
+
+_FIXES = {
+    PASSAGE_LIMIT: "max_passages=None (--max-passages all) encodes all passages",
+    REPEATED: "--repeats keep encodes those that repeat",
+}
+# Only models with a context, corpora with repeated passages, and pages have any.
+_RARE = ("shortened_contexts", "kept_repeats", "furniture")
+_COUNTS = tuple(entry.name for entry in fields(Coverage) if entry.name != "left_out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +168,113 @@ class SegmentedDocument:
     def texts(self) -> tuple[str, ...]:
         """The texts of all passages, in their order."""
         return tuple(self.text(passage) for passage in self.passages)
+
+
+Integers = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PassageArrays:
+    """The passages of a document in three arrays, as processes pass them on and files hold them.
+
+    Args:
+        sections: section of every passage, ``(passages,)``.
+        lengths: tokens of every passage, special tokens included, ``(passages,)``.
+        token_ids: token ids of all passages in a row, ``(tokens,)``.
+    """
+
+    sections: Integers
+    lengths: Integers
+    token_ids: Integers
+
+    @classmethod
+    def of(cls, segmented: SegmentedDocument) -> PassageArrays:
+        """The passages of a segmented document."""
+        lengths = np.array([len(ids) for ids in segmented.token_ids], dtype=np.int32)
+        return cls(
+            np.array([passage.section for passage in segmented.passages], dtype=np.int32),
+            lengths,
+            np.fromiter((token for ids in segmented.token_ids for token in ids), np.int32, int(lengths.sum())),
+        )
+
+    def __len__(self) -> int:
+        """Number of passages."""
+        return len(self.lengths)
+
+    @property
+    def tokens(self) -> tuple[Integers, ...]:
+        """Token ids of every passage, each ``(tokens,)``."""
+        ends = np.cumsum(self.lengths).tolist()
+        return tuple(self.token_ids[start:end] for start, end in pairwise([0, *ends]))
+
+
+def passage_fields(largest_token: int) -> list[Any]:
+    """Fields of the two columns that hold passages, ``sections`` and ``token_ids``.
+
+    Args:
+        largest_token: largest token id there can be; small vocabularies take half the space.
+    """
+    token = pa.uint16() if largest_token < 2**16 else pa.int32()
+    return [
+        pa.field("sections", pa.list_(pa.int32()), nullable=False),
+        pa.field("token_ids", pa.list_(pa.list_(token)), nullable=False),
+    ]
+
+
+def passage_columns(documents: Sequence[PassageArrays], fields: Sequence[Any]) -> list[Any]:
+    """The two columns of some documents.
+
+    Args:
+        documents: their passages.
+        fields: what :func:`passage_fields` gave.
+    """
+    passages = pa.array(_offsets([len(document) for document in documents]))
+    tokens = pa.array(_offsets(np.concatenate([document.lengths for document in documents])))
+    values = np.concatenate([document.token_ids for document in documents])
+    token_type = fields[1].type.value_type.value_type
+    lists = pa.ListArray.from_arrays(tokens, pa.array(values, type=token_type))
+    sections = pa.array(np.concatenate([document.sections for document in documents]))
+    return [pa.ListArray.from_arrays(passages, sections), pa.ListArray.from_arrays(passages, lists)]
+
+
+class PassageColumns:
+    """The two columns of a record batch, read without copying them.
+
+    Args:
+        batch: the record batch.
+    """
+
+    __slots__ = ("_passages", "_sections", "_token_ids", "_tokens")
+
+    def __init__(self, batch: Any) -> None:
+        outer = batch.column("token_ids")
+        self._sections: Integers = batch.column("sections").values.to_numpy()
+        self._passages: Integers = outer.offsets.to_numpy()
+        self._tokens: Integers = outer.values.offsets.to_numpy()
+        self._token_ids: npt.NDArray[np.integer[Any]] = outer.values.values.to_numpy()
+
+    @property
+    def counts(self) -> npt.NDArray[np.int64]:
+        """Passages of every document, ``(documents,)``."""
+        return np.diff(self._passages).astype(np.int64)
+
+    def __getitem__(self, row: int) -> PassageArrays:
+        """The passages of one document; a copy, since a file that is mapped cannot be written to."""
+        return self._between(int(self._passages[row]), int(self._passages[row + 1]))
+
+    def passage(self, row: int, place: int) -> PassageArrays:
+        """One passage of a document, by its place in reading order; a copy too."""
+        first = int(self._passages[row]) + place
+        return self._between(first, first + 1)
+
+    def _between(self, first: int, last: int) -> PassageArrays:
+        start, end = int(self._tokens[first]), int(self._tokens[last])
+        return PassageArrays(
+            self._sections[first:last].copy(),
+            np.diff(self._tokens[first : last + 1]),
+            self._token_ids[start:end].astype(np.int32),
+        )
+
+
+def _offsets(lengths: Sequence[int] | Integers) -> Integers:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)

@@ -52,7 +52,7 @@ class DocumentFields:
 
     Args:
         structural_embeddings: add learned embeddings of section and chunk to the tokens of a passage (see
-            :class:`~graphdoc.modeling.structural_embeddings.StructuralEmbeddings`).
+            :class:`~graphdoc.modeling.passage_encoder.StructuralEmbeddings`).
         structural_sections: rows of the table of sections; sections beyond it share the last row.
         structural_chunks: rows of the table of chunks; chunks beyond it share the last row.
         pooling: how token vectors become a passage vector: ``cls`` (the first token) or ``mean``.
@@ -75,14 +75,14 @@ class DocumentFields:
             ``sections`` (see :mod:`graphdoc.modeling.readouts`).
         chunk_attention_heads: heads of the chunkwise attention between sections, for ``sections``; 0 for none.
         chunk_attention_norm: bring chunks to mean 0 and variance 1 before it (see
-            :class:`~graphdoc.modeling.readouts.chunk_attention.ChunkAttention`).
+            :class:`~graphdoc.modeling.section_readout.ChunkAttention`).
         section_aggregation: how the chunks of a section become one vector, for ``sections``: a bidirectional ``lstm``
             or their ``mean``.
         section_lstm_size: width of each direction of the LSTM.
         section_projection_size: width of section and document vectors, for ``sections``; None leaves what the
             aggregation gives.
         similarity: how two documents are compared: by the ``cosine`` or the ``dot`` product of their vectors, or
-            passage by passage (``maxsim``, see :class:`~graphdoc.similarity.maxsim.MaxSim`); all else then by cosine.
+            passage by passage (``maxsim``, see :class:`~graphdoc.similarity.kinds.MaxSim`); all else then by cosine.
         unit: what documents are cut into: ``passage``, about ``passage_words`` words on sentence boundaries,
             ``chunk``, which fills ``passage_tokens`` (CoLDE), or ``sentence`` (SDR). Each is called a passage where it
             is a node.

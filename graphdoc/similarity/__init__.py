@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .comparison import Comparison, Match
+from .comparison import Comparison, Match, MutualComparison
 from .encoded_document import EncodedDocument
-from .mutual_comparison import MutualComparison
 
 __all__ = ["Comparison", "EncodedDocument", "Match", "MutualComparison"]

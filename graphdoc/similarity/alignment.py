@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..runtime.text import require_one_of
-from .hierarchical import Background, By, Direction, Normalisation, form_of, paragraph_scores
-from .sentence_sets import SentenceSet
+from .hierarchical import Background, By, Direction, Normalisation, SentenceSet, form_of, paragraph_scores
 
 Rows = npt.NDArray[np.int64]
 

@@ -1,11 +1,12 @@
-"""The comparison of two documents: scores at every level, and the parts each score is made of."""
+"""Comparison of two documents, or of each with the other, level by level."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args, overload
 
@@ -14,18 +15,17 @@ import numpy as np
 from ..errors import SettingsError
 from ..runtime.files import write_csv, write_text
 from ..runtime.text import require_one_of, require_whole
+from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
-from .attention_tables import attention_columns
-from .comparison_dict import comparison_dict
 from .cosine import Floats, similarity_matrix
-from .encoded_document import NO_SENTENCES, EncodedDocument
+from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, attention_columns, attention_dict, shared_words
 from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
 from .kinds import Similarity, similarity_of
-from .lexical_shares import WordPart, shared_words
 
 if TYPE_CHECKING:
     import pandas as pd
+
 
 Level = Literal["section", "passage", "paragraph", "sentence"]
 LEVELS: tuple[str, ...] = get_args(Level)
@@ -168,7 +168,7 @@ class Comparison:
         """The words that both documents have, by what they add to the document score.
 
         They add up to :attr:`lexical`, but for what words of only one document add, which are like words of the other
-        to the lexical part (see :func:`~graphdoc.similarity.lexical_shares.shared_words`).
+        to the lexical part (see :func:`~graphdoc.similarity.encoded_document.shared_words`).
 
         Args:
             top_k: how many; None for all.
@@ -397,3 +397,214 @@ def _part_columns(encoded: EncodedDocument, level: Level) -> dict[str, list[Any]
         "start": [span.start for span in spans],
         "end": [span.end for span in spans],
     }
+
+
+FORMAT = "graphdoc.comparison/1"
+MOST_WORDS = 100
+
+
+def comparison_dict(comparison: Comparison) -> dict[str, Any]:
+    """Everything about a comparison as plain values (see :meth:`~graphdoc.similarity.Comparison.to_dict`)."""
+    by_section, by_passage = comparison.section_contributions, comparison.passage_contributions
+    levels: list[Level] = ["section", "passage"]
+    if comparison.sentences is not None:
+        levels += ["paragraph", "sentence"]
+    return {
+        "format": FORMAT,
+        "model": dict(comparison.model),
+        "self": comparison.within,
+        "document": round(comparison.document, 6),
+        "sections": _rounded(comparison.sections),
+        "passages": _rounded(comparison.passages),
+        "paragraphs": None if comparison.paragraphs is None else _rounded(comparison.paragraphs),
+        "sentences": None if comparison.sentences is None else _rounded(comparison.sentences),
+        "sentence_scores": comparison.sentence_scores,
+        "alignment": None if comparison.sentences is None else comparison.alignment().to_dict(),
+        "subtopics": None if comparison.subtopics is None else comparison.subtopics.to_dict(),
+        "lexical": _lexical_dict(comparison),
+        "contributions": {
+            "sections": _rounded(by_section, 9),
+            "passages": _rounded(by_passage, 9),
+        },
+        "attention": attention_dict(comparison.a, None if comparison.within else comparison.b),
+        "matches": {f"{level}s": [_match_dict(match) for match in comparison.matches(level)] for level in levels},
+        "a": _document_dict(comparison.a, by_section.sum(1), by_passage.sum(1)),
+        "b": _document_dict(comparison.b, by_section.sum(0), by_passage.sum(0)),
+        "coverage": {
+            "a": comparison.a.segmented.coverage.to_dict(),
+            "b": comparison.b.segmented.coverage.to_dict(),
+        },
+    }
+
+
+def _lexical_dict(comparison: Comparison) -> dict[str, Any] | None:
+    """How much of the score is lexical, and the words that both share; None without a lexical part."""
+    if comparison.lexical is None:
+        return None
+    words = [
+        {"word": one.word, "contribution": round(one.contribution, 9)} for one in comparison.shared_words(MOST_WORDS)
+    ]
+    return {"score": round(comparison.lexical, 9), "words": words}
+
+
+def _document_dict(encoded: EncodedDocument, by_section: Floats, by_passage: Floats) -> dict[str, Any]:
+    segmented = encoded.segmented
+    document = segmented.document
+    members: list[list[int]] = [[] for _ in encoded.section_numbers]
+    for passage, row in enumerate(encoded.section_rows.tolist()):
+        members[row].append(passage)
+    sections = [
+        {
+            "number": number,
+            "heading": document.sections[number].heading,
+            "level": document.sections[number].level,
+            "path": list(document.sections[number].path),
+            "passages": members[row],
+            "contribution": round(float(by_section[row]), 9),
+        }
+        for row, number in enumerate(encoded.section_numbers)
+    ]
+    passages = [
+        {
+            **_span_dict(encoded, span),
+            "section": int(encoded.section_rows[row]),
+            "tokens": span.tokens,
+            "contribution": round(float(by_passage[row]), 9),
+        }
+        for row, span in enumerate(segmented.passages)
+    ]
+    result = {"id": document.id, "title": document.title, "sections": sections, "passages": passages}
+    row_of = {number: row for row, number in enumerate(encoded.section_numbers)}
+    if encoded.sentences is not None:
+        result["sentences"] = [
+            {**_span_dict(encoded, span), "section": row_of[span.section]} for span in encoded.sentences
+        ]
+    if encoded.sentence_set is not None:
+        places = pairwise(encoded.sentence_set.paragraphs.tolist())
+        result["paragraphs"] = [
+            {
+                "section": row_of[span.section],
+                "heading": document.sections[span.section].heading,
+                "start": span.start,
+                "end": span.end,
+                "sentences": list(place),
+            }
+            for span, place in zip(encoded.paragraphs, places, strict=True)
+        ]
+    return result
+
+
+def _match_dict(match: Match) -> dict[str, Any]:
+    contribution = None if match.contribution is None else round(match.contribution, 9)
+    return {"a": match.a, "b": match.b, "score": round(match.score, 6), "contribution": contribution}
+
+
+def _span_dict(encoded: EncodedDocument, span: Span) -> dict[str, Any]:
+    return {"text": encoded.segmented.text(span), "start": span.start, "end": span.end}
+
+
+def _rounded(matrix: Floats, decimals: int = 6) -> list[list[float]]:
+    return [[round(value, decimals) for value in row] for row in matrix.tolist()]
+
+
+@dataclass(frozen=True)
+class MutualComparison:
+    """Several documents, every part with every other, within documents and across (CoLDE, figures 4 and 5).
+
+    Args:
+        documents: the documents, in the order of rows and columns.
+        model: what the vectors were made with, for the record.
+        similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
+    """
+
+    documents: Sequence[EncodedDocument]
+    model: Mapping[str, Any]
+    similarity: str = "cosine"
+
+    @cached_property
+    def document_scores(self) -> Floats:
+        """Similarity of documents, ``(documents, documents)``."""
+        return similarity_of(self.similarity).scores(self.documents, self.documents)
+
+    def pairs(self, most: int | None = None) -> list[tuple[int, int, float]]:
+        """Pairs of different documents and their similarity, highest first, those of equal one in their order.
+
+        Args:
+            most: how many; None for all.
+        """
+        scores = self.document_scores
+        first, second = np.triu_indices(len(scores), 1)
+        values = scores[first, second]
+        order = np.argsort(-np.round(values, 9), kind="stable")[:most]
+        return [(int(first[at]), int(second[at]), float(values[at])) for at in order]
+
+    def sections_of(self, first: int, second: int) -> Floats:
+        """Similarity of the sections of two documents alone, ``(sections of the first, sections of the second)``.
+
+        Args:
+            first: row of a document.
+            second: row of the other.
+        """
+        return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.similarity)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
+        return {
+            "format": "graphdoc.comparisons/1",
+            "model": dict(self.model),
+            "similarity": self.similarity,
+            "documents": [
+                {"id": one.segmented.document.id, "title": one.segmented.document.title} for one in self.documents
+            ],
+            "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
+            "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
+        }
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the matrix of documents as CSV, with ids as heads of rows and columns.
+
+        Args:
+            path: file to write, atomically.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        ids = [encoded.segmented.document.id for encoded in self.documents]
+        rows = ([id, *map(float, row)] for id, row in zip(ids, self.document_scores, strict=True))
+        return write_csv(path, ["id", *ids], rows)
+
+    @cached_property
+    def sections(self) -> Floats:
+        """Similarity of sections, ``(sections of all documents, sections of all documents)``."""
+        vectors = np.concatenate([encoded.sections for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
+
+    @cached_property
+    def passages(self) -> Floats:
+        """Similarity of passages, ``(passages of all documents, passages of all documents)``."""
+        vectors = np.concatenate([encoded.passages for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
+
+    @cached_property
+    def attention(self) -> Floats | None:
+        """Chunkwise attention, ``(heads, passages that look, passages looked at)``; None for models without it.
+
+        Within a document it is that between consecutive sections, with 0 where there is no pair; from one document to
+        another it is as if the other were the next section. A row sums to 1 within each document looked at.
+        """
+        found = [encoded.attention for encoded in self.documents]
+        parts = [one for one in found if one is not None]
+        if len(parts) < len(found):
+            return None
+        rows = [[one.within() if one is other else one.to(other) for other in parts] for one in parts]
+        return np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1)
+
+    @cached_property
+    def first_passages(self) -> tuple[int, ...]:
+        """Row of every document's first passage, and the number of passages of all."""
+        return tuple(accumulate((len(encoded.passages) for encoded in self.documents), initial=0))
+
+    @cached_property
+    def first_sections(self) -> tuple[int, ...]:
+        """Row of every document's first section, and the number of sections of all."""
+        return tuple(accumulate((len(encoded.section_numbers) for encoded in self.documents), initial=0))

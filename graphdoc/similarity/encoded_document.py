@@ -1,21 +1,25 @@
-"""A document with all its vectors: what comparisons are made of."""
+"""A document with the vectors that a comparison reads, and how its parts are shown."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import SettingsError
+from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
-from .chunk_attention import ChunkwiseAttention
-from .lexical_shares import LexicalShares
-from .sentence_sets import SentenceSet
+from ..subtopics.table import SubtopicTable
+from ..subtopics.ways import subtopic_finder
+from .cosine import Floats, similarity_matrix
+from .hierarchical import SentenceSet
 
 Vectors = npt.NDArray[np.float32]
 NO_SENTENCES = "sentences were not encoded; call compare(..., sentences=True)"
@@ -129,3 +133,264 @@ def section_vectors(passages: Vectors, weights: Vectors, rows: npt.NDArray[np.in
     totals: npt.NDArray[np.float64] = own @ passages
     means: Vectors = (totals / scale[:, None]).astype(np.float32)
     return means
+
+
+@dataclass(frozen=True)
+class ChunkwiseAttention:
+    """Learned chunkwise attention of one document (CoLDE, section 3.2).
+
+    Args:
+        pairs: ``(2, pairs)``, passages that are looked at, above those that look: from every section of the document
+            to the next, from the last to the first; within the only one.
+        weights: ``(pairs, heads)``, summing to 1 over the pairs of one passage that looks.
+        queries: ``(passages, heads, width)``, what a passage looks for, in the document that is not split.
+        keys: ``(passages, heads, width)``, what it is found by.
+    """
+
+    pairs: npt.NDArray[np.int64]
+    weights: npt.NDArray[np.float32]
+    queries: npt.NDArray[np.float32]
+    keys: npt.NDArray[np.float32]
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return int(self.queries.shape[1])
+
+    def within(self) -> Floats:
+        """Attention between consecutive sections.
+
+        Returns:
+            ``(heads, passages that look, passages looked at)``; 0 where there is no pair.
+        """
+        count = len(self.queries)
+        matrix = np.zeros((self.heads, count, count))
+        matrix[:, self.pairs[1], self.pairs[0]] = self.weights.T
+        return matrix
+
+    def to(self, other: ChunkwiseAttention) -> Floats:
+        """Attention of this document to another one, as if the other were its next section.
+
+        Returns:
+            ``(heads, passages of this document, passages of the other)``; every row sums to 1.
+        """
+        queries, keys = (one.astype(np.float64) for one in (self.queries, other.keys))
+        scores = np.einsum("qhw,khw->hqk", queries, keys) / queries.shape[-1] ** 0.5
+        exponents = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return np.asarray(exponents / exponents.sum(axis=-1, keepdims=True))
+
+
+def attention_parts(first: EncodedDocument, second: EncodedDocument | None) -> Iterator[tuple[str, str, Floats]]:
+    """All attention of a comparison: the document that looks, the one looked at, and the weights of every head.
+
+    The weights of a document with itself are those between its consecutive sections.
+
+    Args:
+        first: a document of a model with chunkwise attention.
+        second: the other one; None where the first is compared with itself.
+    """
+    a = first.attention
+    assert a is not None
+    yield "a", "a", a.within()
+    if second is not None:
+        b = second.attention
+        assert b is not None
+        yield "b", "b", b.within()
+        yield "a", "b", a.to(b)
+        yield "b", "a", b.to(a)
+
+
+def attention_dict(first: EncodedDocument, second: EncodedDocument | None) -> dict[str, Any] | None:
+    """The attention of a comparison for its JSON; None where its model has none.
+
+    Args:
+        first: a document.
+        second: the other one; None where the first is compared with itself.
+
+    Returns:
+        ``heads``; ``a``, ``b``, ``a_to_b`` and ``b_to_a``: a matrix per head, rows for the passages that look.
+    """
+    if first.attention is None:
+        return None
+    result: dict[str, Any] = {"heads": first.attention.heads}
+    for looks, seen, weights in attention_parts(first, second):
+        name = looks if looks == seen else f"{looks}_to_{seen}"
+        result[name] = [[[round(value, 6) for value in row] for row in head] for head in weights.tolist()]
+    return result
+
+
+def attention_columns(first: EncodedDocument, second: EncodedDocument | None) -> dict[str, list[Any]]:
+    """The attention of a comparison as the columns of a table, pairs without weight left out.
+
+    Args:
+        first: a document of a model with chunkwise attention.
+        second: the other one; None where the first is compared with itself.
+
+    Returns:
+        ``from`` and ``to`` (``a`` or ``b``), ``head``, ``target`` (the passage that looks), ``source`` (the passage
+        looked at), ``weight``, and headings of both.
+    """
+    names = ("from", "to", "head", "target", "source", "weight", "target_heading", "source_heading")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    sides = {"a": first.segmented, "b": (second or first).segmented}
+    for looks, seen, weights in attention_parts(first, second):
+        heads, targets, sources = (index.tolist() for index in np.nonzero(weights))
+        columns["from"].extend([looks] * len(heads))
+        columns["to"].extend([seen] * len(heads))
+        columns["head"].extend(heads)
+        columns["target"].extend(targets)
+        columns["source"].extend(sources)
+        columns["weight"].extend(weights[heads, targets, sources].tolist())
+        for name, side, rows in (("target_heading", looks, targets), ("source_heading", seen, sources)):
+            segmented = sides[side]
+            headings = [segmented.document.sections[passage.section].heading for passage in segmented.passages]
+            columns[name].extend(headings[row] for row in rows)
+    return columns
+
+
+class WordPart(NamedTuple):
+    """A word of both documents, and what it adds to their score.
+
+    Args:
+        word: the word as the first document writes it.
+        contribution: what it adds.
+    """
+
+    word: str
+    contribution: float
+
+
+@dataclass(frozen=True, eq=False)
+class LexicalShares:
+    """The terms of a document, and what each adds to the lexical part of its vectors, their last numbers.
+
+    Args:
+        words: ``(terms,)``, every term as it is first written.
+        rows: ``(terms,)``, their rows in the model, rising.
+        table: ``(terms, numbers)``, the vectors of the terms.
+        of_document: sparse ``(passages, terms)``; with the table it gives the lexical part of the passages' terms.
+        of_passages: sparse ``(passages, terms)``; with the table it gives that of the passages' own vectors.
+    """
+
+    words: tuple[str, ...]
+    rows: npt.NDArray[np.int64]
+    table: Floats
+    of_document: Any
+    of_passages: Any
+
+    @property
+    def numbers(self) -> int:
+        """Numbers of a vector that are lexical, the last ones."""
+        return int(self.table.shape[1])
+
+
+def shared_words(
+    a: LexicalShares, b: LexicalShares, shares: tuple[Any, Any], weights: Floats, parts: tuple[Floats, Floats]
+) -> tuple[list[WordPart], float]:
+    r"""The words that two documents share, by what they add to the score, and what all other words add.
+
+    Lexical vectors mix words, so that a word of one document meets all words of the other. With weights w of pairs of
+    passages, shares x and y of a term's vector v in these and lexical vectors :math:`\ell` of passages, a term adds
+
+    .. math:: \frac 1 2 \sum_{ij} w_{ij} (x_{it} \, v_t \cdot \ell^b_j + y_{jt} \, v_t \cdot \ell^a_i),
+
+    which over all terms of either document adds up to the lexical part of the score.
+
+    Args:
+        a: first document.
+        b: second document.
+        shares: of every document the shares of terms in the vectors that are compared, sparse ``(passages, terms)``.
+        weights: ``(passages of a, passages of b)``, the weight of every pair's dot product in the score.
+        parts: of every document the lexical vectors that are compared, ``(passages, numbers)``.
+
+    Returns:
+        The words of both, the greatest first; what the words that only one of them has add.
+    """
+    own = _halves(a, shares[0], weights @ parts[1])
+    other = _halves(b, shares[1], weights.T @ parts[0])
+    _, first, second = np.intersect1d(a.rows, b.rows, assume_unique=True, return_indices=True)
+    both = own[first] + other[second]
+    order = np.lexsort((a.rows[first], -both))
+    words = [WordPart(a.words[first[place]], float(both[place])) for place in order.tolist()]
+    return words, float(own.sum() + other.sum() - both.sum())
+
+
+def _halves(document: LexicalShares, shares: Any, met: Floats) -> Floats:
+    """Half of what every term of a document meets in the other, ``(terms,)``."""
+    return np.asarray(0.5 * ((shares.T @ met) * document.table).sum(axis=1), np.float64)
+
+
+CLUSTER_SIZE = 6
+
+
+def pair_subtopics(
+    a: EncodedDocument,
+    b: EncodedDocument | None,
+    language: str,
+    *,
+    by: str = "words",
+    cluster_size: int = CLUSTER_SIZE,
+    receptive_field: int | None = None,
+    model: str | Path | None = None,
+    seed: int = 0,
+) -> SubtopicTable:
+    """Find the subtopics of the sentences of two documents, or of one (SST, section 3.2).
+
+    Args:
+        a: first document, with its sentences.
+        b: second document, with its sentences; None for the subtopics of the first alone.
+        language: language of the documents, a two-letter code.
+        by: what makes sentences alike: ``words``, ``vectors``, or ``adaptive``, what a model has learned.
+        cluster_size: sentences of a subtopic, about.
+        receptive_field: sentences of a document that are looked at, its first ones; None for all.
+        model: name or folder of that model, for ``adaptive``.
+        seed: seed of the clustering.
+
+    Returns:
+        The subtopics; how alike both documents are in one is the mean cosine between their sentences.
+
+    Raises:
+        ModelError: there is no such model, or it has not learned to find subtopics.
+        SettingsError: a setting is out of range, there is no such way, or sentences were not encoded.
+    """
+    require_whole("cluster_size", cluster_size, may_be_none=False)
+    require_whole("receptive_field", receptive_field)
+    require_whole("seed", seed, least=0, may_be_none=False)
+    finder = subtopic_finder(by, language, model)
+    sides = [_Field.of(one, receptive_field) for one in ([a] if b is None else [a, b])]
+    if b is None:
+        sides.append(sides[0].emptied())
+    # What is random in finding subtopics depends on the order of sentences.
+    is_turned = b is not None and a.segmented.document.id > b.segmented.document.id
+    first, second = (finder.features(one.texts, one.vectors) for one in (sides[::-1] if is_turned else sides))
+    found = finder.find(first, second, cluster_size=cluster_size, seed=seed)
+    vectors = np.concatenate([one.vectors for one in sides])
+    return SubtopicTable.of(
+        found.turned() if is_turned else found,
+        [*sides[0].texts, *sides[1].texts],
+        similarity_matrix(vectors, vectors, "cosine"),
+        language,
+        by=by,
+        cluster_size=cluster_size,
+        beyond=(sides[0].beyond, sides[1].beyond),
+        within=b is None,
+    )
+
+
+class _Field(NamedTuple):
+    """The sentences of a document that are looked at, with their vectors, and how many are not."""
+
+    texts: list[str]
+    vectors: Vectors
+    beyond: int
+
+    @classmethod
+    def of(cls, one: EncodedDocument, receptive_field: int | None) -> _Field:
+        if one.sentences is None or one.lone_sentence_vectors is None:
+            raise SettingsError(NO_SENTENCES)
+        kept = one.sentences[:receptive_field]
+        texts = [one.segmented.text(span) for span in kept]
+        return cls(texts, one.lone_sentence_vectors[: len(kept)], len(one.sentences) - len(kept))
+
+    def emptied(self) -> _Field:
+        return _Field([], self.vectors[:0], 0)

@@ -1,13 +1,19 @@
-"""What a similarity has to say: the score of two documents as a sum over pairs of their passages."""
+"""Kinds of similarity of two documents: cosine, dot product and MaxSim."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn.functional import normalize
 
 from ..registry import SIMILARITIES, load
 from .cosine import Floats, similarity_matrix, similarity_scale
@@ -115,3 +121,146 @@ def similarity_of(name: str) -> Similarity:
     """The similarity of a name."""
     found: Similarity = load(SIMILARITIES[name])()
     return found
+
+
+# Passages of candidates that are compared at once: as many as keep a block of products in the caches.
+BLOCK_PASSAGES = 4_096
+
+
+def maxsim(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor, *, block: int | None = BLOCK_PASSAGES) -> Tensor:
+    r"""Compare documents by their passages: for every passage its best partner, means over both sides, averaged.
+
+    .. math::
+        S(a, b) = \frac{1}{2 n} \sum_{i=1}^n \max_j \cos(a_i, b_j) + \frac{1}{2 m} \sum_{j=1}^m \max_i \cos(a_i, b_j)
+
+    That is MaxSim of ColBERT (Khattab and Zaharia 2020), of passages and in both directions.
+
+    Args:
+        a: ``(passages of a, hidden)``, document after document, in any precision; products are computed in fp32.
+        a_counts: ``(documents of a,)``, passages of every document, at least one.
+        b: ``(passages of b, hidden)``, with the same width, on any device.
+        b_counts: ``(documents of b,)``.
+        block: passages of b that are compared at once, whole documents; memory grows with it, the scores do not depend
+            on it. None for all, which a gradient needs.
+
+    Returns:
+        ``(documents of a, documents of b)`` in fp32, where ``a`` is.
+    """
+    own, a_counts = normalize(a.float(), dim=-1), a_counts.to(a.device)
+    found = [
+        _scores(own, a_counts, normalize(b[rows].to(a.device).float(), dim=-1), b_counts[some].to(a.device))
+        for some, rows in _blocks(b_counts, block)
+    ]
+    return torch.cat(found, dim=1) if found else own.new_zeros(len(a_counts), 0)
+
+
+def maxsim_of_pair(a: Tensor, b: Tensor) -> Tensor:
+    """Compare two documents by their passages (see :func:`maxsim`), with a gradient; a number.
+
+    Args:
+        a: ``(passages of a, hidden)``.
+        b: ``(passages of b, hidden)``.
+    """
+    products = normalize(a.float(), dim=-1) @ normalize(b.float(), dim=-1).T
+    return (products.amax(dim=1).mean() + products.amax(dim=0).mean()) / 2
+
+
+def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.int64]) -> Floats:
+    """Compare pairs of documents by their passages (see :func:`maxsim`), in double precision.
+
+    Args:
+        passages: of every document ``(passages, hidden)``.
+        pairs: ``(pairs, 2)``, numbers of the documents.
+
+    Returns:
+        ``(pairs,)``.
+    """
+    unit = [_unit(one) for one in passages]
+    found = np.empty(len(pairs))
+    for number, (first, second) in enumerate(pairs.tolist()):
+        products = unit[first] @ unit[second].T
+        found[number] = (products.max(axis=1).mean() + products.max(axis=0).mean()) / 2
+    return found
+
+
+class MaxSim(Similarity):
+    """Compares passages, each with its best partner."""
+
+    vectors: ClassVar[str] = "cosine"
+    reads_passages: ClassVar[bool] = True
+    meaning: ClassVar[str] = (
+        "Mean cosine of every passage with the passage of the other document that is most like it, over both "
+        "documents: 1 where each has its like, 0 no relation. It cannot be compared across models."
+    )
+
+    def parts(self, document: EncodedDocument) -> Floats:
+        """The passages, of unit length."""
+        return _unit(document.passages)
+
+    def weights(self, a: Floats, b: Floats) -> Floats:
+        """Half of one over the passages of either document for every passage and its best partner, else 0."""
+        products = a @ b.T
+        found = np.zeros_like(products)
+        found[np.arange(len(a)), products.argmax(axis=1)] += 0.5 / len(a)
+        found[products.argmax(axis=0), np.arange(len(b))] += 0.5 / len(b)
+        return found
+
+    def lexical_shares(self, document: EncodedDocument) -> Any:
+        """Those in the passages, which are brought to unit length."""
+        assert document.lexical is not None
+        return (sparse.diags(1 / _lengths(document.passages)) @ document.lexical.of_passages).tocsr()
+
+    def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> Floats:
+        """MaxSim of all pairs of documents."""
+        passages = [one.passages for one in (*a, *b)]
+        rows, columns = np.divmod(np.arange(len(a) * len(b)), len(b))
+        return maxsim_of_pairs(passages, np.stack([rows, columns + len(a)], axis=1)).reshape(len(a), len(b))
+
+    def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
+        """MaxSim of its passages with those of the other document."""
+        pairs = np.stack([np.arange(len(passages)), np.full(len(passages), len(passages))], axis=1)
+        return maxsim_of_pairs([*passages, other.passages], pairs)
+
+
+def packed(documents: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+    """Passages of documents one after the other, and how many each has."""
+    return torch.cat(list(documents)), torch.tensor([len(one) for one in documents])
+
+
+def _scores(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor) -> Tensor:
+    """Scores of all pairs, ``(documents of a, documents of b)``; passages are of unit length."""
+    # Passages of b above, so that those of one document lie one after the other in memory.
+    products = b @ a.T
+    best = _largest(products, b_counts)
+    forward = torch.segment_reduce(best.T.contiguous(), "mean", lengths=a_counts, axis=0)
+    own = products.amax(dim=1, keepdim=True).T if len(a_counts) == 1 else _largest(products.T.contiguous(), a_counts)
+    reverse = torch.segment_reduce(own.T.contiguous(), "mean", lengths=b_counts, axis=0)
+    return (forward + reverse.T) / 2
+
+
+def _largest(products: Tensor, counts: Tensor) -> Tensor:
+    """The largest row of every document in every column, ``(documents, columns)``."""
+    first = int(counts[0])
+    if bool((counts == first).all()):
+        return products.view(len(counts), first, -1).amax(dim=1)
+    return torch.segment_reduce(products, "max", lengths=counts, axis=0)
+
+
+def _blocks(counts: Tensor, block: int | None) -> list[tuple[slice, slice]]:
+    """Documents that are compared at once, and their passages."""
+    ends = counts.cpu().cumsum(0).numpy()
+    if not len(ends):
+        return []
+    full: list[int] = [] if block is None else (np.flatnonzero(np.diff(ends // block, prepend=0)) + 1).tolist()
+    cuts = sorted({0, *full, len(ends)})
+    starts = np.append(0, ends)
+    return [(slice(one, other), slice(int(starts[one]), int(starts[other]))) for one, other in pairwise(cuts)]
+
+
+def _unit(vectors: npt.NDArray[Any]) -> Floats:
+    return np.asarray(vectors, np.float64) / _lengths(vectors)[:, None]
+
+
+def _lengths(vectors: npt.NDArray[Any]) -> Floats:
+    lengths = np.linalg.norm(np.asarray(vectors, np.float64), axis=1)
+    return np.asarray(np.where(lengths > 0, lengths, 1.0))

@@ -13,8 +13,8 @@ from torch.nn import functional
 from ..graphs.packing import MiniBatch
 from ..losses import Gather, InfoNCE, Loss, LossOutput, PairCosine, SupervisedContrastive
 from ..modeling import DocumentOutput
-from ..similarity.best_passages import best_passages
-from ..similarity.maxsim import maxsim_of_pair
+from ..similarity.cosine import best_passages
+from ..similarity.kinds import maxsim_of_pair
 from .batch import TrainingBatch
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from ..analysis.figures.run import plot_run
 from ..encoder import DocumentEncoder
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
 from ..runtime.files import FolderLock
 from ..runtime.processes import Processes
 from ..runtime.text import printable

@@ -17,7 +17,7 @@ from ..checkpoints.tokenizers import load_tokenizer, segmenter_of
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..modeling import DocumentConfig
-from ..modeling.mean_start import start_at_mean
+from ..modeling.document_model import start_at_mean
 from ..registry import READOUTS, load
 from ..segmentation.segmenter import Segmenter
 from ..settings.document import DocumentSettings, setting_names

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..graphs.batch import GraphBatch
-from ..graphs.elements import EdgeKind
+from ..graphs.kinds import EdgeKind
 from ..losses import Gather, LossOutput, PairedSentences, SubtopicLoss
 from ..modeling import DocumentOutput
 from .batch import TrainingBatch

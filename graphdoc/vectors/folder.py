@@ -18,7 +18,7 @@ from ..errors import OtherDocumentsError, OutputError
 from ..inference.fastest import Choice
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import LOAD_PRECISIONS
-from ..modeling.weights_hash import weights_hash
+from ..modeling.document_model import weights_hash
 from ..runtime.files import LOCK_FILE, FolderLock, file_checksum, writing_error
 from ..runtime.processes import Processes
 from ..settings.document import SENTENCE_SETTINGS

@@ -21,8 +21,7 @@ from ..inference.pipeline import EncodingPipeline
 from ..inference.segmenting import Workers, segment_in_order
 from ..runtime.files import write_atomically
 from ..runtime.processes import Processes
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from .folder import VectorFolder
 from .making import MadeShard, OnError, Read, Settings, ShardTask, make_shard
 from .shards import InputHash, Shard

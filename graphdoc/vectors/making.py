@@ -16,8 +16,7 @@ from ..inference.fastest import Choice
 from ..inference.levels import Level
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 from .shards import ShardWriter, shard_record
 
 OnError = Literal["stop", "skip"]

@@ -22,8 +22,7 @@ from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..inference.levels import Level
 from ..runtime.files import file_checksum, writing_error
-from ..segmentation.coverage import Coverage
-from ..segmentation.spans import SegmentedDocument
+from ..segmentation.spans import Coverage, SegmentedDocument
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -15,8 +15,8 @@ from ..documents.readers import Skipped
 from ..errors import OutputError
 from ..runtime.files import file_checksum, write_text
 from ..runtime.text import counted, one_line
-from ..segmentation.coverage import Coverage
 from ..segmentation.repeats import LeavesOut, Repeats
+from ..segmentation.spans import Coverage
 from .shards import FORMAT, FORMAT_VERSION, Shard, read_rows, shard_name
 
 if TYPE_CHECKING:

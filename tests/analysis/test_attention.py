@@ -17,7 +17,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
 from graphdoc.evaluation import untrained_mean
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.elements import NodeKind
+from graphdoc.graphs.kinds import NodeKind
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -13,7 +13,7 @@ from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 
 from graphdoc.checkpoints.language_models import load_language_model_head
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.modeling.language_model_head import NewHead, PretrainedHead
+from graphdoc.modeling.heads import NewHead, PretrainedHead
 
 EncoderConfigFactory = Callable[..., PreTrainedConfig]
 

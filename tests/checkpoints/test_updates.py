@@ -19,7 +19,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.modeling import DocumentConfig
-from graphdoc.modeling.weights_hash import weights_hash
+from graphdoc.modeling.document_model import weights_hash
 from graphdoc.settings.model import LoraSettings
 from graphdoc.training.tuning import prepare_tuning, trained_updates
 

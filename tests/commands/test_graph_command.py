@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.joined_graphs import graph_of_sections
 from graphdoc.registry import GRAPH_KINDS
 
 Command = Callable[..., Any]

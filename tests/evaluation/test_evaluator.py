@@ -13,7 +13,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation import ClassificationEvaluator, ClusteringEvaluator, Evaluator, LabelledPair, PairEvaluator
-from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import Coverage
 
 EncoderFactory = Callable[..., DocumentEncoder]
 WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}

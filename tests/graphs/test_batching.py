@@ -11,13 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections, query_graph
-from graphdoc.graphs.elements import EdgeKind
-from graphdoc.graphs.kinds.window import WindowGraph
+from graphdoc.graphs.batch import GraphBatch, map_tensors, pack, unpack
+from graphdoc.graphs.joined_graphs import graph_of_sections, query_graph
+from graphdoc.graphs.kinds import EdgeKind, WindowGraph
+from graphdoc.graphs.layout import section_ids
 from graphdoc.graphs.packing import Packing
-from graphdoc.graphs.section_layout import section_ids
-from graphdoc.graphs.tensors import map_tensors, pack, unpack
 from graphdoc.registry import GRAPH_KINDS
 from graphdoc.segmentation.spans import SegmentedDocument
 

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from torch_geometric.data import Batch
 
 from graphdoc.errors import DocumentError
-from graphdoc.graphs.document_graph import DocumentGraph, build_graph, graph_of_sections
-from graphdoc.graphs.elements import EdgeKind, NodeKind
-from graphdoc.graphs.kinds.kind import GraphKind, graph_kind
+from graphdoc.graphs.joined_graphs import DocumentGraph, build_graph, graph_of_sections
+from graphdoc.graphs.kinds import EdgeKind, GraphKind, NodeKind, graph_kind
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS
 

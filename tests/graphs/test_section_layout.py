@@ -6,8 +6,8 @@ from section_batches import batch_of, documents
 from sections_by_hand import sections_of
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.section_layout import SectionLayout
+from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.layout import SectionLayout
 
 
 def following_of(layout: SectionLayout) -> dict[int, int]:

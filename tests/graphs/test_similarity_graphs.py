@@ -12,9 +12,8 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import DocumentGraph, graph_of_sections
-from graphdoc.graphs.elements import EdgeKind, NodeKind
-from graphdoc.graphs.joined_graphs import JoinedGraphs, normalised_adjacency
+from graphdoc.graphs.joined_graphs import DocumentGraph, JoinedGraphs, graph_of_sections, normalised_adjacency
+from graphdoc.graphs.kinds import EdgeKind, NodeKind
 
 
 def similarity(size: int, seed: int = 0) -> np.ndarray:

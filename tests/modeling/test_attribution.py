@@ -11,7 +11,7 @@ from torch.nn.functional import elu
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel, DocumentOutput, attribution
 from graphdoc.modeling.attribution import passage_terms
-from graphdoc.modeling.readouts.readout import Readout, ReadoutOutput
+from graphdoc.modeling.readouts import Readout, ReadoutOutput
 from graphdoc.registry import GRAPH_KINDS, READOUTS
 from graphdoc.segmentation.spans import SegmentedDocument
 

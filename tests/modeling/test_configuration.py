@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from transformers import BertConfig, PreTrainedConfig, RobertaConfig
 
-from graphdoc.graphs.kinds.window import WindowGraph
+from graphdoc.graphs.kinds import WindowGraph
 from graphdoc.modeling import DocumentConfig
 
 SETTINGS: dict[str, Any] = {
@@ -160,7 +160,7 @@ def test_what_the_graph_kind_reads_is_described(monkeypatch: pytest.MonkeyPatch)
     class Wider(WindowGraph):
         structural_chunks: int = 128
 
-    monkeypatch.setattr("graphdoc.graphs.kinds.window.WindowGraph", Wider)
+    monkeypatch.setattr("graphdoc.graphs.kinds.WindowGraph", Wider)
     described = DocumentConfig(graph_kind="window", window=3, structural_chunks=9).describe()
     assert (described["window"], described["structural_chunks"]) == (3, 9)
     assert "structural_chunks" not in DocumentConfig(graph_kind="full", structural_chunks=9).describe()

@@ -13,12 +13,11 @@ from safetensors.torch import load_file, save_file
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.elements import NodeKind
-from graphdoc.graphs.kinds.kind import graph_kind
+from graphdoc.graphs.joined_graphs import graph_of_sections
+from graphdoc.graphs.kinds import NodeKind, graph_kind
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.modeling.readouts.mean import WeightedReadout
+from graphdoc.modeling.readouts import WeightedReadout
 from graphdoc.registry import GRAPH_KINDS, READOUTS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 

@@ -10,8 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional
 from torch.profiler import ProfilerActivity, profile
 
-from graphdoc.modeling.dropout import STEPS, QuickDropout, dropout
-from graphdoc.modeling.passage_encoder import PassageEncoder
+from graphdoc.modeling.passage_encoder import STEPS, PassageEncoder, QuickDropout, dropout
 
 BERT = {"hidden_dropout_prob": 0.2, "attention_probs_dropout_prob": 0.2}
 MODERN_BERT = {"attention_dropout": 0.2, "embedding_dropout": 0.2, "mlp_dropout": 0.2}

@@ -11,8 +11,8 @@ from torch.nn import functional
 from graphdoc.errors import SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
-from graphdoc.modeling.mean_start import start_at_mean
-from graphdoc.modeling.readouts.readout import mean_by_group
+from graphdoc.modeling.document_model import start_at_mean
+from graphdoc.modeling.readouts import mean_by_group
 from graphdoc.segmentation.spans import SegmentedDocument
 
 ModelFactory = Callable[..., DocumentModel]

@@ -10,8 +10,7 @@ from graphdoc.errors import ModelError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.packing import Packing
 from graphdoc.inference.precision import computed_in
-from graphdoc.modeling.passage_encoder import PassageEncoder
-from graphdoc.modeling.pooling import ClsPooling
+from graphdoc.modeling.passage_encoder import ClsPooling, PassageEncoder
 
 POOLINGS = ("cls", "mean")
 

@@ -8,7 +8,7 @@ import torch
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.packing import Packing
 from graphdoc.modeling import DocumentModel
-from graphdoc.modeling.structural_embeddings import StructuralEmbeddings
+from graphdoc.modeling.passage_encoder import StructuralEmbeddings
 
 LAYOUTS: list[list[int]] = [[0], [0, 0, 1, 1, 1, 2], [5, 5, 2, 9, 2, 2], [0] * 11]
 

@@ -10,10 +10,9 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphdoc.graphs.attention_plan import Form
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
-from graphdoc.graphs.joined_graphs import JoinedGraphs
+from graphdoc.graphs.joined_graphs import JoinedGraphs, graph_of_sections
+from graphdoc.graphs.layout import Form
 from graphdoc.modeling.graph_attention import GraphAttention
 from graphdoc.settings.document import Skip
 

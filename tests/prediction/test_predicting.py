@@ -14,7 +14,7 @@ from graphdoc.errors import DocumentError, GraphdocError, ModelError, SettingsEr
 from graphdoc.prediction import Prediction, explain, predict, stream_predictions
 from graphdoc.prediction.predicting import given_labels
 from graphdoc.registry import READOUTS
-from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import Coverage
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice", "the <b>sea</b>", "clocks"]

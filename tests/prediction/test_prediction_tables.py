@@ -14,8 +14,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.prediction import Decision, Prediction, Predictions, write_predictions
-from graphdoc.segmentation.coverage import Coverage
-from graphdoc.segmentation.spans import SegmentedDocument, Span
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
 CLASSES = ("a,b", 'the "sea"', "<i>")
 TEXT = "One, two.\nThree 'four'; \u2603."

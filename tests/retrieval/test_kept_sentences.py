@@ -21,7 +21,7 @@ from graphdoc.retrieval.sentences import (
     stored_sentences,
 )
 from graphdoc.retrieval.tuning import thorough
-from graphdoc.segmentation.paragraphs import paragraph_numbers
+from graphdoc.segmentation.segmenter import paragraph_numbers
 from graphdoc.segmentation.spans import SegmentedDocument
 
 

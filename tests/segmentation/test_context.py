@@ -21,8 +21,8 @@ from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.rows import tokens_hash
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.segmentation.context import SHARE
-from graphdoc.segmentation.coverage import Coverage
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.segmentation.spans import Coverage
 from graphdoc.settings.sentence_pairs import SentencePairSettings
 from graphdoc.settings.sub_documents import PretrainingSettings
 from graphdoc.vectors.store import Manifest

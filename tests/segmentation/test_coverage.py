@@ -7,7 +7,7 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.inference.segmenting import Workers, segment_in_order
-from graphdoc.segmentation.coverage import Coverage
+from graphdoc.segmentation.spans import Coverage
 
 CUT = Coverage(100, 60, 25, 15, 3, 2, {"passage limit": 30, "no tokens": 10}, 1, 2, 1, 1)
 WHOLE = Coverage(50, 50, 12, 12, 1, 1, documents=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
-from graphdoc.segmentation.first_sentence import first_sentence, without_first_sentence
+from graphdoc.segmentation.sentences import first_sentence, without_first_sentence
 
 
 def test_it_is_that_of_the_first_section_with_text() -> None:

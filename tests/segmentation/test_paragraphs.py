@@ -9,8 +9,7 @@ from transformers import PreTrainedTokenizerFast
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.segmentation.paragraphs import paragraph_numbers
-from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter, paragraph_numbers
 from graphdoc.settings.document import Paragraph
 
 

@@ -7,6 +7,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,8 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, SettingsError
 from graphdoc.segmentation import Repeats, SegmentationConfig, Segmenter, find_repeats, repeats
-from graphdoc.segmentation.repeat_list import list_repeats
-from graphdoc.segmentation.repeats import RepeatCounter, shingles_of
+from graphdoc.segmentation.repeats import RepeatCounter, RepeatLister, shingles_of
+from graphdoc.segmentation.segmenter import repeated_in
 
 WORDS = [f"{a}{b}{c}" for a in ("ba", "ke", "li", "mo", "tu") for b in "nrst" for c in ("a", "el", "in", "os")]
 LICENCE = (
@@ -200,7 +201,10 @@ def test_numbers_out_of_range_are_refused(name: str, value: object) -> None:
 
 def test_the_list_has_every_passage_once_with_its_documents(segmenter: Segmenter) -> None:
     documents = [*corpus(), Document("other", (Section(sentences(70, 20)),))]
-    found = list_repeats(documents, find_repeats(documents), segmenter.config)
+    lister = RepeatLister(partial(repeated_in, repeats=find_repeats(documents), config=segmenter.config))
+    for document in documents:
+        lister.add(document)
+    found = lister.found()
     assert (found.documents, found.with_repeats, found.kept) == (7, 6, 0)
     assert {one.documents for one in found.passages} == {6} and found.passages[0].examples == ["d0", "d1", "d2"]
     assert " ".join(sorted((one.text for one in found.passages), key=LICENCE.find)).endswith(LICENCE.strip()[-60:])

@@ -18,8 +18,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.errors import GraphdocError
-from graphdoc.segmentation.cutting import balanced_cuts
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
+from graphdoc.segmentation.sentences import balanced_cuts
 from graphdoc.segmentation.spans import SegmentedDocument
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.segmentation.cutting import cut_at_white_space
-from graphdoc.segmentation.sentences import split_sentences
+from graphdoc.segmentation.sentences import cut_at_white_space, split_sentences
 
 PIECES = st.sampled_from(
     [

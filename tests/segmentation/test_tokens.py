@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from graphdoc import DocumentEncoder
-from graphdoc.segmentation.tokens import short_token_ids, token_ids, token_spans, without_limits
+from graphdoc.segmentation.context import short_token_ids, token_ids, token_spans, without_limits
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,7 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError, SettingsError
 from graphdoc.registry import GRAPH_KINDS, READOUTS
-from graphdoc.segmentation.coverage import Coverage
-from graphdoc.segmentation.spans import SegmentedDocument, Span
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity import Comparison, EncodedDocument
 from graphdoc.similarity.cosine import similarity_matrix
 

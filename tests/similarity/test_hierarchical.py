@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 from graphdoc.errors import SettingsError
 from graphdoc.similarity import hierarchical
 from graphdoc.similarity.alignment import Alignment, align
-from graphdoc.similarity.hierarchical import (
-    Background,
-    DocumentScorer,
-    paragraph_scores,
-    score_documents,
-)
-from graphdoc.similarity.sentence_sets import SentenceSet
+from graphdoc.similarity.hierarchical import Background, DocumentScorer, SentenceSet, paragraph_scores, score_documents
 
 Floats = npt.NDArray[np.float64]
 # Sentences of every paragraph of every document.

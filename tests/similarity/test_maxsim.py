@@ -19,7 +19,7 @@ from graphdoc.evaluation.pairs import PairEvaluator, PairSimilarities
 from graphdoc.losses import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
 from graphdoc.settings.compare import ComparisonSettings
-from graphdoc.similarity.maxsim import maxsim, maxsim_of_pair, maxsim_of_pairs
+from graphdoc.similarity.kinds import maxsim, maxsim_of_pair, maxsim_of_pairs
 from graphdoc.training.objectives import PairMaxSim
 
 EncoderFactory = Callable[..., DocumentEncoder]

@@ -9,7 +9,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.similarity.pair_subtopics import pair_subtopics
+from graphdoc.similarity.encoded_document import pair_subtopics
 
 RICE = " ".join(["Rice is steamed for koji.", "Koji grows on steamed rice.", "The rice cools.", "Koji needs air."] * 3)
 TIDE = " ".join(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import nn
 
-from graphdoc.modeling.readouts.chunk_attention import ChunkAttention
+from graphdoc.modeling.section_readout import ChunkAttention
 
 Array = npt.NDArray[np.float64]
 

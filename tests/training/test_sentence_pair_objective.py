@@ -14,7 +14,7 @@ from test_cached_step import assert_equal_gradients, gradients
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ONE_PROCESS, MaskedTokens, PairCosine
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.modeling.language_model_head import NewHead
+from graphdoc.modeling.heads import NewHead
 from graphdoc.recipes.sentence_pair_batch import sentence_pair_batch
 from graphdoc.sampling.token_masks import MaskedSentence
 from graphdoc.training.batch import TrainingBatch

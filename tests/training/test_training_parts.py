@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
-from graphdoc.modeling.language_model_head import NewHead
+from graphdoc.modeling.heads import NewHead
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.training import TrainingSettings
 from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints

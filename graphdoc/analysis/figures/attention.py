@@ -10,16 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import Normalize, PowerNorm
 from matplotlib.figure import Figure
 
-from ...graphs.elements import NodeKind
-from .canvas import (
-    COLORS,
-    MAP,
-    MUTED,
-    count_in_whole_numbers,
-    finish,
-    new_figure,
-    shorten,
-)
+from ...graphs.kinds import NodeKind
+from .canvas import COLORS, MAP, MUTED, count_in_whole_numbers, finish, new_figure, shorten
 
 if TYPE_CHECKING:
     from ..attention import AttentionTable

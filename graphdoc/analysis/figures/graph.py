@@ -10,18 +10,11 @@ from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from ...graphs.elements import EdgeKind
-from .canvas import (
-    COLORS,
-    LONGEST_LABELLED,
-    count_in_whole_numbers,
-    finish,
-    new_figure,
-    shorten,
-)
+from ...graphs.kinds import EdgeKind
+from .canvas import COLORS, LONGEST_LABELLED, count_in_whole_numbers, finish, new_figure, shorten
 
 if TYPE_CHECKING:
-    from ...graphs.document_graph import DocumentGraph
+    from ...graphs.joined_graphs import DocumentGraph
 
 # Up to this number of nodes an adjacency matrix is drawn as an image, cell by cell; sparse ones may have more.
 LARGEST_IMAGE = 4000

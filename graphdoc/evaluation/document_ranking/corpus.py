@@ -14,10 +14,9 @@ from ...errors import OutputError, RetrievalError
 from ...inference.sentences import sentence_segmenter
 from ...retrieval.sentence_settings import DIRECTION
 from ...retrieval.sentences import encode_sentences
-from ...segmentation.paragraphs import paragraph_numbers
+from ...segmentation.segmenter import paragraph_numbers
 from ...settings.document import Paragraph
-from ...similarity.hierarchical import Direction, Normalisation
-from ...similarity.sentence_sets import SentenceSet
+from ...similarity.hierarchical import Direction, Normalisation, SentenceSet
 from ...vectors.folder import settings_of
 from ...vectors.store import ANOTHER_FOLDER, read_vectors
 from ...vectors.writer import FolderOptions

@@ -17,8 +17,7 @@ from ...inference.levels import as_numpy
 from ...inference.precision import Precision, inference
 from ...modeling.attribution import logit_contributions
 from ...prediction.predicting import probabilities_of, word_contributions
-from ...segmentation.coverage import Coverage
-from ...segmentation.spans import SegmentedDocument
+from ...segmentation.spans import Coverage, SegmentedDocument
 from ...similarity.encoded_document import EncodedDocument
 from ...similarity.kinds import similarity_of
 from .passage_rankings import passage_attention

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...graphs.batch import GraphBatch
-from ...graphs.elements import NodeKind
+from ...graphs.kinds import NodeKind
 from ...inference.levels import as_numpy
 from ...modeling import DocumentModel, DocumentOutput
 from ...segmentation.spans import SegmentedDocument

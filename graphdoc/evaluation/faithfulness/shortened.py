@@ -16,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from ...graphs.batch import GraphBatch
-from ...graphs.term_weights import TermWeights
+from ...graphs.batch import GraphBatch, TermWeights
 from ...inference.levels import as_numpy
 from ...inference.lexical import LexicalReader
 from ...inference.precision import inference

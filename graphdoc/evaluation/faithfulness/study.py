@@ -16,7 +16,7 @@ from ...inference.precision import Precision
 from ...modeling import DocumentModel
 from ...prediction.predicting import classes_of
 from ...runtime.progress import progress_bar
-from ...segmentation.coverage import Coverage
+from ...segmentation.spans import Coverage
 from ..bootstrap import RESAMPLES
 from ..labels import ReadyDocument, plain_document
 from ..pairs import require_own_ids

@@ -14,8 +14,7 @@ from graphdoc.evaluation.classification import ExplainedMistake
 from graphdoc.evaluation.classification_scores import ClassificationScores, Mistake, classification_scores
 from graphdoc.evaluation.drawing.mistakes import MOST_CHARACTERS, render_mistakes, write_mistakes
 from graphdoc.prediction import Decision, Prediction
-from graphdoc.segmentation.coverage import Coverage
-from graphdoc.segmentation.spans import SegmentedDocument, Span
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
 EVIL = "<script>alert(1)</script>\"'&{{ 7 * 7 }}"
 CLASSES = (EVIL, "b", "c")

@@ -17,8 +17,7 @@ from graphdoc.evaluation.faithfulness.scores import FaithfulnessScores
 from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
 from graphdoc.modeling import DocumentModel
 from graphdoc.prediction import predict
-from graphdoc.segmentation.coverage import Coverage
-from graphdoc.segmentation.spans import SegmentedDocument
+from graphdoc.segmentation.spans import Coverage, SegmentedDocument
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice", "sea", "clocks"]

@@ -11,7 +11,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.evaluation.faithfulness.passage_rankings import WordOverlap, attention_source, passage_attention
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.elements import NodeKind
+from graphdoc.graphs.kinds import NodeKind
 from graphdoc.modeling import DocumentModel
 
 ModelFactory = Callable[..., DocumentModel]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from section_batches import batch_of, documents
 from sections_by_hand import attention_by_hand, sections_of
 
-from graphdoc.graphs import section_layout
-from graphdoc.graphs.section_layout import SectionLayout
-from graphdoc.modeling.readouts import chunk_attention as module
-from graphdoc.modeling.readouts.chunk_attention import ChunkAttention
+from graphdoc.graphs import layout as section_layout
+from graphdoc.graphs.layout import SectionLayout
+from graphdoc.modeling import section_readout as module
+from graphdoc.modeling.section_readout import ChunkAttention
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]
 

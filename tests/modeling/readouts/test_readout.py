@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import graph_of_sections
+from graphdoc.graphs.joined_graphs import graph_of_sections
 from graphdoc.modeling import DocumentConfig
-from graphdoc.modeling.readouts.readout import Readout, mean_by_group, sum_by_group
+from graphdoc.modeling.readouts import Readout, mean_by_group, sum_by_group
 from graphdoc.registry import GRAPH_KINDS
 
 SIZES = [4, 1, 30, 2]

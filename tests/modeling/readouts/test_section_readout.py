@@ -14,11 +14,11 @@ from sections_by_hand import readout_by_hand, sections_of
 from torch.nn.utils.rnn import pack_sequence
 
 from graphdoc.graphs.batch import GraphBatch
-from graphdoc.graphs.document_graph import query_graph
+from graphdoc.graphs.joined_graphs import query_graph
+from graphdoc.graphs.layout import section_ids
 from graphdoc.graphs.packing import Packing
-from graphdoc.graphs.section_layout import section_ids
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.modeling.readouts.sections import SectionReadout, packed
+from graphdoc.modeling.section_readout import SectionReadout, packed
 from graphdoc.registry import GRAPH_KINDS
 
 IDS = [[0, 0, 0, 1, 1], [0], [0] * 6, [0, 1, 2, 2, 2, 2, 3], [1, 0, 1, 0]]

@@ -1,4 +1,4 @@
-"""What a readout has to say: how the nodes of a document become its vector."""
+"""Readouts: how the nodes of a document become its vector."""
 
 from __future__ import annotations
 
@@ -9,18 +9,62 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from transformers.utils.generic import ModelOutput
 
-from ...errors import SettingsError
-from ...graphs.batch import GraphBatch
+from ..errors import SettingsError
+from ..graphs.batch import GraphBatch
+from .graph_attention import softmax_by_group
 
 if TYPE_CHECKING:
-    from ..configuration import DocumentConfig
-    from ..outputs import DocumentOutput
+    from .configuration import DocumentConfig
+
+
+@dataclass
+class DocumentOutput(ModelOutput):
+    """Vectors of a batch of documents.
+
+    Args:
+        documents: ``(documents, hidden)``, document vectors.
+        passages: ``(passages, node size)``, passage nodes after the last graph layer, document after document.
+        nodes: ``(nodes, node size)``, all nodes after the last graph layer.
+        readout_weights: ``(passages,)``, weight of every passage in its document's readout, not negative and summing
+            to 1 over a document: shown as attention, and what section vectors are means under. Weights of every
+            number of a passage are condensed to their mean. None for readouts whose vector without graph layers is the
+            plain mean of the passages, so that each counts the same, and for those that make section vectors.
+        attention: for every graph layer ``(edges, heads)`` attention weights in the order of the batch's edges,
+            summing to 1 over the edges of one target; None unless asked for.
+        layer_inputs: ``(nodes, node size)`` for every graph layer, what went in; None unless attention is asked for.
+        sections: ``(sections, hidden)``, section vectors, document after document; None for readouts that make none.
+        document_of_section: ``(sections,)``, position of every section's document in the batch.
+        chunk_pairs: ``(2, pairs)``, passages that chunkwise attention looks at, above those that look; None unless
+            attention is asked for and the readout has it, like what follows.
+        chunk_attention: ``(pairs, heads)``, its weights, summing to 1 over the pairs of one passage that looks.
+        chunk_queries: ``(passages, heads, width)``, what passages look for in chunkwise attention.
+        chunk_keys: ``(passages, heads, width)``, what passages are found by.
+        logits: ``(documents, classes)`` in fp32; None for a model without head.
+        subtopics: ``(passages, columns)`` in fp32, logits of subtopics of every sentence, where the model has
+            learned them and documents are pairs, with their graphs; else None.
+    """
+
+    documents: Tensor | None = None
+    passages: Tensor | None = None
+    nodes: Tensor | None = None
+    readout_weights: Tensor | None = None
+    attention: tuple[Tensor, ...] | None = None
+    layer_inputs: tuple[Tensor, ...] | None = None
+    sections: Tensor | None = None
+    document_of_section: Tensor | None = None
+    chunk_pairs: Tensor | None = None
+    chunk_attention: Tensor | None = None
+    chunk_queries: Tensor | None = None
+    chunk_keys: Tensor | None = None
+    logits: Tensor | None = None
+    subtopics: Tensor | None = None
 
 
 @dataclass(frozen=True)
 class ReadoutOutput:
-    """What a readout gives; the fields are those of :class:`~graphdoc.modeling.outputs.DocumentOutput`."""
+    """What a readout gives; the fields are those of :class:`~graphdoc.modeling.readouts.DocumentOutput`."""
 
     documents: Tensor
     readout_weights: Tensor | None = None
@@ -177,3 +221,83 @@ def sum_by_group(vectors: Tensor, group_of: Tensor, counts: Tensor, weights: Ten
     """Sum vectors by group under ``(rows,)`` weights, ``(groups, hidden)`` (see :func:`mean_by_group`)."""
     result = torch.zeros(len(counts), vectors.shape[1], dtype=vectors.dtype, device=vectors.device)
     return result.index_add(0, group_of, vectors * weights.unsqueeze(-1))
+
+
+class WeightedReadout(Readout):
+    """A weighted mean of the passage nodes; subclasses say with which weights."""
+
+    def weights(self, passages: Tensor, batch: GraphBatch) -> Tensor:
+        """The weight of every passage, ``(passages,)``, summing to 1 over a document; equal ones here."""
+        return mean_weights(passages, batch.rows.document_of, batch.rows.counts)
+
+    def forward(
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+    ) -> ReadoutOutput:
+        """Take the weighted mean (see :meth:`Readout.forward`)."""
+        weights = self.weights(passages, batch)
+        return ReadoutOutput(sum_by_group(passages, batch.rows.document_of, batch.rows.counts, weights), weights)
+
+    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        """Sum the parts of the passages under the weights, held still (see :meth:`Readout.terms`)."""
+        assert output.readout_weights is not None
+        return torch.einsum("p,oph->oh", output.readout_weights, states.index_select(1, batch.rows.passages))
+
+    def initial_terms(self, passages: Tensor, output: DocumentOutput) -> Tensor:
+        """The passages times their weights (see :meth:`Readout.initial_terms`)."""
+        assert output.readout_weights is not None
+        return passages * output.readout_weights.unsqueeze(-1)
+
+
+class MeanReadout(WeightedReadout):
+    """Gives every passage node the same weight."""
+
+    description: ClassVar[str] = "the mean of the passages after the graph"
+
+    def start_at_mean(self) -> None:
+        """Change nothing: it is the mean."""
+
+
+class InitialMeanReadout(MeanReadout):
+    """Gives every passage the same weight, as it is before the graph, whose attention is then shown beside it."""
+
+    description: ClassVar[str] = "the mean of the passages before the graph"
+    reads_initial_nodes: ClassVar[bool] = True
+
+
+class DocumentNodeReadout(Readout):
+    """Takes the document node after the last graph layer (Graph-RoBERTa, section 2.1)."""
+
+    description: ClassVar[str] = "the document node, which starts as the mean of the passages"
+
+    def forward(
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+    ) -> ReadoutOutput:
+        """Take the document nodes (see :meth:`Readout.forward`)."""
+        return ReadoutOutput(nodes.index_select(0, batch.rows.documents))
+
+    def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
+        """The parts of the document node (see :meth:`Readout.terms`)."""
+        return states.index_select(1, batch.rows.documents).squeeze(1)
+
+    def start_at_mean(self) -> None:
+        """Change nothing: the document node begins as the mean of the passages."""
+
+
+class AttentionReadout(WeightedReadout):
+    """Learns one score for every passage node; weights are the softmax over the passages of a document."""
+
+    description: ClassVar[str] = "a mean of the passages after the graph, with weights that the readout learned"
+
+    def __init__(self, config: DocumentConfig) -> None:
+        super().__init__(config)
+        self.score = nn.Linear(config.node_size, 1)
+
+    @property
+    def own_attention(self) -> str:
+        """Its weights."""
+        return "the weights of the readout"
+
+    def weights(self, passages: Tensor, batch: GraphBatch) -> Tensor:
+        """The softmax of the scores, ``(passages,)``."""
+        scores: Tensor = self.score(passages).squeeze(-1)
+        return softmax_by_group(scores, batch.rows.document_of, len(batch))

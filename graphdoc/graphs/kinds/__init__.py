@@ -1,1 +1,0 @@
-"""Graph kinds: which nodes of a document are connected, one file each."""

@@ -1,1 +1,0 @@
-"""Readouts: how the nodes of a document become its vector."""
