@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from ..retrieval.alignments import HitAlignment
     from ..retrieval.index import DocumentIndex
     from ..retrieval.results import SearchResults
-    from ..retrieval.sentence_folder import SentenceFolder
 
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 
@@ -40,8 +39,7 @@ With --document and --by sentences, flat, paragraphs or document, documents are 
 shows which of its sentences are like which of the document: what pairs add makes up the score. All documents are
 ranked, those that a first search finds (--pool), or those of a run (--candidates).
 
-INDEX is what graphdoc index has written. A file, folder or corpus in its place is indexed for this one search. To rank
-by sentences it can also be a folder that graphdoc encode --level sentence has written."""
+INDEX is what graphdoc index has written. A file, folder or corpus in its place is indexed for this one search."""
 EPILOG = """examples:
   graphdoc search papers.index "attention over passages"
   graphdoc search papers/ "attention over passages" --html hits.html
@@ -204,13 +202,10 @@ def _candidates(path: str, query: str | Document, source: str | None, notes: lis
     return ranked(scores)
 
 
-def _write_page(
-    index: DocumentIndex | SentenceFolder, results: SearchResults, query: str | Document, path: str
-) -> None:
-    from ..retrieval.index import DocumentIndex
+def _write_page(index: DocumentIndex, results: SearchResults, query: str | Document, path: str) -> None:
     from ..retrieval.page import write_page_with_comparisons
 
-    if isinstance(query, str) or not isinstance(index, DocumentIndex):
+    if isinstance(query, str):
         results.to_html(path)
     else:
         write_page_with_comparisons(index, results, query, path)
@@ -269,8 +264,7 @@ def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
             # A paragraph that was compared as a whole is known by its first sentence.
             sentence = alignment.first_sentence(side, getattr(pair, side)) if one is None else getattr(one, side)
             text = alignment.text(side, sentence)
-            number = f"paragraph {getattr(pair, side) + 1}" if one is None else f"sentence {sentence + 1}"
-            lines.append(": ".join(filter(None, (heading, number if text is None else text))))
+            lines.append(": ".join(filter(None, (heading, text))))
         found = f", {FROM_THE_HIT}" if pair.direction == "candidate" else ""
         cosine = "cosine" if one is None else "mean cosine"
         print_lines(target, [f"   {parts} add {pair.contribution:.4f}, {cosine} {pair.score:.2f}{found}{sentences}"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..documents.readers.folders import is_pattern
-from ..errors import DocumentError, SettingsError
+from ..errors import DocumentError
 from ..runtime.memory import quick_imports
 from .arguments import load_encoder
 from .index import open_index
@@ -20,7 +20,6 @@ from .summaries import MOST_LISTED, read_and_skipped
 if TYPE_CHECKING:
     from ..documents.document import Document
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.sentence_folder import SentenceFolder
     from ..retrieval.update import OnError
 
 logger = logging.getLogger(__name__)
@@ -46,21 +45,12 @@ def read_query(options: argparse.Namespace) -> tuple[Any, DocumentError | None]:
         return None, _no_such_document(options) if is_name else error
 
 
-def document_of(index: DocumentIndex | SentenceFolder, options: argparse.Namespace, unread: DocumentError) -> Document:
+def document_of(index: DocumentIndex, options: argparse.Namespace, unread: DocumentError) -> Document:
     """The document of an index that has the id that is given.
 
     Raises:
         DocumentError: there is none.
     """
-    from ..retrieval.index import DocumentIndex
-
-    if not isinstance(index, DocumentIndex):
-        if not is_missing(options.document):
-            raise unread
-        raise DocumentError(
-            f"--document {options.document} is no file, and {options.index}, a folder of sentence vectors, holds no "
-            "texts to ask with; name a file"
-        )
     if options.document not in index:
         # The id of a file is its name without suffix.
         name = Path(options.document).stem
@@ -77,30 +67,15 @@ def _no_such_document(options: argparse.Namespace, hint: str = "") -> DocumentEr
 
 
 @contextmanager
-def searched(options: argparse.Namespace, unread: DocumentError | None) -> Iterator[DocumentIndex | SentenceFolder]:
-    """What the arguments name to search: an index, documents, or a folder of sentence vectors."""
+def searched(options: argparse.Namespace, unread: DocumentError | None) -> Iterator[DocumentIndex]:
+    """What the arguments name to search: an index or documents."""
     from ..retrieval.places import place_of
 
-    place = place_of(options.index)
-    if place.folder is not None and is_missing(options.index):
+    if place_of(options.index).folder is not None and is_missing(options.index):
         # Before large libraries are imported, which takes longer than finding a mistake.
         list(read_many([options.index], options))
-    with quick_imports():
-        from ..retrieval.sentence_folder import SentenceFolder
-    if place.folder is None or not SentenceFolder.is_one(options.index):
-        with searched_index(options, unread) as index:
-            yield index
-        return
-    if options.by not in BY_SENTENCES:
-        raise SettingsError(
-            f"{options.index} is a folder of vectors, which --document FILE --by sentences searches; to search by "
-            f"{options.by}, give an index or the documents"
-        )
-    from ..vectors.store import Manifest
-
-    Manifest.read(options.index)
-    options.model = options.model or "mini"
-    yield SentenceFolder(options.index, load_encoder(options))
+    with searched_index(options, unread) as index:
+        yield index
 
 
 @contextmanager

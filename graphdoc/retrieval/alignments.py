@@ -118,11 +118,11 @@ class HitAlignment:
         places = document.sentences.places
         return document.headings[int(places[self._starts[side][paragraph], 0])] if len(places) else ""
 
-    def text(self, side: str, sentence: int) -> str | None:
-        """A sentence of one of both documents; None where its text is not known."""
+    def text(self, side: str, sentence: int) -> str:
+        """A sentence of one of both documents."""
         document = self._side(side)
         section, start, end, _ = document.sentences.places[sentence].tolist()
-        return None if document.texts is None else document.texts[section][start:end]
+        return str(document.texts[section][start:end])
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, each pair with headings or texts of both sides."""
@@ -137,8 +137,8 @@ class HitAlignment:
             ``by``, ``direction``, ``normalisation``, ``score``, ``whole``, ``total`` (pairs of paragraphs there are)
             and ``pairs``, those of :meth:`to_dict` with the sentence pairs that add most, ``total`` (sentence pairs
             there are), and ``source_stretch`` and ``candidate_stretch``: the sentences in these pairs and those beside
-            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; None
-            without texts.
+            them, each with ``sentence``, ``text`` and ``space`` before it, and None where some are left out; no
+            stretches where documents were compared as wholes.
         """
         pairs = [self._shown(pair) for pair in self.alignment.best(SHOWN_PAIRS)]
         return {
@@ -185,7 +185,7 @@ class HitAlignment:
     def _stretch(self, side: str, paragraph: int, paired: Set[int]) -> list[dict[str, Any] | None] | None:
         """The sentences of a paragraph that are in pairs, and those beside them; its first ones where none are."""
         document, starts = self._side(side), self._starts[side]
-        if document.texts is None or self.whole:
+        if self.whole:
             return None
         places = document.sentences.places
         first, end = int(starts[paragraph]), int([*starts[1:], len(places)][paragraph])

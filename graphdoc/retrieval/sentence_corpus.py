@@ -38,14 +38,14 @@ class PlacedDocument:
     Args:
         sentences: its sentences.
         headings: heading of every section.
-        texts: text of every section; None where it is not known.
+        texts: text of every section.
         title: its title, empty when there is none.
-        version: hash of what the index holds of it; None where it is in none.
+        version: hash of what the index holds of it; None for the document that is asked with.
     """
 
     sentences: Sentences
     headings: Sequence[str]
-    texts: Sequence[str] | None
+    texts: Sequence[str]
     title: str = ""
     version: str | None = None
 

@@ -162,7 +162,7 @@ def test_mistakes(
     assert "yaer" in said and "title" in said
     # Whether there is anything is looked at before anything is loaded.
     with monkeypatch.context() as patched:
-        patched.setitem(sys.modules, "graphdoc.retrieval.sentence_folder", None)
+        patched.setitem(sys.modules, "graphdoc.retrieval.index", None)
         assert "missing" in refused("search", "missing", "a", "--model", model)
     assert "weight" in refused("search", index, "a", "--fusion", "weighted", "--weight", "7")
     assert "passages" in refused("search", index, "a", "--passages", "-1")
@@ -263,39 +263,6 @@ def test_a_document_whose_metadata_have_another_type_is_skipped_where_a_folder_i
     status, out, _ = graphdoc("index", mixed, "--output", "mixed.index", "--model", model)
     assert status == 0 and "1 document read, 1 skipped" in out
     assert "year" in refused("search", mixed, "winter", "--model", model, "--on-error", "stop")
-
-
-def test_a_folder_of_sentence_vectors_is_ranked(
-    graphdoc: Command, refused: Callable[..., str], with_sentences: str, corpus: Path, model: str, tmp_path: Path
-) -> None:
-    source = f"{corpus}#tides"
-    for level in ("sentence", "passage"):
-        status, *_ = graphdoc("encode", corpus, "--level", level, "--output", level, "--model", model)
-        assert status == 0
-    asked = ("--document", source, "--by", "sentences", "--model", model)
-    _, ours, _ = graphdoc("search", "sentence", *asked, "--json", "-")
-    _, theirs, _ = graphdoc("search", with_sentences, *asked, "--json", "-")
-    scores = [{hit["id"]: hit["score"] for hit in json.loads(out)["hits"]} for out in (ours, theirs)]
-    assert scores[0] == pytest.approx(scores[1], abs=1e-3) and len(scores[0]) == 2
-    status, out, _ = graphdoc("search", "sentence", *asked, "--output", "found")
-    assert status == 0 and "sentence 1" in out and (tmp_path / "found" / "hits.html").is_file()
-    for option in (("--words", ".5"), ("--where", "year > 1"), ("--pool", "2")):
-        assert f"{option[0][2:]}=" in refused("search", "sentence", *asked, *option)
-    assert "level passage" in refused("search", "passage", *asked)
-    assert "--by sentences" in refused("search", "sentence", "tides", "--model", model)
-    assert "mini" in refused("search", "sentence", *asked[:-2])
-    # It holds no texts, so an id of one of its documents does not ask with that document.
-    by_id = refused("search", "sentence", "--document", "tides", *asked[2:])
-    assert "tides is no file" in by_id and "no texts" in by_id and "brackets" not in by_id
-    manifest = tmp_path / "sentence" / "manifest.json"
-    manifest.rename(tmp_path / "kept.json")
-    assert "not finished" in refused("search", "sentence", *asked)
-    (tmp_path / "kept.json").rename(manifest)
-    shard = tmp_path / "sentence" / "shard-00000.parquet"
-    shard.write_bytes(shard.read_bytes()[:-20])
-    assert "was changed" in refused("search", "sentence", *asked)
-    shard.unlink()
-    assert "is missing" in refused("search", "sentence", *asked)
 
 
 def test_mistakes_of_rankings_by_sentences(

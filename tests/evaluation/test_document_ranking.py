@@ -19,7 +19,6 @@ from graphdoc.evaluation.document_ranking.rows import ROWS, rank_documents, requ
 from graphdoc.evaluation.document_ranking.words import npmi
 from graphdoc.registry import POOLINGS, load
 from graphdoc.retrieval.index import DocumentIndex
-from graphdoc.retrieval.sentence_folder import SentenceFolder
 from graphdoc.similarity.cosine import similarity_matrix
 
 pytest.importorskip("ir_measures")
@@ -127,22 +126,22 @@ def test_chunks_of_a_transformer_alone(corpus: RankedCorpus, encoder: DocumentEn
 
 
 @pytest.mark.parametrize("normalisation", ["none", "zscore"])
-def test_sentences_as_a_folder_ranks(
+def test_sentences_as_an_index_ranks(
     documents: list[Document], encoder: DocumentEncoder, tmp_path: Path, normalisation: str
 ) -> None:
     corpus = RankedCorpus(
         documents,
         lambda: encoder,
-        folder=tmp_path / "kept",
         normalisation=normalisation,  # type: ignore[arg-type]
         direction="both",
         show_progress=False,
     )
     rows = ("sentences", "flat", "paragraphs", "document")
     found = rank_documents(corpus, ["tides"], RELEVANT, rows)
-    folder = SentenceFolder(tmp_path / "kept", encoder)
+    index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
+    index.update(documents)
     for name in rows:
-        searched = folder.search(documents[0], by=name, normalisation=normalisation, direction="both")  # type: ignore[arg-type]
+        searched = index.search(documents[0], by=name, normalisation=normalisation, direction="both")  # type: ignore[arg-type]
         expected = {hit.id: hit.score for hit in searched}
         assert found.runs[name]["tides"] == pytest.approx(expected, abs=1e-3 if normalisation == "none" else 2e-2)
 

@@ -11,7 +11,6 @@ from open_report import Report
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.retrieval.alignments import SHOWN_PAIRS, SHOWN_SENTENCES
 from graphdoc.retrieval.page import write_page_with_comparisons
-from graphdoc.retrieval.sentence_folder import SentenceFolder
 
 pytestmark = pytest.mark.browser
 
@@ -101,27 +100,3 @@ def test_hits_show_their_best_pairs_and_lead_to_reports(
     assert shown.page.url.endswith("001.html#alignment")
     assert shown.page.evaluate("window.attacked") is None and shown.logged == []
     shown.context.close()
-
-
-def test_wholes_and_folders_have_no_sentences_to_show(
-    browser: Any, tmp_path: Path, encoder: DocumentEncoder, stored: list[Document], source: Document
-) -> None:
-    encoder.encode_to_disk(stored, tmp_path / "vectors", level="sentence")
-    folder = SentenceFolder(tmp_path / "vectors", encoder)
-    phone = {"viewport": {"width": 360, "height": 740}}
-    for by in ("sentences", "paragraphs", "document"):
-        found = folder.search(source, by=by)  # type: ignore[arg-type]
-        shown = Report(browser, found.to_html(tmp_path / f"{by}.html"), **phone)
-        text = shown.text("#hit-1 .aligned")
-        pairs = found[0].alignment.alignment.best(1)  # type: ignore[union-attr]
-        if by == "document":
-            assert text == "Both documents were compared as wholes."
-        else:
-            assert "No text is kept of this document." in text and shown.page.locator("#hit-1 .pair a").count() == 0
-            assert f"paragraph {pairs[0].candidate + 1}" in text and f"paragraph {pairs[0].source + 1}" in text
-        if by == "sentences":
-            best = max(pairs[0].sentences, key=lambda one: one.contribution)
-            assert f"sentence {best.candidate + 1}" in text
-        assert (shown.page.locator("mark").count() > 0) == (by == "sentences")
-        assert shown.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-        shown.close()

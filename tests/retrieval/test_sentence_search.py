@@ -15,7 +15,6 @@ from graphdoc.inference import cutting
 from graphdoc.inference.sentences import sentence_segmenter
 from graphdoc.retrieval import sentence_corpus
 from graphdoc.retrieval.sentence_corpus import KeptSentences, sample_of
-from graphdoc.retrieval.sentence_folder import SentenceFolder
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.runtime import progress
 
@@ -371,7 +370,6 @@ def test_encoding_for_a_search_is_shown_while_it_lasts(
     index.update(documents)
     kept = DocumentIndex.create(tmp_path / "kept", encoder, sentences=True)
     kept.update(documents)
-    encoder.encode_to_disk(documents, tmp_path / "vectors", level="sentence")
     source = Document("new", [Section("The sea rises. It falls.")])
     shown: list[tuple[bool | None, int | None]] = []
     made = progress.progress_bar
@@ -385,7 +383,6 @@ def test_encoding_for_a_search_is_shown_while_it_lasts(
     # None shows a bar on a terminal once the work is long: of the source, and one of all documents of a pool.
     for search, expected in (
         (lambda: kept.search(source, by="sentences"), [(None, 1)]),
-        (lambda: SentenceFolder(tmp_path / "vectors", encoder).search(source, by="sentences"), [(None, 1)]),
         (lambda: index.search(source, by="sentences", pool=3), [(None, 1), (None, 3)]),
     ):
         shown.clear()
