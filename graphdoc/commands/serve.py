@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..errors import MissingExtraError, RetrievalError
 from .arguments import add_model_arguments
 from .index import open_index
 from .summaries import print_lines
@@ -15,8 +14,8 @@ HELP = "serve an index: a page to search with, JSON, and tools for agents"
 DESCRIPTION = """Serve an index over HTTP until interrupted.
 
 The page is at http://127.0.0.1:8765/, JSON at /search?q=..., tools for agents (MCP) at /mcp, and a description of all
-at /docs. What is served can be read by everybody who reaches the address; without --host that is this machine alone.
-The server reads the index and no other file; queries and numbers of hits are limited."""
+at /openapi.json. What is served can be read by everybody who reaches the address; without --host that is this machine
+alone. The server reads the index and no other file; queries and numbers of hits are limited."""
 EPILOG = """examples:
   graphdoc serve papers.index
   graphdoc serve papers.index --port 9000
@@ -42,35 +41,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Open the index, and serve it."""
-    from ..serving.application import LOOPBACK, search_application
+    from ..serving.application import LOOPBACK, search_application, serve
     from ..serving.service import SearchService
 
     index = open_index(options, options.index)
     names = dict.fromkeys((*LOOPBACK, *((options.host,) if options.host != "0.0.0.0" else ()), *options.name))
     application = search_application(SearchService(index), hosts=tuple(names))
-    try:
-        import uvicorn
-    except ImportError as error:
-        raise MissingExtraError("uvicorn", "serve", "serve an index") from error
     # Loaded before the first request has to wait for it.
     encoder = index.encoder
     state = index.state()
-    print_lines(
-        console(),
-        [
-            f"serving {state.documents:,} documents of {index.place} with {encoder.name} at "
-            f"http://{options.host}:{options.port}/ (Ctrl-C ends it)"
-        ],
-    )
-    # Whoever started it through a pipe waits for this line.
-    sys.stdout.flush()
-    try:
-        uvicorn.run(application, host=options.host, port=options.port, log_level="warning")
-    except SystemExit as end:
-        # Its own message stands above: a port that is taken, an address that is not this machine's.
-        raise RetrievalError(
-            f"http://{options.host}:{options.port} cannot be served; give another --port or --host"
-        ) from end
+
+    def announce(address: str) -> None:
+        serving = f"serving {state.documents:,} documents of {index.place} with {encoder.name} at {address}"
+        print_lines(console(), [f"{serving} (Ctrl-C ends it)"])
+        # Whoever started it through a pipe waits for this line.
+        sys.stdout.flush()
+
+    serve(application, options.host, options.port, announce)
 
 
 def port(value: str) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+import logging
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from time import monotonic
 from typing import Any
 from urllib.parse import urlencode
 
@@ -14,6 +17,10 @@ from ..version import __version__
 from .service import RankedBySentences, SearchService
 from .tools import tool_server
 
+# Seconds that a client has to send a whole request, and to take some of the answer.
+PATIENCE = 10.0
+# Connections that may wait for their request at once; the oldest give way to new ones.
+MOST_WAITING = 100
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
@@ -21,8 +28,8 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     """An application that serves an index (of the library FastAPI).
 
     ``/`` is the page, ``/search`` gives JSON, ``/documents/ID`` a document, ``/compare`` the report of two documents,
-    ``/mcp`` the tools, ``/docs`` describes all of it. Requests that name another host than those given are refused,
-    so that no web page can reach a server on this machine under a name of its own.
+    ``/mcp`` the tools, ``/openapi.json`` describes all of it. Requests that name another host than those given are
+    refused, so that no web page can reach a server on this machine under a name of its own.
 
     Args:
         service: what is served.
@@ -34,11 +41,13 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     try:
         from fastapi import FastAPI, Query, Request
         from fastapi.middleware.trustedhost import TrustedHostMiddleware
-        from fastapi.responses import HTMLResponse, JSONResponse
+        from fastapi.responses import HTMLResponse, JSONResponse, Response
         from mcp.server.transport_security import TransportSecuritySettings
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "serve", "serve an index") from error
 
+    # It logs a traceback for every client that goes away.
+    logging.getLogger("mcp.server.streamable_http").setLevel(logging.CRITICAL)
     few, shown = min(10, service.limits.documents), min(3, service.limits.passages)
     tools = tool_server(service)
     ports = [f"{host}:*" for host in hosts]
@@ -62,6 +71,9 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         version=__version__,
         description="Search an index of long documents by words, by vectors, or with a document of the index.",
         lifespan=lifespan,
+        # Their pages load scripts of another host.
+        docs_url=None,
+        redoc_url=None,
     )
     application.add_middleware(TrustedHostMiddleware, allowed_hosts=list(hosts))
 
@@ -128,6 +140,8 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
     application.get("/documents/{id:path}")(document)
     application.get("/compare", response_class=HTMLResponse, response_model=None)(compare)
     application.get("/index")(service.describe)
+    # Streams to agents would stay open for ever, and nothing is sent in them.
+    application.get("/mcp", include_in_schema=False)(lambda: Response(status_code=405, headers={"Allow": "POST"}))
     application.mount("/", agents)
     return application
 
@@ -143,3 +157,66 @@ def _nothing_asked(service: SearchService) -> dict[str, Any]:
         "warnings": [],
         "hits": [],
     }
+
+
+def serve(application: Any, host: str, port: int, announce: Callable[[str], object]) -> None:
+    """Serve an application until interrupted.
+
+    Args:
+        application: what :func:`search_application` gives.
+        host: address to listen at.
+        port: port to listen at; 0 for one that is free.
+        announce: called with the address once it answers.
+
+    Raises:
+        RetrievalError: the address cannot be listened at.
+        MissingExtraError: uvicorn is not installed.
+    """
+    try:
+        import uvicorn
+    except ImportError as error:
+        raise MissingExtraError("uvicorn", "serve", "serve an index") from error
+
+    class Server(uvicorn.Server):
+        """Ends connections that stand still, which would otherwise occupy it for ever."""
+
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            self._waiting: dict[Any, tuple[object, float]] = {}
+
+        async def on_tick(self, counter: int) -> bool:
+            now, before = monotonic(), self._waiting
+            self._waiting = {}
+            for connection in self.server_state.connections:
+                cause = _waits_for(connection)
+                if cause is not None:
+                    known, since = before.get(connection, (None, now))
+                    self._waiting[connection] = (cause, since if known == cause else now)
+            too_many = len(self._waiting) - MOST_WAITING
+            for place, (connection, (_, since)) in enumerate(sorted(self._waiting.items(), key=lambda one: one[1][1])):
+                if place < too_many or now - since > PATIENCE:
+                    connection.transport.abort()
+            return await super().on_tick(counter)
+
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            announce(f"http://{host}:{listener.getsockname()[1]}/")
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host.strip("[]"), port), family=family, backlog=2048)
+    except (OSError, UnicodeError) as error:
+        raise RetrievalError(
+            f"http://{host}:{port} cannot be served ({error}); give another --port or --host"
+        ) from error
+    with listener:
+        config = uvicorn.Config(application, log_level="warning", ws="none", timeout_graceful_shutdown=5)
+        Server(config).run([listener])
+
+
+def _waits_for(connection: Any) -> object:
+    """What keeps a connection waiting for its client: the request after some cycle, or an answer that is not taken."""
+    cycle = connection.cycle
+    if cycle is None or cycle.response_complete or cycle.more_body:
+        return "request", id(cycle)
+    return ("answer", id(cycle)) if connection.flow.write_paused else None

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import re
+import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.errors import RetrievalError
 
 pytest.importorskip("fastapi", reason="needs the extra graphdoc[serve]")
 pytest.importorskip("lancedb", reason="needs the extra graphdoc[serve]")
 
 from starlette.testclient import TestClient
 
-from graphdoc.serving.application import search_application
+from graphdoc.serving.application import search_application, serve
 from graphdoc.serving.service import Limits, SearchService
 
 HOSTILE = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
@@ -103,6 +108,12 @@ def test_requests_that_are_refused(
     assert key in answer.text and "Traceback" not in answer.text
 
 
+def test_no_page_loads_scripts_of_other_hosts(client: TestClient) -> None:
+    assert client.get("/openapi.json").status_code == 200
+    for path in ("/docs", "/redoc", "/", "/?q=rice", "/compare?a=rice&b=tides"):
+        assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", client.get(path).text), path
+
+
 def test_a_foreign_name_is_refused(client: TestClient) -> None:
     assert client.get("/index", headers={"host": "evil.example"}).status_code == 400
     assert client.get("/index", headers={"host": "localhost:8765"}).status_code == 200
@@ -164,6 +175,60 @@ def test_the_command_checks_before_it_serves(tmp_path: Path, capsys: pytest.Capt
     with pytest.raises(SystemExit):
         main(["serve", str(tmp_path), "--port", "99999"])
     assert "99999" in capsys.readouterr().err
+
+
+def test_a_server_answers_once_it_says_so_and_ends_connections_that_stand_still(
+    tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path
+) -> None:
+    model = tiny_encoder("roberta", graph_layers=0, readout="mean").save_pretrained(tmp_path / "model")
+    index = DocumentIndex.create(tmp_path / "index", DocumentEncoder.from_pretrained(model, device="cpu"))
+    index.update([Document("tides", [Section("Tides rise.")])])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["serve", index.place, "--port", str(port)]
+    script = (
+        "import graphdoc.serving.application as serving; serving.PATIENCE = 1; from graphdoc.cli import main; "
+        f"main({command!r})"
+    )
+    head = f"Host: 127.0.0.1:{port}\r\n"
+    accepts = "Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as server:
+
+        def held(sent: str) -> socket.socket:
+            connection = socket.create_connection(("127.0.0.1", port), timeout=30)
+            connection.sendall(sent.encode())
+            return connection
+
+        def answers() -> bool:
+            with urlopen(f"http://127.0.0.1:{port}/index", timeout=30) as answer:
+                return json.load(answer)["documents"] == 1
+
+        try:
+            assert server.stdout is not None
+            assert f"http://127.0.0.1:{port}/" in server.stdout.readline()
+            assert answers()
+            idle = [
+                held(sent)
+                for sent in (
+                    *[""] * 200,
+                    "GET /ind",
+                    f"GET /index HTTP/1.1\r\n{head}",
+                    f"GET /index HTTP/1.1\r\n{head}\r\nG",
+                    f"POST /mcp HTTP/1.1\r\n{head}{accepts}Content-Length: 99\r\n\r\n{{",
+                    f"GET /mcp HTTP/1.1\r\n{head}{accepts}\r\n",
+                )
+            ]
+            assert answers()
+            for connection in idle:
+                with connection, suppress(ConnectionResetError):
+                    # What ends, ends with nothing; what does not is a timeout.
+                    while connection.recv(65_536):
+                        pass
+            assert answers()
+            with pytest.raises(RetrievalError, match=str(port)):
+                serve(None, "127.0.0.1", port, print)
+        finally:
+            server.terminate()
 
 
 @contextmanager
