@@ -28,7 +28,7 @@ import numpy as np
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import read_documents
-from graphdoc.vectors.store import read_vectors
+from graphdoc.vectors.folder import read_vectors
 
 # Small enough that every kill finds some shards done and others not.
 SMALL_SHARDS = 128

@@ -3,7 +3,7 @@
 Same weights (all-MiniLM-L6-v2), same passages, one run: the candidates take turns and medians are compared. The rate
 of the hardware is that of plain matrix products of the model's own shapes, measured in between. Floating-point
 operations are counted for real tokens only, without padding: two per weight and token, plus attention. Beside fp32 and
-bf16 stand int8 and what `dtype="auto"` chooses on this machine.
+bf16 stands what `dtype="auto"` chooses on this machine.
 
     python benchmarks/encoding_speed.py [--passages 1024] [--repeats 5]
 """
@@ -76,8 +76,8 @@ def main() -> None:
     texts = passages_of(DocumentEncoder.from_pretrained("mini", device="cpu"), options.passages)
     # Every text is to stay one passage, as it is one for the peer.
     whole = 10_000
-    encoder, half, whole_numbers, auto = (
-        passage_encoder("cpu", dtype, passage_words=whole) for dtype in ("float32", "bfloat16", "int8", "auto")
+    encoder, half, auto = (
+        passage_encoder("cpu", dtype, passage_words=whole) for dtype in ("float32", "bfloat16", "auto")
     )
     graph = DocumentEncoder.from_backbone("sentence-transformers/all-MiniLM-L6-v2", device="cpu", passage_words=whole)
     peer = SentenceTransformer(str(get_model_path()), device="cpu")
@@ -96,8 +96,7 @@ def main() -> None:
             "graphdoc fp32": lambda: encoder.encode(documents, level="passage"),
             "graphdoc bf16 autocast": lambda: encoder.encode(documents, level="passage", dtype="bfloat16"),
             "graphdoc bf16": lambda: half.encode(documents, level="passage"),
-            "graphdoc int8": lambda: whole_numbers.encode(documents, level="passage"),
-            f"graphdoc auto ({auto.precision.dtype})": lambda: auto.encode(documents, level="passage"),
+            f"graphdoc auto ({auto.precision})": lambda: auto.encode(documents, level="passage"),
             "products": products,
         },
         options.repeats,
@@ -105,10 +104,7 @@ def main() -> None:
     del seconds["products"]
     ours = np.concatenate(encoder.encode(documents, level="passage"))
     theirs = peer.encode(texts, normalize_embeddings=True)
-    cosines = {
-        name: cosine_to(ours, np.concatenate(other.encode(documents, level="passage")))
-        for name, other in (("bf16", half), ("int8", whole_numbers))
-    }
+    cosines = {"bf16": cosine_to(ours, np.concatenate(half.encode(documents, level="passage")))}
     segmented = [encoder.segment(document) for document in documents]
     lengths = np.array([len(ids) for document in segmented for ids in document.token_ids])
     operations = floating_point_operations(lengths, config)
@@ -125,7 +121,7 @@ def main() -> None:
     rows = []
     for name, median in medians.items():
         precision = "bf16" if "bf16" in name or "bfloat16" in name else "fp32"
-        share = "" if "int8" in name else f"{operations / median / peak[precision]:.0%}"
+        share = f"{operations / median / peak[precision]:.0%}"
         rows.append(
             f"| {name} | {len(texts) / median:.1f} | {base / median:.2f} | {operations / median / 1e9:.0f} | {share} |"
         )

@@ -40,7 +40,7 @@ from graphdoc.overview import Overview
 from graphdoc.overview.groups import find_groups
 from graphdoc.overview.layout import lay_out
 from graphdoc.overview.neighbours import Neighbours
-from graphdoc.vectors.store import read_vectors
+from graphdoc.vectors.folder import read_vectors
 
 SETS = {"newsgroups20": ("newsgroups20/test.jsonl.gz", None), "wikispeedia": ("wikispeedia/articles.jsonl.gz", "test")}
 BERTOPIC = """

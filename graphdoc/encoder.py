@@ -18,10 +18,9 @@ from .checkpoints.load import load_checkpoint
 from .checkpoints.save import save_checkpoint, upload
 from .errors import ModelError, SettingsError
 from .inference.all_levels import encode_all_levels, with_sentences
-from .inference.fit_options import FitOptions, fit_as
-from .inference.fitting import Fit
-from .inference.inputs import AnyDocument, documents_of
+from .inference.fitting import Fit, FitOptions, fit_as
 from .inference.precision import LoadPrecision, Precision
+from .inference.segmenting import AnyDocument, documents_of
 from .inference.vectors import VectorPipeline
 from .prediction import Predictions, predict
 from .prediction.predicting import PredictionOptions
@@ -33,7 +32,7 @@ from .similarity.encoded_document import CLUSTER_SIZE, EncodedDocument, pair_sub
 if TYPE_CHECKING:
     from .graphs.joined_graphs import DocumentGraph
     from .matching import MatchOptions, PairMatch
-    from .vectors.store import Manifest
+    from .vectors.folder import Manifest
     from .vectors.writer import FolderOptions
 
 logger = logging.getLogger(__name__)
@@ -73,8 +72,8 @@ class DocumentEncoder(VectorPipeline):
         Args:
             name: ``mini``, a folder written by :meth:`save_pretrained`, or a hub id of such a folder.
             device: where it runs; None takes an accelerator when there is one.
-            dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights; ``auto`` for the fastest
-                that a short measurement finds close enough; ``int8`` for whole numbers on a CPU.
+            dtype: ``float32``, ``bfloat16`` or ``float16`` for the transformer's weights; ``auto`` for bfloat16 where
+                it is clearly faster on this machine.
             attn_implementation: how the transformer computes attention: ``eager``, ``sdpa`` or ``flash_attention_2``
                 (in half precision, with the package flash-attn); None for the usual way.
             revision: branch, tag or commit on the hub.
@@ -139,7 +138,7 @@ class DocumentEncoder(VectorPipeline):
 
         Args:
             documents: documents such as will be encoded; no labels are read.
-            options: what is learned, and how; see :class:`~graphdoc.inference.fit_options.FitOptions`.
+            options: what is learned, and how; see :class:`~graphdoc.inference.fitting.FitOptions`.
 
         Returns:
             What was learned. The encoder has it from then on, and :meth:`save_pretrained` keeps it.
@@ -162,10 +161,6 @@ class DocumentEncoder(VectorPipeline):
             OutputError: the folder cannot be written.
         """
         require_path("folder", folder)
-        if not self.is_precision_open and self.precision.dtype == "int8":
-            raise ModelError(
-                f"the weights of {self.name} are int8, which a checkpoint cannot hold; load it in float32"
-            )
         return save_checkpoint(self.model, self.tokenizer, folder, name=self.name)
 
     def push_to_hub(self, repository: str, *, private: bool = False, message: str = "Upload document encoder") -> str:

@@ -21,7 +21,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedToke
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.inference import fastest
+from graphdoc.inference import precision
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 
@@ -145,7 +145,7 @@ def _no_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         function()
         return 1.0
 
-    monkeypatch.setattr(fastest, "seconds_of", seconds_of)
+    monkeypatch.setattr(precision, "seconds_of", seconds_of)
 
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "documents"

@@ -18,7 +18,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.joined_graphs import graph_of_sections
 from graphdoc.graphs.kinds import EdgeKind
 from graphdoc.graphs.layout import section_ids
-from graphdoc.vectors.store import Manifest, read_vectors
+from graphdoc.vectors.folder import Manifest, read_vectors
 
 EncoderFactory = Callable[..., DocumentEncoder]
 COLDE: dict[str, Any] = {

@@ -15,12 +15,12 @@ _MOST_DIGITS = 18
 COLUMNS = ("text", "sections", "title", "id", "label")
 # A command that measures models computes in it: its numbers shall not depend on which machine is fast in what.
 MEASURED_PRECISION = "float32"
-PRECISION_CHOICES = ("auto", "float32", "bfloat16", "float16", "int8")
+PRECISION_CHOICES = ("auto", "float32", "bfloat16", "float16")
 
-_KINDS = "bfloat16 and float16 (for hardware that computes in them), int8 (on a CPU; changes vectors most)"
+_KINDS = "bfloat16 and float16, for hardware that computes in them"
 _AUTO = (
-    "auto takes bfloat16 or float16 where a short measurement finds it faster on this machine and vectors the same to "
-    f"a cosine of .999, else float32; {_KINDS}; float32 for the same numbers on every machine (default: auto)"
+    "auto takes bfloat16 where a matrix product in it is clearly faster on this machine, else float32; "
+    f"{_KINDS}; float32 for the same numbers on every machine (default: auto)"
 )
 _MEASURED_IN = f"float32, in which numbers compare between machines; {_KINDS} (default: float32)"
 

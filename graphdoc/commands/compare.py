@@ -152,7 +152,7 @@ def run(options: argparse.Namespace) -> None:
 
 def _left_out(folder: str) -> Repeats:
     """What a folder of vectors left out as repeated."""
-    from ..vectors.store import Manifest, read_repeats
+    from ..vectors.folder import Manifest, read_repeats
 
     if not folder:
         raise SettingsError("--repeats-of '' is no folder; name the folder of vectors")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..overview import Overview
     from ..segmentation.repeats import Repeats
-    from ..vectors.making import OnError
-    from ..vectors.store import Manifest
+    from ..vectors.folder import Manifest
+    from ..vectors.writer import OnError
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,7 @@ def _is_stored(options: argparse.Namespace) -> bool:
     if options.vectors is None or options.overwrite:
         return False
     with quick_imports():
-        from ..vectors.store import MANIFEST_FILE
+        from ..vectors.folder import MANIFEST_FILE
     return (Path(options.vectors) / MANIFEST_FILE).exists()
 
 
@@ -150,7 +150,7 @@ def _overview(
     """The overview, what gives the encoder of its vectors, and what has to be said of the overview."""
     with quick_imports():
         from ..overview import Overview
-    from ..vectors.store import ANOTHER_FOLDER, Manifest, read_vectors
+    from ..vectors.folder import ANOTHER_FOLDER, Manifest, read_vectors
 
     documents: Iterable[Document] = read_many(options.sources, options, report) if options.sources else ()
     chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
@@ -226,7 +226,7 @@ def _left_out(
     manifest: Manifest, documents: Iterable[Document], options: argparse.Namespace
 ) -> tuple[Repeats | None, Iterable[Document]]:
     """What stored vectors leave out as repeated, and the documents, which may be such as are read only once."""
-    from ..vectors.store import read_repeats
+    from ..vectors.folder import read_repeats
 
     left_out = read_repeats(manifest.folder)
     if left_out is None and manifest.model.get("repeats") and options.sources:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..overview import Overview
     from ..segmentation.spans import Coverage
     from ..similarity.encoded_document import EncodedDocument
-    from ..vectors.store import Manifest
+    from ..vectors.folder import Manifest
 
 # Documents whose vectors are held for further reports.
 _KEPT_ENCODED = 64

@@ -11,7 +11,7 @@ import torch
 
 from ..encoder import DocumentEncoder
 from ..inference.precision import Precision
-from ..inference.queries import encode_segmented_queries, segment_queries
+from ..inference.vectors import encode_segmented_queries, segment_queries
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.cosine import Floats, best_passages, similarity_matrix

@@ -17,8 +17,7 @@ from ..segmentation.segmenter import paragraph_numbers
 from ..segmentation.spans import SegmentedDocument
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import ChunkwiseAttention, EncodedDocument, Vectors
-from .levels import as_numpy
-from .lexical import summed
+from .levels import as_numpy, summed
 from .pipeline import EncodingPipeline
 from .precision import Precision, inference
 from .sentences import passage_means, sentence_segmenter, sentence_vectors

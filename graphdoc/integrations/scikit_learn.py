@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..checkpoints.folders import existing
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError
-from ..inference.inputs import AnyDocument, as_document, documents_of, is_single
 from ..inference.precision import LoadPrecision
+from ..inference.segmenting import AnyDocument, as_document, documents_of, is_single
 from ..runtime.text import described, require_path
 from ..similarity.encoded_document import Vectors
 from ..vectors.folder import origin_of

@@ -7,10 +7,9 @@ from contextlib import closing
 from typing import Any, TypedDict, Unpack
 
 from ..errors import ModelError, SettingsError
-from ..inference.inputs import AnyDocument, as_document
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision
-from ..inference.segmenting import Workers
+from ..inference.segmenting import AnyDocument, Workers, as_document
 from ..segmentation.spans import SegmentedDocument
 from ..settings.views import Aggregation
 from .drawing import MANY_PAIRS, draw_in_order

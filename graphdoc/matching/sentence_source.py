@@ -15,7 +15,7 @@ from ..checkpoints.load import load_checkpoint
 from ..documents.document import Document
 from ..documents.section import Section
 from ..inference.pipeline import EncodingPipeline
-from ..inference.queries import encode_queries
+from ..inference.vectors import encode_queries
 from ..modeling.document_model import weights_hash
 from ..settings.views import DEFAULT_SUBTOPIC_MODEL
 from ..subtopics.ways import SubtopicFinder

@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import DocumentError, SettingsError
-from ..inference.inputs import AnyDocument, as_document, documents_of
+from ..inference.segmenting import AnyDocument, as_document, documents_of
 from ..runtime.files import write_csv, write_text
 from ..runtime.memory import quick_imports
 from ..runtime.text import described, require_seed, require_whole
 from ..segmentation.repeats import RepeatList, RepeatLister
 from ..segmentation.segmenter import SegmentationConfig, repeated_in
-from ..vectors.store import read_vectors
+from ..vectors.folder import read_vectors
 from .digests import Digest, Digests, WordCounts
 from .tables import Table, table_of
 
@@ -164,7 +164,7 @@ class Overview:
             model: what the vectors were made with, for the record.
             language: language of the documents, a two-letter code.
             repeats: what was left out of the documents as repeated, such as
-                :func:`graphdoc.vectors.store.read_repeats` gives; it is listed.
+                :func:`graphdoc.vectors.folder.read_repeats` gives; it is listed.
             neighbours: as for :meth:`of`.
             duplicates: as for :meth:`of`.
             group_size: as for :meth:`of`.

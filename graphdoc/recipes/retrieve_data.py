@@ -15,7 +15,7 @@ from ..evaluation import Judgements
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
 from ..inference.precision import computed_in, inference
-from ..inference.queries import segment_queries
+from ..inference.vectors import segment_queries
 from ..runtime.text import counted
 from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..settings.retrieve import RetrievalSettings

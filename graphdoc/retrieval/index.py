@@ -11,7 +11,7 @@ from typing import Any, Unpack, get_args, overload
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
-from ..inference.inputs import AnyDocument, documents_of
+from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
 from ..runtime.ray import RayCluster
 from ..runtime.text import described, require_one_of, require_path

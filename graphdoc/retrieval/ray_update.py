@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from ..documents.document import Document
 from ..errors import DocumentError
-from ..inference.inputs import require_text
-from ..inference.segmenting import Workers, segment_in_order
+from ..inference.segmenting import Workers, require_text, segment_in_order
 from ..settings.document import Paragraph
-from ..vectors.ray_job import EncoderOnRay
+from ..vectors.writer import EncoderOnRay
 from .encoding import Encoded, Known, encode_for_index
 
 # About as much as a window of passages holds.

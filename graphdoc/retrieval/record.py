@@ -7,7 +7,6 @@ from typing import Any
 
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, RetrievalError
-from ..inference.fastest import Choice
 from ..settings.document import Paragraph
 from ..vectors.folder import origin_of
 from .word_settings import WordSettings
@@ -113,7 +112,7 @@ def require_same_model(
         ModelError: model, settings, weights or precision are others.
     """
     if encoder.is_precision_open:
-        encoder.settle_precision(Choice(record["model"]["dtype"]))
+        encoder.settle_precision(record["model"]["dtype"])
     if has_sentences is None:
         has_sentences = paragraph_of(record) is not None
     own = origin_of(encoder, {}, has_sentences=has_sentences)

@@ -10,8 +10,7 @@ from typing import Any
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
-from ..inference.inputs import require_text
-from ..inference.segmenting import windows_of
+from ..inference.segmenting import require_text, windows_of
 from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import SegmentedDocument

@@ -15,8 +15,7 @@ from ..documents.readers import Skipped
 from ..documents.readers.identities import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
-from ..inference.inputs import AnyDocument, as_document, require_text
-from ..inference.segmenting import Workers, segment_in_order, windows_of
+from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of
 from ..runtime.progress import progress_bar
 from ..runtime.ray import RayCluster
 from ..segmentation.spans import Coverage, SegmentedDocument

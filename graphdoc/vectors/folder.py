@@ -1,39 +1,235 @@
-"""A folder of vectors while it is written: whether it may be, what is done already, and how it is finished."""
+"""A folder of vectors: its manifest, reading it back, and what a run may do in it."""
 
 from __future__ import annotations
 
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import transformers
 
+from ..documents.readers import Skipped
 from ..errors import OtherDocumentsError, OutputError
-from ..inference.fastest import Choice
 from ..inference.pipeline import EncodingPipeline
-from ..inference.precision import LOAD_PRECISIONS
+from ..inference.precision import PRECISIONS
 from ..modeling.document_model import weights_hash
-from ..runtime.files import LOCK_FILE, FolderLock, file_checksum, writing_error
+from ..runtime.files import LOCK_FILE, FolderLock, file_checksum, write_text
 from ..runtime.processes import Processes
+from ..runtime.text import counted, one_line
+from ..segmentation.repeats import LeavesOut, Repeats
+from ..segmentation.spans import Coverage
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
-from .shards import read_record, shard_name
-from .store import ANOTHER_FOLDER, MANIFEST_FILE, REPEATS_FILE, Manifest, holds_repeats
+from .shards import FORMAT, FORMAT_VERSION, Shard, is_whole, read_record, read_rows, shard_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 logger = logging.getLogger("graphdoc")
 
+MANIFEST_FILE = "manifest.json"
+# What of the documents was left out as repeated; only where something was.
+REPEATS_FILE = "repeats.safetensors"
+ANOTHER_FOLDER = "give another folder, or replace what is there with overwrite=True (--overwrite)"
 _SHARD_FILE = re.compile(r"shard-(\d{5,})\.parquet")
 _PARTIAL_FILE = re.compile(r"\.partial-\d+-(shard-\d{5,}\.parquet|manifest\.json|repeats\.safetensors)")
-# Lines of file and checksum, one for every shard that a process has finished; they go when the manifest is written.
-_PROGRESS_FILE = re.compile(r"\.progress-\d+\.jsonl")
 # What an encoder's configuration says about where it came from, not about what it computes.
 _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardEntry:
+    """A shard as the manifest lists it.
+
+    Args:
+        file: its name in the folder.
+        documents: documents encoded in it.
+        rows: vectors in it.
+        checksum: BLAKE2b hash of the file, 32 bytes in hexadecimal digits.
+    """
+
+    file: str
+    documents: int
+    rows: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a folder of vectors holds and how it was made; nothing in it depends on when or in how many runs.
+
+    Args:
+        folder: where it lies; not written to the file.
+        model: description of the model (:meth:`~graphdoc.DocumentEncoder.describe`).
+        weights: hash of the model's weights, configuration and tokenizer.
+        settings: how it was run.
+        versions: of graphdoc and the libraries that compute.
+        hidden_size: length of a vector.
+        documents: documents encoded.
+        rows: vectors written.
+        shards: the files.
+        coverage: what of the documents was encoded.
+        skipped: what was found and not encoded, with reasons.
+        ignored: files passed over in folders, with reasons.
+    """
+
+    folder: Path
+    model: Mapping[str, Any]
+    weights: str
+    settings: Mapping[str, Any]
+    versions: Mapping[str, str]
+    hidden_size: int
+    documents: int
+    rows: int
+    shards: tuple[ShardEntry, ...]
+    coverage: Coverage
+    skipped: tuple[Skipped, ...] = ()
+    ignored: tuple[Skipped, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        folder: Path,
+        origin: Mapping[str, Any],
+        hidden_size: int,
+        shards: Iterable[Shard],
+        skipped: Iterable[Skipped],
+        ignored: Iterable[Skipped],
+    ) -> Manifest:
+        """Sum up the shards of a finished run.
+
+        Args:
+            folder: where they lie.
+            origin: model, weights, settings and versions.
+            hidden_size: length of a vector.
+            shards: all shards in order.
+            skipped: what was not even read.
+            ignored: files passed over.
+        """
+        entries, coverage, all_skipped = [], Coverage(), list(skipped)
+        for shard in shards:
+            entries.append(ShardEntry(shard.file, shard.coverage.documents, shard.rows, shard.checksum))
+            coverage += shard.coverage
+            all_skipped.extend(shard.skipped)
+        rows = sum(entry.rows for entry in entries)
+        return cls(
+            folder, **origin, hidden_size=hidden_size, documents=coverage.documents, rows=rows, shards=tuple(entries),
+            coverage=coverage, skipped=tuple(all_skipped), ignored=tuple(ignored),
+        )  # fmt: skip
+
+    @classmethod
+    def read(cls, folder: str | Path) -> Manifest:
+        """Read the manifest of a finished folder.
+
+        Raises:
+            OutputError: there is none, or it is not one of graphdoc.
+        """
+        path = Path(folder) / MANIFEST_FILE
+        if not path.exists():
+            reason = "is not finished; run the encoding again" if path.parent.is_dir() else "is no folder"
+            raise OutputError(f"{folder} {reason}")
+        try:
+            if not path.is_file():
+                raise OSError("not a regular file")
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise OutputError(f"{path} cannot be read as JSON; move it, or give another folder") from error
+        if not isinstance(values, dict) or values.get("format") != FORMAT:
+            raise OutputError(f"{path} was not written by graphdoc; move it, or give another folder")
+        if values.get("format_version") != FORMAT_VERSION:
+            raise OutputError(
+                f"{path} is of format version {values.get('format_version')}; encode into another folder"
+            )
+        try:
+            manifest = cls(
+                Path(folder),
+                **{name: values[name] for name in ("model", "weights", "settings", "versions", "hidden_size")},
+                documents=values["documents"],
+                rows=values["rows"],
+                shards=tuple(ShardEntry(**entry) for entry in values["shards"]),
+                coverage=Coverage.from_dict(values["coverage"]),
+                skipped=tuple(Skipped(**entry) for entry in values["skipped"]["documents"]),
+                ignored=tuple(Skipped(**entry) for entry in values["ignored"]["files"]),
+            )
+            is_consistent = manifest._is_consistent()
+        except (KeyError, TypeError, ValueError):
+            is_consistent = False
+        if not is_consistent:
+            raise OutputError(f"{path} was changed since graphdoc wrote it; remove it and run the encoding again")
+        return manifest
+
+    def _is_consistent(self) -> bool:
+        """Whether the parts are of their types and agree with each other."""
+        return (
+            all(isinstance(part, dict) for part in (self.model, self.settings, self.versions))
+            and all(isinstance(name, str) for name in (self.weights, self.model["name"], self.settings["level"]))
+            and all(isinstance(number, int) for number in (self.settings["shard_size"], self.hidden_size))
+            and self.rows == sum(entry.rows for entry in self.shards)
+            and self.documents == sum(entry.documents for entry in self.shards) == self.coverage.documents
+            and [entry.file for entry in self.shards] == [shard_name(number) for number in range(len(self.shards))]
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as it stands in the file."""
+        return {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "model": dict(self.model),
+            "weights": self.weights,
+            "settings": dict(self.settings),
+            "versions": dict(self.versions),
+            "hidden_size": self.hidden_size,
+            "documents": self.documents,
+            "rows": self.rows,
+            "shards": [asdict(entry) for entry in self.shards],
+            "coverage": self.coverage.to_dict(),
+            "skipped": {"count": len(self.skipped), "documents": [asdict(entry) for entry in self.skipped]},
+            "ignored": {"count": len(self.ignored), "files": [asdict(entry) for entry in self.ignored]},
+        }
+
+    def write(self) -> Path:
+        """Write the manifest into its folder, atomically.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+        text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
+        return write_text(self.folder / MANIFEST_FILE, text + "\n")
+
+    def summarise(self, console: Console) -> None:
+        """Print what was written, and what was not, for people to read."""
+        coverage, lines = self.coverage, []
+        lines.append(
+            f"{counted(self.documents, 'document')}, {counted(self.rows, 'vector')} of {self.hidden_size} numbers "
+            f"({self.settings['level']} level), model {self.model['name']}"
+        )
+        if coverage.documents_not_whole:
+            reasons = (f"{counted(count, 'character')}: {reason}" for reason, count in coverage.left_out.items())
+            lines.append(
+                f"not encoded whole: {counted(coverage.documents_not_whole, 'document')} ({', '.join(reasons)})"
+            )
+        if coverage.furniture:
+            lines.append(f"left out of pages as navigation, headers and the like: {coverage.furniture:,} characters")
+        if coverage.kept_repeats:
+            lines.append(f"{counted(coverage.kept_repeats, 'document')} mostly boilerplate: it was kept for them")
+        lists = (("skipped", "document", self.skipped, 10), ("passed over", "file", self.ignored, 3))
+        for what, noun, entries, most in lists:
+            if entries:
+                lines.append(f"{what}: {counted(len(entries), noun)}")
+                lines += ["  " + one_line(f"{entry.source}: {entry.reason}") for entry in entries[:most]]
+            if len(entries) > most:
+                lines.append(f"  ... all are listed in {self.folder / MANIFEST_FILE}")
+        lines.append(f"{counted(len(self.shards), 'shard')} and {MANIFEST_FILE} in {self.folder}")
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 class VectorFolder:
@@ -42,21 +238,14 @@ class VectorFolder:
     Args:
         folder: where it is.
         origin: model, weights, settings and versions of this run.
-        precision: how the precision of this run was chosen.
-        rank: number of this process among those that write.
     """
 
-    def __init__(
-        self, folder: str | Path, origin: Mapping[str, Any], precision: Choice | None = None, rank: int = 0
-    ) -> None:
+    def __init__(self, folder: str | Path, origin: Mapping[str, Any]) -> None:
         self.folder = Path(folder)
         self.origin = origin
-        self.precision = asdict(precision) if precision is not None and precision.measured else None
-        self._progress = self.folder / f".progress-{rank}.jsonl"
         self._lock: FolderLock | None = None
-        self._made_here = False
-        self._before: Manifest | None = None
-        self._checksums: dict[str, str] = {}
+        self._is_new = False
+        self._finished: Manifest | None = None
 
     def path(self, number: int) -> Path:
         """Where a shard lies."""
@@ -73,39 +262,37 @@ class VectorFolder:
         Raises:
             OutputError: another run is under way, the folder cannot be written, or holds something else.
         """
-        try:
+        with suppress(OSError, ValueError):  # what is wrong with the name shows when the folder is made
             if self.folder.exists() and not self.folder.is_dir():
                 raise OutputError(f"{self.folder} is a file; give a folder")
-            is_new = not self.folder.exists()
-        except (OSError, ValueError):  # what is wrong with the name shows when the folder is made
-            is_new = False
+            self._is_new = not self.folder.exists()
         lock = FolderLock(self.folder, "an encoding")
         lock.acquire()
-        self._lock, self._made_here = lock, is_new
+        self._lock = lock
         self.open()
-        if self._before is not None and not overwrite:
-            self._compare(self._before.to_dict(), self.folder / MANIFEST_FILE)
-        for _, path in self._shards():
-            # What was recorded is our own, and looked at when its turn comes.
-            if path.name not in self._checksums:
+        listed: set[str] = set()
+        if self._finished is not None:
+            listed = {entry.file for entry in self._finished.shards}
+            if not overwrite:
+                self._compare(self._finished.to_dict(), self.folder / MANIFEST_FILE)
+        for _, path in _shards_in(self.folder):
+            # What the manifest lists is our own, and looked at when its turn comes.
+            if path.name not in listed:
                 record = read_record(path)
                 if not overwrite:
                     self._compare(record, path)
         # Where the manifest speaks of it, it is our own, even damaged.
-        if not (overwrite and self._before is not None and self._before.model.get("repeats")):
-            holds_repeats(self.folder, None if overwrite else self.origin["model"].get("repeats", {}))
-        self._remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
+        if not (overwrite and self._finished is not None and self._finished.model.get("repeats")):
+            _holds_repeats(self.folder, None if overwrite else self.origin["model"].get("repeats", {}))
+        _remove(path for path in self.folder.iterdir() if _PARTIAL_FILE.fullmatch(path.name))
 
     def open(self) -> None:
-        """Take in what finished and interrupted runs recorded.
+        """Take in the manifest of a finished run.
 
         Raises:
-            OutputError: there is a manifest that graphdoc did not write.
+            OutputError: there is one that graphdoc did not write.
         """
-        self._before = Manifest.read(self.folder) if (self.folder / MANIFEST_FILE).exists() else None
-        self._checksums = dict(self._recorded())
-        if self._before is not None:
-            self._checksums |= {entry.file: entry.checksum for entry in self._before.shards}
+        self._finished = Manifest.read(self.folder) if (self.folder / MANIFEST_FILE).exists() else None
 
     def clear(self) -> None:
         """Remove what graphdoc wrote, the manifest first: without it nothing that is left looks whole.
@@ -113,33 +300,27 @@ class VectorFolder:
         Raises:
             OutputError: it cannot be removed.
         """
-        shards = [path for _, path in self._shards()]
-        self._remove([self.folder / MANIFEST_FILE, self.folder / REPEATS_FILE, *_progress_in(self.folder), *shards])
+        shards = [path for _, path in _shards_in(self.folder)]
+        _remove([self.folder / MANIFEST_FILE, self.folder / REPEATS_FILE, *shards])
 
-    def expect(self, number: int) -> None:
-        """Check that the input may have a shard of this number.
+    def check_count(self, number: int, *, is_end: bool) -> None:
+        """Check that the input may have a shard of this number, or that none stands there after its end.
 
         Raises:
-            OutputError: a finished run had fewer.
+            OtherDocumentsError: a finished run had fewer documents, or another one had more.
         """
-        if self._before is not None and number >= len(self._before.shards):
+        if is_end and any(found >= number for found, _ in _shards_in(self.folder)):
             raise OtherDocumentsError(
-                f"{self.folder} was made of the input's first {self._before.documents} documents, "
-                f"and there are more now; {ANOTHER_FOLDER}"
+                f"{self.path(number)} was made of documents after the end of the input; {ANOTHER_FOLDER}"
+            )
+        if not is_end and self._finished is not None and number >= len(self._finished.shards):
+            raise OtherDocumentsError(
+                f"{self.folder} was made of the input's first {self._finished.documents} documents, and there are "
+                f"more now; {ANOTHER_FOLDER}"
             )
 
-    def expect_no_more(self, number: int) -> None:
-        """Check that no shards stand after the last one of the input.
-
-        Raises:
-            OutputError: there are some.
-        """
-        for found, path in self._shards():
-            if found >= number:
-                raise OtherDocumentsError(f"{path} was made of documents after the end of the input; {ANOTHER_FOLDER}")
-
-    def find(self, number: int) -> tuple[dict[str, Any] | None, str | None]:
-        """The record inside a shard that is there, and its checksum if it is as it was written.
+    def find(self, number: int) -> tuple[dict[str, Any], str] | None:
+        """The record inside a shard, and its checksum; None where it has to be made.
 
         In a finished folder a shard that was changed is an error; in an unfinished one it is made again.
 
@@ -148,53 +329,34 @@ class VectorFolder:
         """
         path = self.path(number)
         if not path.exists() and not path.is_symlink():
-            return None, None
-        recorded = self._checksums.get(path.name)
-        if recorded is not None and (not path.is_file() or file_checksum(path) != recorded):
-            if self._before is not None:
-                raise OutputError(f"{path} was changed since {MANIFEST_FILE} was written; remove it and run again")
-            logger.warning("%s is not as it was written; it is made again", path)
-            return None, None
+            return None
+        if self._finished is not None:
+            _require_unchanged(path, self._finished.shards[number].checksum)
         record = read_record(path)
         self._compare(record, path)
-        return record, recorded
+        if self._finished is None and not is_whole(path):
+            logger.warning("%s is not as it was written; it is made again", path)
+            return None
+        return record, file_checksum(path)
 
     def begin_shard(self) -> None:
-        """Let the folder look unfinished while a shard is made, with what is finished noted.
+        """Let the folder look unfinished while a shard is made.
 
         Raises:
             OutputError: the folder cannot be written.
         """
-        if (self.folder / MANIFEST_FILE).exists():
-            for file, checksum in self._checksums.items():
-                self.note(file, checksum)
-            self._remove([self.folder / MANIFEST_FILE])
+        _remove([self.folder / MANIFEST_FILE])
 
-    def note(self, file: str, checksum: str) -> None:
-        """Note that a shard is finished.
-
-        Raises:
-            OutputError: it cannot be noted.
-        """
-        # A link would be written through, and a pipe waited for.
-        if self._progress.is_symlink() or (self._progress.exists() and not self._progress.is_file()):
-            raise OutputError(f"{self._progress} is no regular file; remove it, or give another folder")
-        try:
-            with self._progress.open("a", encoding="utf-8") as lines:
-                how = {} if self.precision is None else {"precision": self.precision}
-                lines.write(json.dumps({"file": file, "checksum": checksum, **how}) + "\n")
-        except OSError as error:
-            raise writing_error(self._progress, error) from error
-
-    def finish(self, manifest: Manifest) -> None:
-        """Write the manifest, unless it stands there already.
+    def finish(self, manifest: Manifest, left_out: LeavesOut | None) -> None:
+        """Write the manifest, and what was left out as repeated, unless they stand there already.
 
         Raises:
             OutputError: it cannot be written.
         """
-        if self._before != manifest or not (self.folder / MANIFEST_FILE).exists():
+        if isinstance(left_out, Repeats) and left_out and not _holds_repeats(self.folder, left_out.describe()):
+            left_out.save(self.folder / REPEATS_FILE)
+        if self._finished != manifest or not (self.folder / MANIFEST_FILE).exists():
             manifest.write()
-        self._remove(_progress_in(self.folder))
 
     def close(self, *, failed: bool = False) -> None:
         """Unlock the folder, and remove it if this run has made it, failed and put nothing in."""
@@ -203,18 +365,9 @@ class VectorFolder:
         with suppress(OSError):
             (self.folder / LOCK_FILE).unlink(missing_ok=True)
         self._lock.release()
-        if failed and self._made_here:
+        if failed and self._is_new:
             with suppress(OSError):
                 self.folder.rmdir()
-
-    def _recorded(self) -> Iterator[tuple[str, str]]:
-        for path in _progress_in(self.folder):
-            for entry in _lines_of(path):
-                with suppress(KeyError):
-                    yield str(entry["file"]), str(entry["checksum"])
-
-    def _shards(self) -> list[tuple[int, Path]]:
-        return _shards_in(self.folder)
 
     def _compare(self, there: Mapping[str, Any], path: Path) -> None:
         differences = list(_differences(there, self.origin))
@@ -224,23 +377,72 @@ class VectorFolder:
             kind = OtherDocumentsError if of_documents else OutputError
             raise kind(f"{path} was made otherwise ({'; '.join(differences[:3])}); {ANOTHER_FOLDER}")
 
-    def _remove(self, paths: Iterable[Path]) -> None:
-        for path in list(paths):
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise OutputError(
-                    f"{path} cannot be removed: {error.strerror or error}; remove it, or choose another place"
-                ) from error
+
+def read_vectors(folder: str | Path) -> tuple[list[str], npt.NDArray[np.float32]]:
+    """Read all vectors of a folder that was encoded to the end.
+
+    Args:
+        folder: the folder.
+
+    Returns:
+        Ids (one for every row) and vectors ``(rows, hidden)``.
+
+    Raises:
+        OutputError: the encoding is not finished, or a shard is missing or was changed.
+    """
+    manifest = Manifest.read(folder)
+    ids: list[str] = []
+    vectors = np.empty((manifest.rows, manifest.hidden_size), np.float32)
+    for entry, path in zip(manifest.shards, checked_shards(manifest), strict=True):
+        some_ids, some_vectors = read_rows(path)
+        if some_vectors.shape != (entry.rows, manifest.hidden_size):
+            raise OutputError(f"{path} holds something else than {MANIFEST_FILE} says; run the encoding again")
+        vectors[len(ids) : len(ids) + len(some_ids)] = some_vectors
+        ids.extend(some_ids)
+    return ids, vectors
 
 
-def agree_on_precision(
-    encoder: EncodingPipeline,
-    folder: Path,
-    processes: Processes,
-    overwrite: bool,
-    measured: Callable[[], Choice] | None = None,
-) -> None:
+def checked_shards(manifest: Manifest) -> list[Path]:
+    """The files of a finished folder, as its manifest lists them.
+
+    Raises:
+        OutputError: one is missing or was changed.
+    """
+    paths = [manifest.folder / entry.file for entry in manifest.shards]
+    for path, entry in zip(paths, manifest.shards, strict=True):
+        _require_unchanged(path, entry.checksum)
+    return paths
+
+
+def read_repeats(folder: str | Path) -> Repeats | None:
+    """Read what was left out of the documents of a finished folder as repeated.
+
+    Args:
+        folder: the folder.
+
+    Returns:
+        What repeats; None where nothing does, or the file is missing.
+
+    Raises:
+        OutputError: the encoding is not finished, or the file was changed.
+    """
+    recorded, path = Manifest.read(folder).model.get("repeats"), Path(folder) / REPEATS_FILE
+    if not recorded or not path.exists():
+        return None
+    repeats = Repeats.load(path)
+    if repeats.describe() != recorded:
+        raise OutputError(f"{path} was changed since it was written; remove it, or run the encoding again")
+    return repeats
+
+
+def settings_of(folder: str | Path) -> Mapping[str, Any] | None:
+    """The settings that a folder of vectors was begun with; None where there is none, or nothing says so."""
+    record = _begun_with(Path(folder))
+    settings = None if record is None else record.get("settings")
+    return settings if isinstance(settings, dict) else None
+
+
+def agree_on_precision(encoder: EncodingPipeline, folder: Path, processes: Processes, overwrite: bool) -> None:
     """Take for the precision ``auto`` the one that the folder was begun in, else what the first process measures.
 
     Args:
@@ -248,67 +450,13 @@ def agree_on_precision(
         folder: where its vectors go.
         processes: the processes that share the work, all of which call.
         overwrite: whether what the folder holds will be replaced.
-        measured: what is measured where it is encoded, if not here.
     """
     if any(processes.gather(encoder.is_precision_open)):
         if processes.is_first:
-            begun = None if overwrite else _precision_of(folder)
-            encoder.settle_precision(measured() if begun is None and measured is not None else begun)
-        choices = processes.gather(encoder.precision if processes.is_first else None)
-        encoder.settle_precision(choices[0])
-
-
-def _lines_of(progress: Path) -> Iterator[dict[str, Any]]:
-    if not progress.is_file():
-        return
-    for line in progress.read_text(encoding="utf-8", errors="replace").splitlines():
-        # The last line of a run that was killed may be half of one.
-        with suppress(ValueError):
-            entry = json.loads(line)
-            if isinstance(entry, dict):
-                yield entry
-
-
-def _progress_in(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if _PROGRESS_FILE.fullmatch(path.name))
-
-
-def _shards_in(folder: Path) -> list[tuple[int, Path]]:
-    found = [(_SHARD_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
-    return sorted((int(match[1]), path) for match, path in found if match)
-
-
-def settings_of(folder: str | Path) -> Mapping[str, Any] | None:
-    """The settings that a folder of vectors was begun with; None where there is none, or nothing says so."""
-    with suppress(OSError, KeyError, OutputError):
-        if (Path(folder) / MANIFEST_FILE).exists():
-            return Manifest.read(folder).settings
-        for _, path in _shards_in(Path(folder)):
-            settings = read_record(path)["settings"]
-            return settings if isinstance(settings, dict) else None
-    return None
-
-
-def _precision_of(folder: Path) -> Choice | None:
-    """The precision that a folder was begun in; None where nothing says so."""
-    with suppress(OSError, ValueError, KeyError, TypeError, OutputError):
-        if (folder / MANIFEST_FILE).exists():
-            manifest = Manifest.read(folder)
-            return _choice(manifest.model, manifest.precision)
-        for _, path in _shards_in(folder):
-            lines = (line for progress in _progress_in(folder) for line in _lines_of(progress))
-            return _choice(read_record(path)["model"], next((line.get("precision") for line in lines), None))
-    return None
-
-
-def _choice(model: Mapping[str, Any], recorded: Mapping[str, Any] | None) -> Choice | None:
-    dtype = model.get("dtype")
-    if dtype not in LOAD_PRECISIONS or dtype == "auto":
-        return None
-    with suppress(KeyError, TypeError, ValueError):
-        if recorded is not None and recorded["dtype"] == dtype:
-            return Choice.from_dict(recorded)
-    return Choice(dtype)
+            record = None if overwrite else _begun_with(folder)
+            begun = None if record is None else record["model"].get("dtype")
+            encoder.settle_precision(begun if isinstance(begun, str) and begun in PRECISIONS else None)
+        encoder.settle_precision(processes.gather(encoder.precision if processes.is_first else None)[0])
 
 
 def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sentences: bool = True) -> dict[str, Any]:
@@ -323,12 +471,14 @@ def origin_of(encoder: EncodingPipeline, settings: Mapping[str, Any], *, has_sen
     if not has_sentences:
         for name in SENTENCE_SETTINGS:
             model.pop(name, None)
-    return {
-        "model": model,
-        "weights": _hash_model(encoder),
-        "settings": dict(settings),
-        "versions": library_versions(),
-    }
+    config = encoder.model.config.encoder_config.to_dict()
+    tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
+    beside = b""
+    for parts, unwanted in ((config, _NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
+        wanted = {key: value for key, value in parts.items() if key not in unwanted}
+        beside += json.dumps(wanted, sort_keys=True, default=str).encode()
+    weights = weights_hash(encoder.model.state_dict(), beside)
+    return {"model": model, "weights": weights, "settings": dict(settings), "versions": library_versions()}
 
 
 def library_versions() -> dict[str, str]:
@@ -337,15 +487,52 @@ def library_versions() -> dict[str, str]:
     return {name: str(version) for name, version in versions.items()}
 
 
-def _hash_model(encoder: EncodingPipeline) -> str:
-    """Hash of weights, tokenizer and the encoder's configuration."""
-    config = encoder.model.config.encoder_config.to_dict()
-    tokenizer = json.loads(encoder.tokenizer.backend_tokenizer.to_str())
-    beside = b""
-    for parts, unwanted in ((config, _NOT_COMPUTED_WITH), (tokenizer, ("truncation", "padding"))):
-        wanted = {key: value for key, value in parts.items() if key not in unwanted}
-        beside += json.dumps(wanted, sort_keys=True, default=str).encode()
-    return weights_hash(encoder.model.state_dict(), beside)
+def _begun_with(folder: Path) -> Mapping[str, Any] | None:
+    """The manifest of a folder or the record of its first shard; None where nothing says how it was begun."""
+    with suppress(OSError, OutputError):
+        if (folder / MANIFEST_FILE).exists():
+            return Manifest.read(folder).to_dict()
+        return next((read_record(path) for _, path in _shards_in(folder)), None)
+    return None
+
+
+def _shards_in(folder: Path) -> list[tuple[int, Path]]:
+    found = [(_SHARD_FILE.fullmatch(path.name), path) for path in folder.iterdir()]
+    return sorted((int(match[1]), path) for match, path in found if match)
+
+
+def _require_unchanged(path: Path, checksum: str) -> None:
+    if not path.is_file():
+        raise OutputError(f"{path} is missing; run the encoding again to make it anew")
+    if file_checksum(path) != checksum:
+        raise OutputError(f"{path} was changed since {MANIFEST_FILE} was written; remove it and run again")
+
+
+def _holds_repeats(folder: Path, wanted: Mapping[str, Any] | None) -> bool:
+    """Whether what was left out as repeated is kept in a folder.
+
+    Args:
+        folder: the folder.
+        wanted: what it has to be (:meth:`~graphdoc.segmentation.repeats.Repeats.describe`); None for whatever it is.
+
+    Raises:
+        OutputError: a file of that name is there and holds something else.
+    """
+    path = folder / REPEATS_FILE
+    if not path.exists() and not path.is_symlink():
+        return False
+    if wanted is not None and Repeats.load(path).describe() != wanted:
+        raise OutputError(f"{path} holds what repeats in other documents; {ANOTHER_FOLDER}")
+    Repeats.load(path)
+    return True
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in list(paths):
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(f"{path} cannot be removed: {error.strerror or error}") from error
 
 
 def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> Iterator[str]:

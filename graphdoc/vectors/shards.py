@@ -149,6 +149,7 @@ class ShardWriter:
                 self._schema,
                 use_dictionary=repeating,
                 compression=compression,
+                write_page_checksum=True,
                 write_statistics=[name for name in repeating if name != "title"],
             )
 
@@ -199,6 +200,9 @@ class ShardWriter:
             self._writer.add_key_value_metadata({METADATA_KEY: json.dumps(record).encode()})
             self._writer.close()
             checksum = file_checksum(self._partial)
+            with self._partial.open("rb") as file:
+                # What has its name is whole, also after the machine lost its power.
+                os.fsync(file.fileno())
             self._partial.replace(self._path)
         return checksum
 
@@ -318,6 +322,17 @@ def _is_record(value: Any, rows: int) -> bool:
     try:
         Shard.of("", value, "")
     except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a shard is as it was written, by the checksums of its pages."""
+    try:
+        with pq.ParquetFile(path, memory_map=False, page_checksum_verification=True) as file:
+            for _ in file.iter_batches(ROWS_PER_GROUP):
+                pass
+    except (OSError, ValueError):
         return False
     return True
 

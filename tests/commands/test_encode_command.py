@@ -4,6 +4,7 @@ import csv
 import importlib
 import json
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.inference import fastest
+from graphdoc.inference import precision
 
 Command = Callable[..., Any]
 
@@ -108,24 +109,17 @@ def test_a_folder_of_shards(graphdoc: Command, corpus: Path, vectors: np.ndarray
 def test_auto_is_the_default_and_says_what_it_chose(
     graphdoc: Command, corpus: Path, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, speed: float
 ) -> None:
-    measured = fastest._in_turns
-
-    def in_turns(encoders: Any, inputs: Any) -> Any:
-        return {"float32": 1.0, "bfloat16": 1 / speed}, measured(encoders, inputs)[1]
-
-    monkeypatch.setattr(fastest, "_in_turns", in_turns)
-    monkeypatch.setattr(fastest, "_product", lambda encoder, dtype: fastest.Measured(dtype, speed))
-    monkeypatch.setattr(fastest, "CLOSE_ENOUGH", 0.9)
+    seconds = cycle([speed, 1.0])
+    monkeypatch.setattr(precision, "seconds_of", lambda product: next(seconds))
     chosen = "bfloat16" if speed > 1 else "float32"
     status, _, err = graphdoc("encode", corpus, "--model", model, "--output", "auto")
     assert (status, len(err.splitlines())) == (0, int(speed > 1))
-    assert all(part in err for part in ("tiny", chosen, "3.00", "cosine") if speed > 1)
+    assert all(part in err for part in ("tiny", chosen, "3.0") if speed > 1)
     manifest = json.loads((tmp_path / "auto" / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["model"]["dtype"] == manifest["precision"]["dtype"] == chosen
-    assert manifest["precision"]["measured"][0]["speed"] == speed
+    assert manifest["model"]["dtype"] == chosen
     assert graphdoc("encode", corpus, "--model", model, "--output", "named", "--dtype", "float32").err == ""
     named = json.loads((tmp_path / "named" / "manifest.json").read_text(encoding="utf-8"))
-    assert named["model"]["dtype"] == "float32" and "precision" not in named
+    assert named["model"]["dtype"] == "float32"
 
 
 def test_a_folder_of_another_run(graphdoc: Command, corpus: Path, model: str, tmp_path: Path) -> None:

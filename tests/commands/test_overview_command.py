@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from collections_of_topics import LICENCE, make_collection
 
-from graphdoc.vectors.store import Manifest
+from graphdoc.vectors.folder import Manifest
 
 Command = Callable[..., Any]
 

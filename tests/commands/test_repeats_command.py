@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from graphdoc.vectors.store import Manifest, read_vectors
+from graphdoc.vectors.folder import Manifest, read_vectors
 
 Command = Callable[..., Any]
 POPUP = (

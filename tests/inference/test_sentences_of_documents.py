@@ -18,12 +18,11 @@ from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError
 from graphdoc.inference.pipeline import EncodingPipeline
-from graphdoc.inference.sentence_stream import stream_sentences
-from graphdoc.inference.sentences import passage_means
+from graphdoc.inference.sentences import passage_means, stream_sentences
 from graphdoc.retrieval.index import DocumentIndex
 from graphdoc.retrieval.sentences import COLUMNS, stored_sentences
 from graphdoc.segmentation.spans import SegmentedDocument
-from graphdoc.vectors.store import Manifest
+from graphdoc.vectors.folder import Manifest
 
 EncoderFactory = Callable[..., DocumentEncoder]
 Floats = npt.NDArray[Any]
@@ -115,7 +114,7 @@ def test_comparisons_and_indexes_have_the_same(
         known.extend(one.passage_vectors is not None for one in passages)
         return passage_means(pipeline, passages, *options)
 
-    monkeypatch.setattr("graphdoc.inference.sentence_stream.passage_means", watched)
+    monkeypatch.setattr("graphdoc.inference.sentences.passage_means", watched)
     index = DocumentIndex.create(tmp_path / "index", encoder, sentences=True)
     index.update(DOCUMENTS)
     # An index has encoded the passages, and encodes none of them again for their sentences.

@@ -16,7 +16,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, OutputError, SettingsError
 from graphdoc.overview import Overview
 from graphdoc.segmentation import find_repeats
-from graphdoc.vectors.store import Manifest, read_repeats, read_vectors
+from graphdoc.vectors.folder import Manifest, read_repeats, read_vectors
 
 
 @pytest.fixture(scope="module")

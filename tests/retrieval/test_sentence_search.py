@@ -11,7 +11,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError, SettingsError
-from graphdoc.inference import cutting
+from graphdoc.inference import segmenting
 from graphdoc.inference.sentences import sentence_segmenter
 from graphdoc.retrieval import sentence_corpus
 from graphdoc.retrieval.sentence_corpus import KeptSentences, sample_of
@@ -378,7 +378,7 @@ def test_encoding_for_a_search_is_shown_while_it_lasts(
         shown.append((show, total))
         return made(show, total, *more, **others)
 
-    for module in (cutting, sentence_corpus):
+    for module in (segmenting, sentence_corpus):
         monkeypatch.setattr(module, "progress_bar", noted)
     # None shows a bar on a terminal once the work is long: of the source, and one of all documents of a pool.
     for search, expected in (

@@ -25,7 +25,7 @@ from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import Coverage
 from graphdoc.settings.sentence_pairs import SentencePairSettings
 from graphdoc.settings.sub_documents import PretrainingSettings
-from graphdoc.vectors.store import Manifest
+from graphdoc.vectors.folder import Manifest
 
 EncoderFactory = Callable[..., DocumentEncoder]
 TEXT = "The grains must stay whole. Steam rises through the rice. Nobody may open the lid. The mould grows at night. "

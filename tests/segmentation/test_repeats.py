@@ -257,7 +257,7 @@ class TestEncoder:
 
     def test_a_folder_of_vectors_keeps_it(self, tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
         from graphdoc.errors import OutputError
-        from graphdoc.vectors.store import REPEATS_FILE, read_repeats
+        from graphdoc.vectors.folder import REPEATS_FILE, read_repeats
 
         encoder, documents, folder = tiny_encoder("bert", trained=True), corpus(), tmp_path / "v"
         found = find_repeats(documents)

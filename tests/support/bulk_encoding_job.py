@@ -7,13 +7,11 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from graphdoc.documents.document import Document
 from graphdoc.documents.readers import read_documents
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import OutputError
@@ -71,25 +69,6 @@ def memory(checkpoint: str, folder: str, documents: str) -> None:
     print(resident() - first)
 
 
-def table(checkpoint: str, folder: str, shuffled: str) -> None:
-    """Encode a table of ``datasets``, and print how many of its 20 rows this process made into documents."""
-    import datasets
-
-    rows = [{"id": f"row {number}", "text": f"Tides and rice, part {number}."} for number in range(20)]
-    documents = datasets.Dataset.from_list(rows)
-    made = []
-    original = Document.from_mapping
-
-    def counted(row: Mapping[str, Any], *arguments: Any, **options: Any) -> Document:
-        made.append(row["id"])
-        return original(row, *arguments, **options)
-
-    Document.from_mapping = counted  # type: ignore[method-assign, assignment]
-    encoder = DocumentEncoder.from_pretrained(checkpoint, device="cpu")
-    encode_to_disk(encoder, documents.shuffle(seed=0) if shuffled == "yes" else documents, folder, shard_size=3)
-    print(f"made {len(made)}\n", end="", flush=True)
-
-
 def fail_in_turn() -> None:
     """Let first what the first of two processes does fail, then the second one, which lives on."""
     with Processes(torch.device("cpu")) as processes:
@@ -115,5 +94,5 @@ def fail_in_turn() -> None:
 
 
 if __name__ == "__main__":
-    jobs = {function.__name__: function for function in (kill_at_random, memory, table, fail_in_turn)}
+    jobs = {function.__name__: function for function in (kill_at_random, memory, fail_in_turn)}
     jobs[sys.argv[1]](*sys.argv[2:])

@@ -6,8 +6,7 @@ import os
 import signal
 from pathlib import Path
 
-from graphdoc.vectors.making import MadeShard, ShardTask
-from graphdoc.vectors.ray_job import ShardEncoder
+from graphdoc.vectors.writer import MadeShard, ShardEncoder, ShardTask
 
 
 class Mortal(ShardEncoder):

@@ -16,7 +16,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import OutputError
 from graphdoc.segmentation import Repeats, find_repeats
-from graphdoc.vectors.store import REPEATS_FILE, read_repeats
+from graphdoc.vectors.folder import REPEATS_FILE, read_repeats
 
 NOTICE = (
     "Whoever obtains a copy may use, copy, change and sell it, as long as this notice stays with all of its copies."

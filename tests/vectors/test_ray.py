@@ -14,7 +14,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError
 from graphdoc.vectors import writer
-from graphdoc.vectors.store import MANIFEST_FILE
+from graphdoc.vectors.folder import MANIFEST_FILE
 
 DOCUMENTS = [
     Document.from_text(f"Tides rise {number} times. " * (number % 7 + 1), id=f"tide-{number}") for number in range(40)

@@ -12,8 +12,8 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import OutputError, SettingsError
+from graphdoc.vectors.folder import read_vectors
 from graphdoc.vectors.shards import TEXT_COLUMNS, shard_name
-from graphdoc.vectors.store import read_vectors
 from graphdoc.vectors.writer import encode_to_disk
 
 DOCUMENTS = [

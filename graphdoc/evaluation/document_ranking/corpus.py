@@ -17,8 +17,7 @@ from ...retrieval.sentences import encode_sentences
 from ...segmentation.segmenter import paragraph_numbers
 from ...settings.document import Paragraph
 from ...similarity.hierarchical import Direction, Normalisation, SentenceSet
-from ...vectors.folder import settings_of
-from ...vectors.store import ANOTHER_FOLDER, read_vectors
+from ...vectors.folder import ANOTHER_FOLDER, read_vectors, settings_of
 from ...vectors.writer import FolderOptions
 from ..baselines import text_of
 

@@ -12,9 +12,9 @@ import torch
 from ...encoder import DocumentEncoder
 from ...graphs.batch import GraphBatch
 from ...inference.all_levels import chunkwise_attention, whole_document, with_words
-from ...inference.inputs import AnyDocument
 from ...inference.levels import as_numpy
 from ...inference.precision import Precision, inference
+from ...inference.segmenting import AnyDocument
 from ...modeling.attribution import logit_contributions
 from ...prediction.predicting import probabilities_of, word_contributions
 from ...segmentation.spans import Coverage, SegmentedDocument

@@ -17,8 +17,7 @@ import numpy.typing as npt
 from scipy import sparse
 
 from ...graphs.batch import GraphBatch, TermWeights
-from ...inference.levels import as_numpy
-from ...inference.lexical import LexicalReader
+from ...inference.levels import LexicalReader, as_numpy
 from ...inference.precision import inference
 from ...modeling import DocumentModel
 from ...segmentation.spans import SegmentedDocument
