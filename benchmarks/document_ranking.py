@@ -1,6 +1,6 @@
 """Which way to rank documents by one of them finds those that it is linked with? Tables 1 and 2 of the SDR paper.
 
-Rankings and sentence vectors are kept in ``--work``: a run that was interrupted goes on, a repeated one ranks nothing.
+Rankings are kept in ``--work``: a run that was interrupted goes on, a repeated one ranks nothing.
 
     python benchmarks/document_ranking.py [--sets wikispeedia_cut] [--rows tf-idf sentences] [--work FOLDER]
 """
@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from reporting import DATA, describe_machine, write_result
+from paper_baselines import PAPER_RANKERS
+from reporting import DATA, describe_machine, signed, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
 from graphdoc.evaluation import (
@@ -27,9 +28,7 @@ from graphdoc.evaluation import (
     relevant_by_field,
     write_run,
 )
-from graphdoc.evaluation.document_ranking.corpus import RankedCorpus
-from graphdoc.evaluation.document_ranking.rows import ROWS, rank_documents
-from graphdoc.evaluation.rankings import weighted
+from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, rank_documents, weighted
 from graphdoc.evaluation.trec import Run, ranked
 from graphdoc.runtime.progress import progress_bar
 from graphdoc.segmentation.sentences import split_sentences
@@ -64,7 +63,8 @@ BY_SENTENCES: dict[str, BySentences] = {
     "sentences, passage": BySentences("sentences", "passage"),
     "sentences, passage, z-score": BySentences("sentences", "passage", "zscore"),
 }
-OTHERS = tuple(name for name in ROWS if name not in BY_SENTENCES)
+EVERY_RANKER = {**RANKERS, **PAPER_RANKERS}
+OTHERS = tuple(name for name in EVERY_RANKER if name not in BY_SENTENCES)
 # The model's document vectors without its words and its centre: what there is before anything is fitted or trained.
 MEAN = "mean of passages"
 # As a search by sentences looks by default, with words of three kinds.
@@ -175,16 +175,15 @@ def rankings(
     left = [name for name in rows if not files[name].is_file()]
     corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
     for name in left:
-        if name in ROWS and name not in BY_SENTENCES:
-            write_run(files[name], rank_documents(corpus, sources, qrels, [name]).runs[name], files[name].stem)
+        if name in OTHERS:
+            ranked_by = rank_documents(corpus, sources, qrels, [name], rankers=EVERY_RANKER)
+            write_run(files[name], ranked_by.runs[name], files[name].stem)
     if MEAN in left:
         means = RankedCorpus(found.documents, bare, show_progress=True)
         write_run(files[MEAN], rank_documents(means, sources, qrels, ["vectors"]).runs["vectors"], files[MEAN].stem)
     ways = {name: BY_SENTENCES[name] for name in left if name in BY_SENTENCES}
     for paragraph in dict.fromkeys(way.paragraph for way in ways.values()):
-        corpus = RankedCorpus(
-            found.documents, lambda: encoder, folder=work / "sentences", paragraph=paragraph, show_progress=True
-        )
+        corpus = RankedCorpus(found.documents, lambda: encoder, paragraph=paragraph, show_progress=True)
         for by in dict.fromkeys(way.by for way in ways.values() if way.paragraph == paragraph):
             some = {name: way for name, way in ways.items() if (way.paragraph, way.by) == (paragraph, by)}
             for name, run in rank_by_sentences(corpus, sources, some).items():
@@ -242,10 +241,9 @@ def section(name: str, found: Ranked, runs: Mapping[str, Run]) -> Iterator[str]:
         f"|---|{'---|' * (len(others) + 2)}",
     ]
     for row, scores in table.scores.items():
-        own, difference = table.estimate(row, first), table.estimate(row, first, against)
+        own, difference = table.estimate(row, first), table.difference(row, first)
         low, high = own.interval or (0.0, 0.0)
-        below, above = difference.interval or (0.0, 0.0)
-        shown = "" if row == against else f"{difference.value:+.3f} [{below:+.3f}, {above:+.3f}]"
+        shown = "" if difference is None else signed(difference)
         means = " | ".join(f"{scores.means[other]:.3f}" for other in others)
         lines.append(f"| {row} | {own.value:.3f} [{low:.3f}, {high:.3f}] | {shown} | {means} |")
     yield "\n".join(lines)

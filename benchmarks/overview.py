@@ -35,7 +35,7 @@ from sklearn.preprocessing import normalize
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.analysis.projection import principal_components
-from graphdoc.evaluation.clustering_scores import purity
+from graphdoc.evaluation import purity
 from graphdoc.overview import Overview
 from graphdoc.overview.groups import find_groups
 from graphdoc.overview.layout import lay_out

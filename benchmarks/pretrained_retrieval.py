@@ -81,8 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "The recipes of the paper's tables 3 to 5 on a frozen MiniLM: a layer of 384, two layers of graph attention "
         "and the document node, from an untrained start and from one that `graph_roberta_retrieval.yaml` pretrained "
         f"on the texts of the encyclopedia without labels. Changed for a laptop: `{' '.join(LAPTOP)}`. Words are "
-        "joined by a weighted sum, with weights by cross-validation. p: paired permutation test against the row of "
-        "that name.",
+        "joined by a weighted sum, with weights by cross-validation. Differences to the rows of these "
+        "names have the middle 95 % of 1,000 paired bootstrap resamples of the queries.",
     ]
     for name in options.sets:
         parts.append(section(name, TABLES[name], options.work, start, options.set))
@@ -134,7 +134,7 @@ def section(name: str, table: Table, work: Path, start: Path, changes: Sequence[
     against = ("words", "words-documents", *(f"untrained-{graph}" for graph in table.graphs))
     about = (
         f"Table {table.number}, `{table.config}.yaml`; {len(judgements):,} queries; vectors of the first "
-        f"{data.passages:,} passages of a document; p of {data.measure}."
+        f"{data.passages:,} passages of a document; differences in {data.measure}."
     )
     return "\n\n".join([f"## {name}", about, measured(runs, qrels, data.measure, rows, against)])
 

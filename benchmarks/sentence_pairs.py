@@ -23,7 +23,7 @@ from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Candidates, RankingTable
-from graphdoc.evaluation.document_ranking.corpus import RankedCorpus
+from graphdoc.evaluation.rankers import RankedCorpus
 from graphdoc.inference.precision import LoadPrecision
 from graphdoc.recipes.sentence_pairs import pretrain
 from graphdoc.runtime.files import write_text
@@ -147,7 +147,7 @@ class Runs:
         """Rank the articles by sentences, in every way."""
         found = self.found
         sources, qrels = list(found.judgements.queries), found.judgements.qrels
-        corpus = RankedCorpus(found.documents, lambda: encoder, folder=folder / "sentences", show_progress=True)
+        corpus = RankedCorpus(found.documents, lambda: encoder, show_progress=True)
         runs = {}
         for ways in (("document",), ("paragraphs",), ("flat",), ("sentences", ZSCORE)):
             runs |= rank_by_sentences(corpus, sources, {name: BY_SENTENCES[name] for name in ways})

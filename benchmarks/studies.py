@@ -28,10 +28,10 @@ from graphdoc.documents.readers.left_out_sections import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError, OutputError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean
-from graphdoc.evaluation.bootstrap import interval, resampled
 from graphdoc.evaluation.labels import plain_document
 from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.evaluation.pairs import ComparisonScores, PairSimilarities
+from graphdoc.evaluation.resampling import Estimate, resampled
 from graphdoc.inference.precision import Precision
 from graphdoc.registry import RECIPES, load
 from graphdoc.runtime.files import write_atomically, write_text
@@ -329,7 +329,7 @@ class Study:
         for row, values in aucs.items():
             if row != self.settings.against:
                 gained = values - aucs[str(self.settings.against)]
-                low, high = interval(gained[1:]) or (np.nan, np.nan)
+                low, high = Estimate(gained[0], gained[1:]).interval or (np.nan, np.nan)
                 found[row] = (float(gained[0]), low, high)
         return found
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from reporting import DATA, ROOT, describe_machine, write_result
+from reporting import DATA, ROOT, describe_machine, signed, write_result
 
 from graphdoc import DocumentEncoder, read_documents
 from graphdoc.evaluation import Judgements, RankingTable, best_weight, own_documents, read_judgements, read_run
@@ -96,8 +96,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         describe_machine(),
         "`own_queries.yaml` with given queries and a frozen MiniLM. Each query is ranked by a model that was trained "
         f"without it: by splits where the set has them, otherwise by {FOLDS} folds. *Untrained* is the same model "
-        "after a step that moves nothing. BM25 of passages is the sum of the best three. p: paired permutation test "
-        "against the row of that name.",
+        "after a step that moves nothing. BM25 of passages is the sum of the best three. Differences to the rows "
+        "of these names have the middle 95 % of 1,000 paired bootstrap resamples of the queries.",
     ]
     for name in options.sets:
         parts.append(section(name, options.work / name, options.units, options.set))
@@ -128,8 +128,8 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
             runs[f"{way}-sum"], weights[rows[f"{way}-sum"]] = weight.run, weight.fold_weights
     against = (*WORDS, *(f"untrained-{unit}" for unit in units))
     about = (
-        f"{len(judgements):,} queries; vectors of the first {data.passages:,} passages of a document; p of "
-        f"{data.measure}. Weights of words in weighted sums by fold, chosen on the other folds: "
+        f"{len(judgements):,} queries; vectors of the first {data.passages:,} passages of a document; differences "
+        f"in {data.measure}. Weights of words in weighted sums by fold, chosen on the other folds: "
         + "; ".join(f"{way}: {', '.join(f'{one:g}' for one in found)}" for way, found in weights.items())
     )
     parts = [f"## {name}", about + ".", measured(runs, qrels, data.measure, rows, against)]
@@ -145,17 +145,18 @@ def section(name: str, work: Path, units: Sequence[str], changes: Sequence[str])
 def measured(
     runs: Mapping[str, Run], qrels: Qrels, measure: str, rows: Mapping[str, str], against: Sequence[str]
 ) -> str:
-    """The table of some queries as Markdown, with p values against some rows."""
+    """The table of some queries as Markdown, with differences to some rows."""
     own = {way: {query: run.get(query, {}) for query in qrels} for way, run in runs.items()}
     tables = {one: RankingTable.of(own, qrels, MEASURES, against=one) for one in against}
     lines = [
-        f"| ranked by | {' | '.join(MEASURES)} | {' | '.join(f'p, {rows[one]}' for one in against)} |",
+        f"| ranked by | {' | '.join(MEASURES)} | {' | '.join(f'against {rows[one]}' for one in against)} |",
         f"|---|{'---|' * (len(MEASURES) + len(tables))}",
     ]
     for way, scores in tables[against[0]].scores.items():
         means = " | ".join(f"{mean:.3f}" for mean in scores.means.values())
-        p_values = (table.p_values.get(way, {}).get(measure) for table in tables.values())
-        lines.append(f"| {rows[way]} | {means} | {' | '.join('' if p is None else f'{p:.4f}' for p in p_values)} |")
+        differences = (table.difference(way, measure) for table in tables.values())
+        shown = " | ".join("" if one is None else signed(one) for one in differences)
+        lines.append(f"| {rows[way]} | {means} | {shown} |")
     return "\n".join(lines)
 
 

@@ -45,9 +45,7 @@ _FIRST_COMMANDS = (
     *("prepare", "repeats", "mine"),
 )
 _LAST_COMMANDS = ("predict", "settings")
-_EVALUATIONS = tuple(
-    f"evaluate {task}" for task in ("all", "cluster", "classify", "compare", "faithfulness", "search")
-)
+_EVALUATIONS = tuple(f"evaluate {task}" for task in ("all", "cluster", "classify", "compare", "search", "related"))
 _LONGEST_MESSAGE = 1000
 # Options that the first line of a help text names.
 _MOST_IN_USAGE = 3
@@ -105,7 +103,7 @@ def command_words() -> list[str]:
     """The words of every command, one or two, in the order in which help shows them.
 
     >>> command_words()[0], command_words()[-1]
-    ('compare', 'evaluate search')
+    ('compare', 'evaluate related')
     """
     single = [words for words in training_commands() if " " not in words]
     grouped = [words for words in training_commands() if " " in words]

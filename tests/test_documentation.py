@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 
 # Pages whose code trains or encodes much; of what they show, README.md has the most used.
 LONG_PAGES = {
-    *("classification.md", "comparison.md", "comparison-and-attention.md", "evaluation.md", "faithfulness.md"),
+    *("classification.md", "comparison.md", "comparison-and-attention.md", "evaluation.md"),
     *("encoding.md", "integrations.md", "overview.md", "pretraining.md", "search.md", "subtopics.md"),
     "training-retrieval.md",
 }

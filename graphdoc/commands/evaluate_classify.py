@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from ..errors import EvaluationError, SettingsError
+from ..errors import SettingsError
 from ..runtime.memory import quick_imports
-from ..runtime.text import counted
+from ..runtime.text import counted, one_line
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, probability
-from .labelled_parts import Parts, add_part_arguments, check_parts, read_parts
-from .measured_models import processes_of
-from .outputs import JSON, Outputs, write_json
+from .evaluate import Parts, add_part_arguments, part_sources, processes_of, read_parts, show
+from .outputs import JSON, Outputs
 from .sources import no_documents, skips_unencodable
-from .summaries import list_left_out, print_lines, print_passage
+from .summaries import LINE_WIDTH
 from .tables import Table, names, shown
 
 if TYPE_CHECKING:
@@ -29,7 +26,7 @@ table by class, which classes are taken for which, and whether probabilities are
 that the model is most sure of are shown with the passages that spoke for them.
 
 Where there are train documents, TF-IDF and a linear support vector machine learn from them and are measured on the
-same documents: what a model adds to that is what reading is worth.
+same documents: the gap shows what the model contributes.
 
 Documents without a label, or with several where the model gives one, are left out and counted. A label that the model
 does not know counts as missed, and is named."""
@@ -39,7 +36,6 @@ EPILOG = """examples:
   graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
 """
 
-FORMAT = "graphdoc.classification/1"
 SHOWN_MISTAKES = 5
 _MOST_NAMED = 10
 OUTPUTS = Outputs(
@@ -90,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, predict, measure, print and write."""
-    sources = check_parts(options, needs_train=False)
+    sources = part_sources(options, needs_train=False)
     OUTPUTS.prepare(options, sources)
 
     from ..documents.readers import ReadingReport
@@ -101,14 +97,11 @@ def run(options: argparse.Namespace) -> None:
 
     with processes_of(options) as processes:
         report = ReadingReport(places={})
-        parts = read_parts(options, report, needs_train=False)
+        parts = read_parts(options, report)
         encoder = load_encoder(options)
         multi_label = bool(encoder.model.config.multi_label)
         if options.label_separator is not None and not multi_label:
-            raise SettingsError(
-                f"--label-separator={options.label_separator!r} is for models with several labels, and "
-                f"{options.model} gives every document one; leave it out"
-            )
+            raise SettingsError(f"--label-separator is for models with several labels; {options.model} gives one")
         if skips_unencodable(options, sources):
             parts = Parts(parts.train, parts.encodable(encoder, report).test, [])
             if not parts.test:
@@ -125,30 +118,25 @@ def run(options: argparse.Namespace) -> None:
     most = options.mistakes if options.json or options.html else min(options.mistakes, SHOWN_MISTAKES)
     mistakes = evaluator.mistakes(encoder, given, most)
     rows = [Row(options.model, "model", evaluator.score(given)), *baseline]
-    scores, labelled, places = rows[0].scores, evaluator.labelled, report.places
-    data = {
-        "documents": len(labelled),
-        "without_label": len(labelled.without_label),
-        "with_several_labels": len(labelled.with_several),
-        "train": len(train) if train is not None else None,
-        "ids_in_train_and_test": parts.shared_ids,
+    scores, labelled, places = rows[0].scores, evaluator.labelled, report.places or {}
+    content = {
+        "format": "graphdoc.classification/1",
+        "model": encoder.describe(),
+        "classes": list(given.classes),
+        "multi_label": multi_label,
+        "threshold": given.threshold,
+        "data": {
+            "documents": len(labelled),
+            "without_label": len(labelled.without_label),
+            "with_several_labels": len(labelled.with_several),
+            "train": len(train) if train is not None else None,
+        },
+        "coverage": totals.to_dict(),
+        "rows": [{"name": row.name, "role": row.role, **row.scores.to_dict()} for row in rows],
+        "mistakes": [
+            {**mistake.to_dict(options.passages), "place": places.get(mistake.prediction.id)} for mistake in mistakes
+        ],
     }
-
-    def content() -> dict[str, Any]:
-        return {
-            "format": FORMAT,
-            "model": encoder.describe(),
-            "classes": list(given.classes),
-            "multi_label": multi_label,
-            "threshold": given.threshold,
-            "data": data,
-            "coverage": totals.to_dict(),
-            "rows": [{"name": row.name, "role": row.role, **row.scores.to_dict()} for row in rows],
-            "contributions": "exact",
-            "mistakes": [
-                {**one.to_dict(options.passages), "place": (places or {}).get(one.prediction.id)} for one in mistakes
-            ],
-        }
 
     def plot(path: str) -> None:
         from ..evaluation.drawing.classification import plot_confusion
@@ -168,24 +156,18 @@ def run(options: argparse.Namespace) -> None:
         write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=options.passages)
 
     totals.warn()
-    target = OUTPUTS.write(
+    show(
         options,
-        json=lambda path: write_json(path, content()),
+        OUTPUTS,
+        content,
+        [_table(rows, several=multi_label), _classes_of_model(scores)],
+        [*_mistakes(mistakes), *_notes(rows, labelled, given.classes, train), *parts.notes()],
+        report,
         csv=_classes_of_all(rows).write_csv,
         plot=plot,
         reliability=reliability,
         html=page,
     )
-    if target is None:
-        return
-    _table(rows, several=multi_label).print(target)
-    target.print()
-    _classes_of_model(scores).print(target, "label")
-    target.print()
-    _print_mistakes(target, mistakes)
-    print_lines(target, _notes(rows, labelled, given.classes, data))
-    list_left_out(target, report)
-    OUTPUTS.report(options, target)
 
 
 def _baseline(evaluator: ClassificationEvaluator, train: LabelledDocuments | None) -> list[Row]:
@@ -200,11 +182,8 @@ def _baseline(evaluator: ClassificationEvaluator, train: LabelledDocuments | Non
     if train is None:
         return []
     labelled = evaluator.labelled
-    try:
-        found = lexical_predictions(train, labelled.documents)
-    except EvaluationError as error:
-        raise EvaluationError(f"{error} (or do without {TFIDF_SVM}: --no-baseline)") from error
-    scores = classification_scores(labelled.labels, found, train.classes, multi_label=evaluator.multi_label)
+    predicted = lexical_predictions(train, labelled.documents)
+    scores = classification_scores(labelled.labels, predicted, train.classes, multi_label=evaluator.multi_label)
     return [Row(TFIDF_SVM, "words", scores)]
 
 
@@ -231,34 +210,33 @@ def _classes_of_all(rows: list[Row]) -> Table:
     return Table(list(classes[0]), [list(one.values()) for one in classes])
 
 
-def _print_mistakes(target: Console, mistakes: list[ExplainedMistake]) -> None:
-    if not mistakes:
-        return
-    target.print("[bold]mistakes that the model is most sure of[/bold]")
+def _mistakes(mistakes: list[ExplainedMistake]) -> list[str]:
+    """The mistakes that the model is most sure of, one line each."""
+    lines = ["mistakes that the model is most sure of:"] if mistakes else []
     for explained in mistakes[:SHOWN_MISTAKES]:
         mistake = explained.mistake
         does = "misses" if mistake.missed else "gets"
         labels = ", ".join(explained.truth) or "none"
-        confidence, id = shown(mistake.confidence), explained.prediction.id
-        print_passage(target, f"{confidence} {id} {does} {mistake.label}, labelled {labels}")
-    target.print()
+        line = f"{shown(mistake.confidence)} {explained.prediction.id} {does} {mistake.label}, labelled {labels}"
+        lines.append(one_line(line, LINE_WIDTH))
+    return lines
 
 
-def _notes(rows: list[Row], labelled: LabelledDocuments, classes: tuple[str, ...], data: dict[str, Any]) -> list[str]:
+def _notes(
+    rows: list[Row], labelled: LabelledDocuments, classes: tuple[str, ...], train: LabelledDocuments | None
+) -> list[str]:
     """What has to be known to read the tables, one line each."""
     scores = rows[0].scores
     line = f"{counted(len(labelled), 'document')} with labels, {len(classes):,} classes"
-    if len(rows) > 1:
-        line += f"; {rows[1].name} learned from {counted(data['train'], 'train document')}"
+    if train is not None:
+        line += f"; {rows[1].name} learned from {counted(len(train), 'train document')}"
     lines = [line]
     if labelled.left_out:
-        without, several = data["without_label"], data["with_several_labels"]
+        without, several = len(labelled.without_label), len(labelled.with_several)
         lines.append(f"left out: {without:,} without a label, {several:,} with several or an empty list")
     if scores.unknown:
         named = [f"{name} ({count:,})" for name, count in list(scores.unknown.items())[:_MOST_NAMED]]
         more = ", ..." if len(scores.unknown) > _MOST_NAMED else ""
         known = "" if scores.accuracy_known is None else f"; without these documents {scores.accuracy_known:.3f}"
         lines.append(f"labels that the model does not know count as missed: {', '.join(named)}{more}{known}")
-    if data["ids_in_train_and_test"]:
-        lines.append(f"{data['ids_in_train_and_test']:,} ids occur in train and in test")
     return lines

@@ -3,43 +3,42 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..runtime.memory import quick_imports
 from .arguments import add_model_arguments, add_reading_arguments, positive
-from .labelled_parts import add_part_arguments, check_parts, read_parts
-from .measured_models import (
+from .evaluate import (
     Candidate,
-    add_baseline_arguments,
-    check_baselines,
+    add_baseline_argument,
+    add_part_arguments,
     load_candidates,
+    part_sources,
     processes_of,
+    read_parts,
+    show,
     with_shared_passages,
 )
-from .outputs import JSON, Outputs, write_json
+from .outputs import JSON, Outputs
 from .sources import skips_unencodable
-from .summaries import list_left_out, print_lines
 from .tables import Column, Table, names, percent
 
 if TYPE_CHECKING:
-    from ..encoder import DocumentEncoder
-    from ..evaluation import ClusteringEvaluator, LabelledVectors, SeedScores, VectorScores
+    from ..evaluation import ClusteringEvaluator, VectorScores
+    from ..evaluation.clustering import LabelledVectors, SeedScores
     from ..runtime.processes import Processes
     from ..segmentation.spans import Coverage
 
 HELP = "k-means on train documents, applied to test: NMI and purity"
 DESCRIPTION = """Fit k-means on the vectors of train documents, apply it to test documents, and compare its
-clusters with their labels: NMI and purity, over several seeds. A linear probe (--probe) and pairs of documents
-(--pairs) are measured on the same vectors.
+clusters with their labels: NMI and purity, over several seeds, and a linear probe (--probe).
 
-The backbone of every model is measured too as it was before training, with a mean over its passages: what a model
-adds to that is what its training is worth."""
+The backbone of every model is measured too as it was before training, with a mean over its passages: the gap shows
+what training contributes."""
 EPILOG = """examples:
   graphdoc evaluate cluster --train train.jsonl.gz --test test.jsonl.gz --model mini --probe
   graphdoc evaluate cluster --data corpus.jsonl --model mini --model runs/a/model --plot tsne.png --json scores.json
-  graphdoc evaluate cluster --data corpus.jsonl --pairs pairs.tsv --cls-baseline roberta-base
 """
 
 OUTPUTS = Outputs(
@@ -51,13 +50,10 @@ OUTPUTS = Outputs(
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: an encoder, what it is there for, and what was measured."""
+    """One line of the table: an encoder and what was measured of it."""
 
-    encoder: DocumentEncoder
-    name: str
-    role: str
+    candidate: Candidate
     scores: VectorScores
-    normalized: bool
     coverage: Coverage
     vectors: LabelledVectors
     same_as: str | None = None
@@ -65,13 +61,12 @@ class Row:
     def to_dict(self) -> dict[str, Any]:
         """Everything but the vectors as plain values for JSON."""
         return {
-            "name": self.name,
-            "role": self.role,
+            "name": self.candidate.name,
+            "role": self.candidate.role,
             "same_vectors_as": self.same_as,
             **self.scores.to_dict(),
-            "normalized": self.normalized,
             "coverage": self.coverage.to_dict(),
-            "model": self.encoder.describe(),
+            "model": self.candidate.encoder.describe(),
         }
 
 
@@ -84,10 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--clusters", type=positive, metavar="N", help="number of clusters (default: that of the labels in train)"
     )
     measures.add_argument("--probe", action="store_true", help="also fit a linear probe: accuracy, macro F1")
-    measures.add_argument(
-        "--pairs", metavar="FILE", help="also AUC of the cosine on pairs: id_a, id_b, 0 or 1 by tabs"
-    )
-    add_baseline_arguments(parser)
+    add_baseline_argument(measures)
     OUTPUTS.add_to(parser)
     add_model_arguments(parser, several=True, measures=True)
     add_reading_arguments(parser)
@@ -95,89 +87,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Read, encode, measure, print and write."""
-    sources = check_parts(options)
-    check_baselines(options)
-    OUTPUTS.prepare(options, [*sources, options.pairs])
+    sources = part_sources(options)
+    OUTPUTS.prepare(options, sources)
 
     from ..documents.readers import ReadingReport
 
     with quick_imports():
-        from ..evaluation import ClusteringEvaluator, Pairs, read_pair_file
+        from ..evaluation import ClusteringEvaluator
 
     with processes_of(options) as processes:
-        pairs = read_pair_file(options.pairs) if options.pairs is not None else Pairs(())
         report = ReadingReport()
-        # Of other parts than train and test pairs alone may need something.
-        parts = read_parts(options, report, keep_others=bool(options.pairs))
+        parts = read_parts(options, report)
         evaluator_of = partial(
-            ClusteringEvaluator,
-            clusters=options.clusters,
-            seeds=range(options.seeds),
-            probe=options.probe,
-            pairs=pairs,
-            unknown="leave_out" if options.on_error == "skip" else "stop",
+            ClusteringEvaluator, clusters=options.clusters, seeds=range(options.seeds), probe=options.probe
         )
         # What nothing can be measured on is refused before any model is loaded.
-        evaluator = evaluator_of(parts.train, parts.test, others=parts.others)
-        candidates, skipped = load_candidates(options)
+        evaluator = evaluator_of(parts.train, parts.test)
+        candidates, notes = load_candidates(options)
         if skips_unencodable(options, sources):
             parts = parts.encodable(candidates[0].encoder, report)
-            evaluator = evaluator_of(parts.train, parts.test, others=parts.others)
+            evaluator = evaluator_of(parts.train, parts.test)
         rows = _measure(evaluator, candidates, processes)
         if not processes.is_first:
             return
-    left_out_pairs = len(pairs) - len(evaluator.pairs)
-    data = {
-        "train": len(evaluator.train_labels),
-        "test": len(evaluator.test_labels),
-        "without_label": evaluator.left_out,
-        "ids_in_train_and_test": parts.shared_ids,
-        "labels": sorted({*evaluator.train_labels, *evaluator.test_labels}),
-        "pairs": len(evaluator.pairs),
-        "pairs_left_out": left_out_pairs,
-    }
-
-    def content() -> dict[str, Any]:
-        not_measured = [asdict(entry) for entry in skipped]
-        about = {"format": "graphdoc.clustering/1", "data": data, "skipped": not_measured}
-        return {**about, "rows": [row.to_dict() for row in rows]}
 
     def plot(path: str) -> None:
         from ..analysis.figures.projection import plot_projection
         from ..analysis.projection import project, sample_rows
 
         chosen = sample_rows(len(evaluator.test_labels))
-        points = {row.name: project(row.vectors.test[chosen]) for row in rows}
+        points = {row.candidate.name: project(row.vectors.test[chosen]) for row in rows}
         plot_projection(points, [evaluator.test_labels[row] for row in chosen], path)
 
-    target = OUTPUTS.write(
-        options,
-        json=lambda path: write_json(path, content()),
-        csv=lambda path: Table(
-            ["model", "role", *rows[0].scores.metrics()],
-            [(row.name, row.role, *row.scores.metrics().values()) for row in rows],
-        ).write_csv(path),
-        plot=plot,
-    )
-    if target is None:
-        return
-    _table(evaluator, rows).print(target)
-    target.print()
-    labels, without = len(set(evaluator.train_labels)), evaluator.left_out
+    train, test, without = len(evaluator.train_labels), len(evaluator.test_labels), evaluator.left_out
     lines = [
-        f"{data['train']:,} train and {data['test']:,} test documents with {labels} labels; k-means with "
+        f"{train:,} train and {test:,} test documents with {len(set(evaluator.train_labels))} labels; k-means with "
         f"{evaluator.clusters} clusters, {len(evaluator.seeds)} seeds"
     ]
     if any(without.values()):
         lines.append(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
-    if left_out_pairs:
-        lines.append(f"pairs left out: {left_out_pairs:,} of documents that are not there")
-    if parts.shared_ids:
-        lines.append(f"{parts.shared_ids:,} ids occur in train and in test")
-    lines += [f"{row.name} gives the same vectors as {row.same_as}" for row in rows if row.same_as is not None]
-    print_lines(target, [*lines, *map(str, skipped)])
-    list_left_out(target, report)
-    OUTPUTS.report(options, target)
+    lines += parts.notes()
+    lines += [f"{row.candidate.name} gives the same vectors as {row.same_as}" for row in rows if row.same_as]
+    content = {
+        "format": "graphdoc.clustering/1",
+        "data": {"train": train, "test": test, "without_label": without},
+        "rows": [row.to_dict() for row in rows],
+    }
+    measures = rows[0].scores.metrics()
+    cells = ((row.candidate.name, row.candidate.role, *row.scores.metrics().values()) for row in rows)
+    csv = Table(["model", "role", *measures], cells).write_csv
+    show(options, OUTPUTS, content, [_table(rows)], [*lines, *notes], report, csv=csv, plot=plot)
 
 
 def _measure(evaluator: ClusteringEvaluator, candidates: list[Candidate], processes: Processes) -> list[Row]:
@@ -186,33 +145,26 @@ def _measure(evaluator: ClusteringEvaluator, candidates: list[Candidate], proces
 
     rows: list[Row] = []
     for candidate, sharing in with_shared_passages(evaluator, candidates, processes):
-        encoder, name, role = candidate.encoder, candidate.name, candidate.role
         coverage = Coverage()
-        vectors = sharing.vectors(encoder, processes, totals=coverage)
+        vectors = sharing.vectors(candidate.encoder, processes, totals=coverage)
         twin = next((row for row in rows if vectors.same_as(row.vectors)), None)
         if twin is not None:
-            rows.append(replace(twin, encoder=encoder, name=name, role=role, same_as=twin.name))
+            rows.append(replace(twin, candidate=candidate, same_as=twin.candidate.name))
         elif processes.is_first:
-            scores, normalizes = evaluator.score(vectors), evaluator.normalizes(encoder)
-            rows.append(Row(encoder, name, role, scores, normalizes, coverage, vectors))
+            rows.append(Row(candidate, evaluator.score(vectors), coverage, vectors))
     return rows
 
 
-def _table(evaluator: ClusteringEvaluator, rows: list[Row]) -> Table:
-    columns = [names("vectors of", 44), names("kind"), Column("coverage", percent)]
-    columns += [Column("NMI", _spread), Column("purity", _spread)]
-    columns += map(Column, ["accuracy", "macro F1"] if evaluator.probe else [])
-    columns += map(Column, ["pair AUC"] if evaluator.pairs else [])
-    result = Table(columns)
+def _table(rows: list[Row]) -> Table:
+    probe = ["accuracy", "macro F1"] if rows[0].scores.probe is not None else []
+    spreads = [Column("NMI", _spread), Column("purity", _spread)]
+    result = Table([names("vectors of", 44), names("kind"), Column("coverage", percent), *spreads, *probe])
     for row in rows:
-        scores = row.scores
-        cells = [row.name, row.role, row.coverage.share]
-        cells += [scores.clustering.nmi, scores.clustering.purity]
-        if scores.probe is not None:
-            cells += [scores.probe.accuracy, scores.probe.macro_f1]
-        if scores.pair_auc is not None:
-            cells.append(scores.pair_auc)
-        result.add(*cells)
+        clustering, probed = row.scores.clustering, row.scores.probe
+        result.add(
+            *(row.candidate.name, row.candidate.role, row.coverage.share, clustering.nmi, clustering.purity),
+            *((probed.accuracy, probed.macro_f1) if probed is not None else ()),
+        )
     return result
 
 

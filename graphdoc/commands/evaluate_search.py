@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import EvaluationError
+from ..errors import EvaluationError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted, left_out_line
-from . import evaluate_documents
 from .arguments import (
     MEASURED_PRECISION,
     add_model_arguments,
@@ -21,30 +18,26 @@ from .arguments import (
     positive,
     whole,
 )
+from .evaluate import show
 from .index import folder_of, open_index, update_index, update_lines
-from .outputs import JSON, Outputs, check_apart, require_name, write_json, written
-from .summaries import list_left_out, print_lines
-from .tables import Column, Table, names
+from .outputs import JSON, Outputs, check_apart, require_name, written
+from .tables import Column, Table, console, half_interval, names, signed_interval
 
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
-    from ..evaluation import BestWeight, Judgements, RankingTable
-    from ..evaluation.rankings import Rankings
+    from ..evaluation import RankingTable
+    from ..evaluation.rankers import Rankings
+    from ..evaluation.trec import Qrels, Run
     from ..retrieval.index import DocumentIndex
     from ..retrieval.update import UpdateReport
 
 HELP = "rankings of documents by words, by vectors and by both, on queries with judgements"
 DESCRIPTION = """Search for queries whose answers are known, and measure in which way they are found best: by the words
-of passages or of whole documents (BM25), by the vectors of either, or by words and vectors together.
+of passages or of whole documents (BM25), by the vectors of either, or by words and vectors together. A way is better
+than the one that --against names where the whole interval of the difference is above 0.
 
 FOLDER is in the layout of BEIR: corpus.jsonl, queries.jsonl, and qrels.tsv or qrels/test.tsv. With --index the corpus
-is indexed once; the next time only what has changed is encoded.
-
-With --relevant the queries are documents of the corpus, and the ways are those to rank documents by one of them: by
-words, by one vector, or by sentences. --by chooses; two are joined by a +.
-
-p is that of a paired permutation test against the row that --against names: how often chance alone would make as great
-a difference."""
+is indexed once; the next time only what has changed is encoded."""
 EPILOG = """rows:
   words               BM25 of passages, the best three added up
   words-documents     BM25 of whole documents
@@ -54,23 +47,11 @@ EPILOG = """rows:
   hybrid              words and vectors of passages, by reciprocal rank
   hybrid-weighted     the same by a weighted sum, the weight from cross-validation
 
-rows with --relevant:
-  tf-idf, bm25, lda   words of whole texts: cosine of TF-IDF vectors, BM25, cosine of topics
-  words-documents     BM25 of whole documents, asked with the words that search takes of a document
-  cls, first, all     the transformer alone: first token or mean of the first chunk, mean of all chunks
-  vectors             the model's document vectors
-  document            mean of the vectors of all sentences
-  paragraphs, flat    best paragraphs; best sentences of the whole document
-  sentences           best paragraphs by their best sentences (SDR)
-  tf-idf+sentences    words and another row by a weighted sum, the weight from cross-validation
-
 examples:
   graphdoc evaluate search --data qmsum --index qmsum.index --split test --only kind=specific
   graphdoc evaluate search --data judged --corpus papers/ --against words-documents --output scores
   graphdoc evaluate search --data wikir --index wiki.index --query-column title --own-grade 2
   graphdoc evaluate search --data judged --run bm25.run --measure ndcg@20 --measure map
-  graphdoc evaluate search --relevant links.tsv --mutual --corpus articles.jsonl --vectors articles.sentences
-  graphdoc evaluate search --relevant-field references --corpus proposals.jsonl --by tf-idf --by tf-idf+sentences
 """
 
 OUTPUTS = Outputs(
@@ -78,164 +59,262 @@ OUTPUTS = Outputs(
     csv=("scores.csv", "write the table as CSV"),
     queries=("queries.csv", "write the measures of every query"),
 )
-
-
-@dataclass(frozen=True)
-class _Data:
-    """What is measured on."""
-
-    judgements: Judgements
-    own: Mapping[str, frozenset[str]] | None
-    others: Mapping[str, Mapping[str, Mapping[str, float]]]
-    notes: Sequence[str]
+# Measures that stand beside each other on a terminal.
+_TOGETHER = 6
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     data = parser.add_argument_group("data")
-    add_query_arguments(data, required=False)
-    evaluate_documents.add_relevant_arguments(data)
+    add_query_arguments(data)
     data.add_argument(
         "--corpus", metavar="SOURCE", action="append", default=[], help="documents (default: the corpus of FOLDER)"
     )
     data.add_argument(
         "--index", metavar="INDEX", help="keep the index there, or take what is there (default: in memory)"
     )
-    evaluate_documents.add_ranking_arguments(parser)
-    measures = parser.add_argument_group("measures")
-    measures.add_argument(
-        "--measure",
-        metavar="NAME",
-        action="append",
-        default=[],
-        help="such as ndcg@10, map or p@5; may be repeated (default: ndcg@10, map, mrr@10, p@5, recall@100, "
-        "success@1; with --relevant ndcg@10, map, mpr, mrr, hr@10, hr@100); the first one chooses the weight",
-    )
-    measures.add_argument(
-        "--against", metavar="ROW", help="row to test against (default: words; with --relevant the first row)"
-    )
-    measures.add_argument("--top", type=positive, metavar="K", help="documents ranked (default: 1000)")
-    measures.add_argument("--depth", type=positive, metavar="N", help="rows that a search fetches (default: 5 * K)")
-    measures.add_argument(
-        "--run", metavar="FILE", action="append", default=[], help="a ranking of another system (TREC), as a row"
-    )
-    measures.add_argument(
-        "--folds", type=positive, default=5, metavar="N", help="folds of the cross-validation (default: 5)"
-    )
-    measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws folds and resamples (default: 0)")
-    group = OUTPUTS.add_to(parser)
-    group.add_argument(
-        "--run-folder", metavar="FOLDER", help="write every ranking and the judgements in the format of TREC"
-    )
+    measures = add_ranking_arguments(parser, "ndcg@10, map, mrr@10, p@5, recall@100, success@1", "words")
+    measures.add_argument("--top", type=positive, default=1000, metavar="K", help="documents ranked (default: 1000)")
     add_model_arguments(parser, measures=True)
     # Of an index that is there, the model and its precision are known.
     parser.set_defaults(model=None, dtype=None)
     add_reading_arguments(parser)
 
 
+def add_ranking_arguments(parser: argparse.ArgumentParser, measures: str, against: str) -> argparse._ArgumentGroup:
+    """Add how rankings are measured and written; gives the group of measures.
+
+    Args:
+        parser: the parser.
+        measures: what is measured by default.
+        against: which row the others are compared with by default.
+    """
+    group = parser.add_argument_group("measures")
+    group.add_argument(
+        "--measure",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help=f"such as ndcg@10, map or p@5; may be repeated (default: {measures}); the first one chooses weights",
+    )
+    group.add_argument("--against", metavar="ROW", help=f"row that the others are compared with (default: {against})")
+    group.add_argument(
+        "--run", metavar="FILE", action="append", default=[], help="a ranking of another system (TREC), as a row"
+    )
+    group.add_argument(
+        "--folds", type=positive, default=5, metavar="N", help="folds of the cross-validation of weights (default: 5)"
+    )
+    group.add_argument("--seed", type=whole, default=0, metavar="N", help="draws folds and resamples (default: 0)")
+    OUTPUTS.add_to(parser).add_argument(
+        "--run-folder", metavar="FOLDER", help="write every ranking and the judgements in the format of TREC"
+    )
+    return group
+
+
 def run(options: argparse.Namespace) -> None:
     """Read, index, search, measure, print and write."""
-    sources = [options.data, options.relevant, *options.corpus, *options.run]
-    for place in (options.run_folder, options.vectors):
-        if place is not None:
-            require_name(place)
     kept = None if options.index is None else folder_of(options.index)
-    OUTPUTS.prepare(options, sources, [options.run_folder, options.vectors, kept])
-    if evaluate_documents.is_asked_for(options):
-        options.dtype = options.dtype or MEASURED_PRECISION
-        evaluate_documents.run(options, OUTPUTS)
-        return
-    evaluate_documents.refuse(options)
-    options.top, options.against = options.top or 1000, options.against or "words"
+    prepare(options, [options.data, *options.corpus, *options.run], [kept])
 
     with quick_imports():
-        from ..evaluation.ranking import DEFAULT_MEASURES, require_measures
-        from ..evaluation.ranking_table import RankingTable
-        from ..evaluation.rankings import rank_queries
-        from ..evaluation.trec import require_ids
+        from ..evaluation import own_documents, read_judgements
+        from ..evaluation.judgements import TEXT_COLUMN
+        from ..evaluation.measures import DEFAULT_MEASURES, require_measures
+        from ..evaluation.rankers import EXPLAINED, rank_queries
+        from ..evaluation.trec import leave_out, require_ids
 
-    measures = [str(one) for one in require_measures(options.measure or DEFAULT_MEASURES)]
+    measures = [str(measure) for measure in require_measures(options.measure or DEFAULT_MEASURES)]
     # What nothing can be measured on is refused before a model is loaded.
-    data = _read(options)
-    index, update, reading = _index(options)
-    ids = {id for batch in index.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
-    unknown = len(data.judgements.among(ids).unknown_documents)
-    if options.run_folder is not None:
-        # Before the long work.
-        require_ids([*ids, *data.judgements.queries])
-    found = rank_queries(
-        index,
-        data.judgements.queries,
-        data.judgements.qrels,
-        k=options.top,
-        depth=options.depth,
-        measure=measures[0],
-        folds=options.folds,
-        seed=options.seed,
-        own=data.own,
-    )
-    runs = {**found.runs, **data.others}
-    table = RankingTable.of(
-        runs, data.judgements.qrels, measures, against=options.against, own=data.own, seed=options.seed
-    )
-
-    def content() -> dict[str, Any]:
-        return {
-            "format": "graphdoc.search/1",
-            "data": {
-                "queries": len(table.queries),
-                "documents": len(ids),
-                "left_out": data.judgements.left_out,
-                "judged_documents_not_indexed": unknown,
-                "own_grade": options.own_grade,
-            },
-            "index": index.describe(),
-            "top": options.top,
-            "depth": options.depth or 5 * options.top,
-            "milliseconds": found.latency,
-            "weight": None if found.weight is None else found.weight.to_dict(),
-            **table.to_dict(),
-        }
-
-    target = OUTPUTS.write(
-        options,
-        json=lambda path: write_json(path, content()),
-        csv=lambda path: _full_table(table, found).write_csv(path),
-        queries=lambda path: _write_queries(table, path),
-    )
-    files = [] if options.run_folder is None else _write_runs(Path(options.run_folder), runs, data)
-    if target is None:
-        return
-    _table(table, found).print(target)
-    target.print()
-    print_lines(
-        target, [*(update_lines(update) if update else []), *_notes(options, index, data, table, found, unknown)]
-    )
-    if reading is not None:
-        list_left_out(target, reading)
-    OUTPUTS.report(options, target)
-    written(target, files)
-
-
-def _read(options: argparse.Namespace) -> _Data:
-    """The queries and judgements, and rankings of other systems."""
-    from ..errors import SettingsError
-    from ..evaluation import own_documents, read_judgements
-    from ..evaluation.query_files import TEXT_COLUMN
-    from ..evaluation.rankings import WAYS
-
     judgements = read_judgements(
         options.data, split=options.split, only=options.only, text_column=options.query_column or TEXT_COLUMN
     )
-    others = evaluate_documents.other_runs(options.run, WAYS)
-    rows = [*WAYS, *others]
-    check_apart([options.data, *options.run], evaluate_documents.run_files(options, rows))
-    if options.against not in rows:
-        raise SettingsError(f"--against {options.against!r} is no row; use one of {', '.join(rows)}")
-    own = None if options.own_grade is None else own_documents(judgements.qrels, options.own_grade)
-    if own is not None and not own:
-        raise EvaluationError(f"{options.data}: no judgement has the grade {options.own_grade}; leave --own-grade out")
-    return _Data(judgements, own, others, evaluate_documents.queries_of_runs(others, judgements.queries))
+    others, notes = other_runs(options, EXPLAINED, judgements.queries)
+    against = row_against(options, [*EXPLAINED, *others], "words")
+    own = {} if options.own_grade is None else own_documents(judgements.qrels, options.own_grade)
+    if options.own_grade is not None and not own:
+        raise EvaluationError(f"{options.data}: no judgement has the grade {options.own_grade} (--own-grade)")
+    index, update, report = _index(options)
+    ids = {id for batch in index.rows(["id"], level="document") for id in batch.column("id").to_pylist()}
+    unknown = len(judgements.among(ids).unknown_documents)
+    if options.run_folder is not None:
+        # Before the long work.
+        require_ids([*ids, *judgements.queries])
+    rankings = rank_queries(
+        index,
+        judgements.queries,
+        judgements.qrels,
+        k=options.top,
+        measure=measures[0],
+        folds=options.folds,
+        seed=options.seed,
+        own=own,
+    )
+    about = index.describe()
+    lines = [
+        *(update_lines(update) if update else []),
+        f"{len(judgements):,} queries; {counted(about['documents'], 'document')}, "
+        f"{counted(about['passages'], 'passage')}; model {about['model']['name']}",
+        *(left_out_line(count, reason) for reason, count in judgements.left_out.items()),
+        *notes,
+    ]
+    if unknown:
+        lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
+    if own:
+        lines.append(f"taken out of rankings and judgements: {sum(map(len, own.values())):,} (--own-grade)")
+    data = {
+        "documents": len(ids),
+        "left_out": judgements.left_out,
+        "judged_documents_not_indexed": unknown,
+        "own_grade": options.own_grade,
+    }
+    show_rankings(
+        options,
+        rankings,
+        {name: leave_out(scores, own) for name, scores in {**rankings.runs, **others}.items()},
+        leave_out(judgements.qrels, own),
+        measures,
+        against,
+        {"data": data, "index": about, "top": options.top},
+        lines,
+        report,
+    )
+
+
+def prepare(options: argparse.Namespace, sources: Sequence[str | None], folders: Sequence[str | None] = ()) -> None:
+    """Refuse places that cannot be written, or that lie in what is read."""
+    if options.run_folder is not None:
+        require_name(options.run_folder)
+    OUTPUTS.prepare(options, sources, [options.run_folder, *folders])
+
+
+def row_against(options: argparse.Namespace, rows: Sequence[str], default: str) -> str:
+    """The row that the others are compared with.
+
+    Raises:
+        SettingsError: there is no row of the name.
+        OutputError: a ranking that is read would be replaced.
+    """
+    against = options.against or default
+    if against not in rows:
+        raise SettingsError(f"--against {against!r} is no row; use one of {', '.join(rows)}")
+    if options.run_folder is not None:
+        files = (str(Path(options.run_folder) / name) for name in ("qrels.tsv", *(f"{row}.run" for row in rows)))
+        check_apart(options.run, files)
+    return str(against)
+
+
+def other_runs(
+    options: argparse.Namespace, taken: Collection[str], queries: Collection[str]
+) -> tuple[dict[str, Run], list[str]]:
+    """Rankings of other systems, by the names of their files, and a line for every one that lacks queries.
+
+    Args:
+        options: the arguments.
+        taken: names of rows that there are already.
+        queries: ids of the queries that are measured.
+
+    Raises:
+        EvaluationError: a name is taken, a file is no run, or a run has none of the queries.
+    """
+    from ..evaluation import read_run
+
+    runs: dict[str, Run] = {}
+    notes = []
+    for path in options.run:
+        name = Path(path).name.partition(".")[0]
+        if name in taken or name in runs or name.split() != [name]:
+            raise EvaluationError(f"{path}: a row is called by the file, and {name!r} is taken; rename the file")
+        runs[name] = read_run(path)
+        missing = [query for query in queries if not runs[name].get(query)]
+        if len(missing) == len(queries):
+            raise EvaluationError(f"--run {path}: it has none of the queries, such as {missing[0]!r}")
+        if missing:
+            notes.append(
+                f"{name} has no hits for {len(missing):,} of {len(queries):,} queries, such as {missing[0]!r}"
+            )
+    return runs, notes
+
+
+def show_rankings(
+    options: argparse.Namespace,
+    rankings: Rankings,
+    runs: Mapping[str, Run],
+    qrels: Qrels,
+    measures: Sequence[str],
+    against: str,
+    about: Mapping[str, Any],
+    lines: Sequence[str],
+    report: ReadingReport | None,
+    **settings: Any,
+) -> None:
+    """Measure rankings, print and write.
+
+    Args:
+        options: the arguments.
+        rankings: with the times and weights of rows.
+        runs: all rows.
+        qrels: the judgements.
+        measures: what is measured.
+        against: the row that the others are compared with.
+        about: what JSON says besides.
+        lines: what has to be known, one line each.
+        report: how documents were read.
+        **settings: of :meth:`graphdoc.evaluation.RankingTable.of`.
+    """
+    from ..evaluation import RankingTable, write_qrels, write_run
+
+    table = RankingTable.of(runs, qrels, measures, against=against, seed=options.seed, **settings)
+    content = {
+        "format": "graphdoc.search/1",
+        **about,
+        "milliseconds": dict(rankings.milliseconds),
+        "weights": {name: weight.to_dict() for name, weight in rankings.weights.items()},
+        **table.to_dict(),
+    }
+    notes = [
+        *lines,
+        "±, [ ]: middle 95 % of 1,000 bootstrap resamples of the queries, differences paired; ms: a query",
+    ]
+    for name, weight in rankings.weights.items():
+        chosen = ", ".join(f"{one:g}" for one in weight.fold_weights)
+        notes.append(f"weight of words in {name}: {weight.weight:g}; by fold, without its queries: {chosen}")
+    show(
+        options,
+        OUTPUTS,
+        content,
+        _tables(table, rankings.milliseconds),
+        notes,
+        report,
+        csv=lambda path: _as_table(table.to_frame()).write_csv(path),
+        queries=lambda path: _as_table(table.per_query()).write_csv(path),
+    )
+    if options.run_folder is not None:
+        folder = Path(options.run_folder)
+        files = [write_run(folder / f"{name}.run", scores, name) for name, scores in runs.items()]
+        files.append(write_qrels(folder / "qrels.tsv", qrels))
+        if options.json != "-":
+            written(console(), files)
+
+
+def _as_table(frame: Any) -> Table:
+    rows = frame.astype(object).where(frame.notna(), None)
+    return Table(list(frame.columns), rows.itertuples(index=False))
+
+
+def _tables(table: RankingTable, milliseconds: Mapping[str, float]) -> list[Table]:
+    """The first measure with its interval, the difference and the time of a query; then all measures."""
+    first = table.measures[0]
+    result = Table(
+        [names("ranked by"), Column(first, half_interval), Column(f"against {table.against}", signed_interval), "ms"]
+    )
+    for name in table.scores:
+        result.add(name, table.estimate(name, first), table.difference(name, first), milliseconds.get(name))
+    tables = [result]
+    for start in range(0, len(table.measures), _TOGETHER):
+        some = table.measures[start : start + _TOGETHER]
+        rows = ([name, *(scores.means[measure] for measure in some)] for name, scores in table.scores.items())
+        tables.append(Table([names("ranked by"), *some], rows))
+    return tables
 
 
 def _index(options: argparse.Namespace) -> tuple[DocumentIndex, UpdateReport | None, ReadingReport | None]:
@@ -248,90 +327,9 @@ def _index(options: argparse.Namespace) -> tuple[DocumentIndex, UpdateReport | N
         sources = [str(corpus)]
     is_there = options.index is not None and DocumentIndex.exists(options.index)
     if not sources and not is_there:
-        raise EvaluationError(
-            f"{options.data}: there is no corpus in it; name the documents with --corpus, or an index that holds them "
-            "with --index"
-        )
+        raise EvaluationError(f"{options.data}: there is no corpus in it; name documents with --corpus or --index")
     index = open_index(options, options.index) if is_there else None
     options.dtype = options.dtype or MEASURED_PRECISION
     if index is not None and not sources:
         return index, None, None
     return update_index(options, index, sources, options.index or "memory://")
-
-
-def _write_queries(table: RankingTable, path: str) -> None:
-    frame = table.per_query()
-    Table(list(frame.columns), frame.itertuples(index=False)).write_csv(path)
-
-
-def _write_runs(folder: Path, runs: Mapping[str, Any], data: _Data) -> list[Path]:
-    """Write the rankings, and the judgements as they were counted, so that other tools find the same numbers."""
-    from ..evaluation.trec import leave_out, write_qrels, write_run
-
-    own = data.own or {}
-    files = [write_run(folder / f"{name}.run", leave_out(run, own), name) for name, run in runs.items()]
-    return [*files, write_qrels(folder / "qrels.tsv", leave_out(data.judgements.qrels, own))]
-
-
-def _table(table: RankingTable, found: Rankings) -> Table:
-    """Means, the test of the first measure, and the time of a query."""
-    first = table.measures[0]
-    result = Table([names("ranked by"), *table.measures, Column(f"p {first}", _p), Column("ms", _milliseconds)])
-    for name, scores in table.scores.items():
-        p_value = table.p_values.get(name, {}).get(first)
-        result.add(name, *scores.means.values(), p_value, found.latency.get(name))
-    return result
-
-
-def _full_table(table: RankingTable, found: Rankings) -> Table:
-    """Means, tests of all measures and times, as values."""
-    frame = table.to_frame()
-    frame["milliseconds"] = [found.latency.get(name, math.nan) for name in frame["system"]]
-    rows = frame.astype(object).where(frame.notna(), None)
-    return Table(list(frame.columns), rows.itertuples(index=False))
-
-
-def _p(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}" if value >= 0.001 else "<.001"
-
-
-def _milliseconds(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1f}"
-
-
-def _notes(
-    options: argparse.Namespace,
-    index: DocumentIndex,
-    data: _Data,
-    table: RankingTable,
-    found: Rankings,
-    unknown: int,
-) -> Sequence[str]:
-    about = index.describe()
-    lines = [
-        f"{_queries(len(table.queries))}; {counted(about['documents'], 'document')}, "
-        f"{counted(about['passages'], 'passage')}; model {about['model']['name']}",
-        f"p: paired permutation test against {options.against}; ms: median time of a query",
-    ]
-    lines.append(_weight_line(found.weight, options.folds))
-    lines += [left_out_line(count, reason) for reason, count in data.judgements.left_out.items()]
-    lines += data.notes
-    if unknown:
-        lines.append(f"{counted(unknown, 'judged document')} not in the index; as answers they count as not found")
-    if data.own is not None:
-        count = sum(map(len, data.own.values()))
-        lines.append(f"taken out of rankings and judgements: {count:,} of grade {options.own_grade}")
-    if index.is_maintenance_due:
-        lines.append(f"maintenance of the index is due: graphdoc index --output {index.place} --maintain")
-    return lines
-
-
-def _queries(count: int) -> str:
-    return f"{count:,} {'query' if count == 1 else 'queries'}"
-
-
-def _weight_line(weight: BestWeight | None, folds: int) -> str:
-    if weight is None:
-        return f"hybrid-weighted needs at least as many queries as folds, {folds}"
-    chosen = ", ".join(f"{one:g}" for one in weight.fold_weights)
-    return f"weight of words in hybrid-weighted: {weight.weight:g}; by fold, without its queries: {chosen}"

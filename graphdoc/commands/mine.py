@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> None:
 
     with quick_imports():
         from ..evaluation import own_documents, read_judgements
-        from ..evaluation.query_files import TEXT_COLUMN
+        from ..evaluation.judgements import TEXT_COLUMN
         from ..evaluation.trec import leave_out
         from ..retrieval.mining import MiningSettings
 

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
-from .baselines import untrained_mean
+from .baselines import TfidfVectors, untrained_mean
 from .classification import ClassificationEvaluator
 from .classification_scores import ClassificationScores, classification_scores
-from .clustering import ClusteringEvaluator, LabelledVectors, VectorScores
-from .clustering_scores import ClusteringScores, SeedScores, cluster, purity
+from .clustering import ClusteringEvaluator, ClusteringScores, VectorScores, cluster, purity
 from .evaluator import Evaluator
-from .faithfulness.study import FaithfulnessEvaluation
-from .fusion_weight import BestWeight, best_weight
 from .judgements import Judgements, read_judgements
 from .labels import LabelledDocuments
 from .linear_probe import ProbeScores, linear_probe
+from .measures import Candidates
 from .pair_scores import PairScores, best_threshold, pair_auc, score_pairs
 from .pairs import ComparisonScores, PairEvaluator, PairSimilarities
-from .permutation import paired_p_value
-from .rank_measures import Candidates
-from .ranking import RankingScores, score_run
-from .ranking_table import RankingTable
-from .relevant import read_relevant, relevant_by_field
-from .text_chunks import first_chunk_encoder
-from .trec import own_documents, read_qrels, read_run, write_qrels, write_run
+from .ranking import BestWeight, RankingScores, RankingTable, best_weight, score_run
+from .resampling import Estimate
+from .trec import own_documents, read_qrels, read_relevant, read_run, relevant_by_field, write_qrels, write_run
 
 __all__ = [
     "BestWeight",
@@ -32,12 +26,11 @@ __all__ = [
     "ClusteringEvaluator",
     "ClusteringScores",
     "ComparisonScores",
+    "Estimate",
     "Evaluator",
-    "FaithfulnessEvaluation",
     "Judgements",
     "LabelledDocuments",
     "LabelledPair",
-    "LabelledVectors",
     "PairEvaluator",
     "PairScores",
     "PairSimilarities",
@@ -45,17 +38,15 @@ __all__ = [
     "ProbeScores",
     "RankingScores",
     "RankingTable",
-    "SeedScores",
+    "TfidfVectors",
     "VectorScores",
     "best_threshold",
     "best_weight",
     "classification_scores",
     "cluster",
-    "first_chunk_encoder",
     "linear_probe",
     "own_documents",
     "pair_auc",
-    "paired_p_value",
     "purity",
     "read_judgements",
     "read_pair_file",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.svm import LinearSVC
 
@@ -20,6 +21,7 @@ from .labels import LabelledDocuments, ReadyDocument, plain_document, require_la
 
 TFIDF = "TF-IDF cosine"
 TFIDF_SVM = "TF-IDF + linear SVM"
+UNTRAINED, CENTRED = "untrained mean", "centred mean"
 # What the vectors of a model without trained parts depend on, besides its backbone.
 _KEPT = ("pooling", "unit", "context", "passage_words", "passage_tokens", "max_passages", "language")
 
@@ -44,8 +46,7 @@ def untrained_mean(
 ) -> DocumentEncoder:
     """The backbone of a model as it was before training, with a mean over unit-length passage vectors.
 
-    Passages, pooling and limits are the model's own, but for a pooling of two texts, which a document is not; there
-    is no projection and no graph.
+    Passages, pooling and limits are the model's own; there is no projection and no graph.
 
     Args:
         encoder: the model.
@@ -65,7 +66,7 @@ def untrained_mean(
     if not source:
         raise ModelError(f"{encoder.name} does not say what its backbone is; name one")
     kept = {name: getattr(config, name) for name in _KEPT}
-    found = DocumentEncoder.from_backbone(
+    result = DocumentEncoder.from_backbone(
         source,
         device=device,
         dtype=dtype,
@@ -76,60 +77,77 @@ def untrained_mean(
         similarity="cosine",
         **kept,
     )
-    found.name = f"{Path(source).name}, untrained mean"
-    return found
+    result.name = f"{Path(source).name}, {UNTRAINED}"
+    return result
 
 
 def has_same_passage_vectors(a: DocumentEncoder, b: DocumentEncoder) -> bool:
     """Whether the passage encoders of two encoders give the same vectors for the same passages of a document."""
-    if any(one.model.structural_embeddings is not None for one in (a, b)):
+    if a.model.structural_embeddings is not None or b.model.structural_embeddings is not None:
         return False
     if type(a.segmenter) is not type(b.segmenter) or a.segmenter.config != b.segmenter.config:
         return False
     if a.model.config.pooling != b.model.config.pooling or a.tokenizer.get_vocab() != b.tokenizer.get_vocab():
         return False
-    left, right = (one.model.passage_encoder.state_dict() for one in (a, b))
+    left, right = (encoder.model.passage_encoder.state_dict() for encoder in (a, b))
     return left.keys() == right.keys() and all(torch.equal(left[key].cpu(), right[key].cpu()) for key in left)
 
 
+class TfidfVectors:
+    """TF-IDF vectors of texts, whose document frequencies are counted in these texts.
+
+    Args:
+        texts: the texts; logarithmic counts of words that at least two of them have, without English stop words.
+
+    Attributes:
+        matrix: ``(texts, words)``, sparse, with rows of length 1, or of zeros for a text without such words.
+    """
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._vectorizer: TfidfVectorizer | None = None
+        self.matrix = csr_matrix((len(texts), 0))
+        for settings in _SETTINGS:
+            vectorizer = TfidfVectorizer(**settings)
+            try:
+                self.matrix = vectorizer.fit_transform(texts)
+            except ValueError:
+                # No word is left.
+                continue
+            self._vectorizer = vectorizer
+            break
+
+    def of(self, texts: Sequence[str]) -> csr_matrix:
+        """Vectors of other texts, ``(texts, words)``."""
+        return csr_matrix((len(texts), 0)) if self._vectorizer is None else self._vectorizer.transform(texts)
+
+    def similarities(self, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """Cosines of pairs of the texts.
+
+        Args:
+            pairs: ``(pairs, 2)``, positions of texts.
+
+        Returns:
+            ``(pairs,)``; 0 with a text that has no words.
+        """
+        result = np.zeros(len(pairs))
+        for first in range(0, len(pairs), _BLOCK_PAIRS):
+            a, b = (self.matrix[rows] for rows in pairs[first : first + _BLOCK_PAIRS].T)
+            result[first : first + _BLOCK_PAIRS] = np.asarray(a.multiply(b).sum(axis=1), np.float64).ravel()
+        return result
+
+    def scores(self, vector: csr_matrix) -> npt.NDArray[np.float64]:
+        """Cosines of one vector, ``(1, words)``, with all texts, ``(texts,)``."""
+        return np.asarray((self.matrix @ vector.T).todense(), np.float64).ravel()
+
+
 def tfidf_similarities(texts: Sequence[str], pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """The TF-IDF cosine of pairs of texts: logarithmic counts of words that at least two of the texts have.
+    """The TF-IDF cosines of pairs of texts (see :class:`TfidfVectors`).
 
     Args:
-        texts: the texts that occur in pairs, whole, which inverse document frequencies are counted in too.
+        texts: the texts that occur in pairs, whole.
         pairs: ``(pairs, 2)``, positions in ``texts``.
-
-    Returns:
-        ``(pairs,)``; 0 with a text that has no such words.
     """
-    fitted = fitted_vectors(texts)
-    if fitted is None:
-        return np.zeros(len(pairs))
-    _, vectors = fitted
-    found = np.zeros(len(pairs))
-    for first in range(0, len(pairs), _BLOCK_PAIRS):
-        a, b = (vectors[rows] for rows in pairs[first : first + _BLOCK_PAIRS].T)
-        found[first : first + _BLOCK_PAIRS] = np.asarray(a.multiply(b).sum(axis=1), np.float64).ravel()
-    return found
-
-
-def fitted_vectors(texts: Sequence[str]) -> tuple[TfidfVectorizer, Any] | None:
-    """TF-IDF vectors of texts, and what makes such vectors of others; None where the texts have no words.
-
-    Args:
-        texts: the texts, which inverse document frequencies are counted in.
-
-    Returns:
-        The vectorizer; a sparse matrix ``(texts, words)`` with rows of unit length, or of zeros.
-    """
-    for settings in _SETTINGS:
-        vectorizer = TfidfVectorizer(**settings)
-        try:
-            return vectorizer, vectorizer.fit_transform(texts)
-        except ValueError:
-            # No word is left.
-            continue
-    return None
+    return TfidfVectors(texts).similarities(pairs)
 
 
 def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocument]) -> list[tuple[str, ...]]:
@@ -152,15 +170,13 @@ def lexical_predictions(train: LabelledDocuments, documents: Sequence[ReadyDocum
     if not train.multi_label:
         require_labels([name for (name,) in train.labels], "train")
     elif not train.classes:
-        raise EvaluationError(
-            "no train document has a label; name the column that holds it (--label-column), or call it label"
-        )
+        raise EvaluationError("no train document has a label")
     vectorizer = TfidfVectorizer(max_features=_MOST_WORDS, sublinear_tf=True)
     try:
-        vectors = vectorizer.fit_transform([text_of(plain_document(one)) for one in train.documents])
+        vectors = vectorizer.fit_transform([text_of(plain_document(document)) for document in train.documents])
     except ValueError as error:
         raise EvaluationError(f"{TFIDF_SVM} cannot learn from the train documents: {error}") from error
-    wanted = vectorizer.transform([text_of(plain_document(one)) for one in documents])
+    wanted = vectorizer.transform([text_of(plain_document(document)) for document in documents])
     targets = train.targets(train.classes)
     if not train.multi_label:
         return [(train.classes[number],) for number in LinearSVC().fit(vectors, targets).predict(wanted)]

@@ -1,49 +1,243 @@
-"""How well document vectors find labels: by k-means, and by a linear probe and in pairs if asked for."""
+"""How well document vectors find labels: k-means (Graph-RoBERTa, table 1), nearest neighbours and a linear probe."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
+from scipy import sparse
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.preprocessing import normalize as unit_length
 
 from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..encoder import DocumentEncoder
+from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
 from ..similarity.cosine import row_cosines
-from .clustering_scores import ClusteringScores, cluster, require_clusters
-from .evaluator import Evaluator, Vectors, WorkOptions, measured_once
+from .evaluator import Evaluator, WorkOptions, measured_once
 from .labels import LabelledDocuments, ReadyDocument, plain_document, require_known, require_labels
 from .linear_probe import ProbeScores, linear_probe
 from .pair_scores import pair_auc
 from .pairs import require_both_labels
+from .resampling import RESAMPLES, Estimate, Floats, mean_estimate, resampled
+
+STARTS, NEIGHBOURS = 10, 10
+# Similarities of test and train documents that are held at once.
+_BLOCK = 2**24
+
+
+@dataclass(frozen=True, slots=True)
+class SeedScores:
+    """A metric over several seeds.
+
+    Args:
+        values: one value per seed, in the order of the seeds.
+    """
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return float(np.mean(self.values))
+
+    @property
+    def std(self) -> float:
+        """The standard deviation of the sample (divided by seeds - 1); 0 for a single seed."""
+        return float(np.std(self.values, ddof=1)) if len(self.values) > 1 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Mean, spread and values as plain values for JSON."""
+        return {"mean": self.mean, "std": self.std, "values": list(self.values)}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteringScores:
+    """How well clusters fit labels, over several seeds of k-means.
+
+    Args:
+        nmi: normalised mutual information, divided by the arithmetic mean of both entropies.
+        purity: share of documents that have the most frequent label of their cluster.
+        clusters: number of clusters.
+        seeds: the seeds.
+        cells: ``(seeds, documents)``, number of the label of a document times ``clusters``, plus its cluster.
+    """
+
+    nmi: SeedScores
+    purity: SeedScores
+    clusters: int
+    seeds: tuple[int, ...]
+    cells: npt.NDArray[np.int64] = field(repr=False, compare=False)
+
+    def estimates(self, resamples: int = RESAMPLES, seed: int = 0) -> dict[str, Estimate]:
+        """NMI and purity, means over seeds, with resamples of the documents; the clusters stay.
+
+        Args:
+            resamples: number of resamples.
+            seed: of the draws.
+        """
+        drawn = [_agreement(self.cells, self.clusters, one) for one in resampled(self.cells.shape[1], resamples, seed)]
+        nmi, pure = np.array([values.mean(axis=1) for values in drawn]).reshape(-1, 2).T
+        return {"NMI": Estimate(self.nmi.mean, nmi), "purity": Estimate(self.purity.mean, pure)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        return {
+            "nmi": self.nmi.to_dict(),
+            "purity": self.purity.to_dict(),
+            "clusters": self.clusters,
+            "seeds": list(self.seeds),
+        }
+
+
+def _agreement(cells: npt.NDArray[np.int64], clusters: int, weights: npt.NDArray[np.int64] | None = None) -> Floats:
+    """NMI and purity of every seed, ``(2, seeds)``, where every document counts as often as its weight says."""
+    labels = int(cells.max()) // clusters + 1
+    tables = np.stack([np.bincount(one, weights, labels * clusters).reshape(labels, clusters) for one in cells])
+    return np.stack([mutual_information(tables), tables.max(axis=1).sum(axis=1) / cells.shape[1]])
+
+
+def mutual_information(tables: npt.NDArray[Any]) -> Floats:
+    """Normalised mutual information of labels and clusters, divided by the arithmetic mean of both entropies.
+
+    Args:
+        tables: ``(..., labels, clusters)``, how many documents have a label and a cluster.
+
+    Returns:
+        ``(...)``; 1 where all documents have one label and one cluster.
+    """
+    shares = tables / tables.sum(axis=(-2, -1), keepdims=True)
+    total = _entropy(shares.sum(axis=-1)) + _entropy(shares.sum(axis=-2))
+    both = _entropy(shares.reshape(*shares.shape[:-2], -1))
+    return np.where(total > 0, np.clip(2 * (total - both) / np.where(total > 0, total, 1.0), 0, 1), 1.0)
+
+
+def _entropy(shares: npt.NDArray[Any]) -> Floats:
+    return np.asarray(-(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=-1))
+
+
+def purity(truth: Sequence[Any] | npt.NDArray[Any], clusters: Sequence[Any] | npt.NDArray[Any]) -> float:
+    """Share of documents that have the most frequent label of their cluster.
+
+    Args:
+        truth: labels, ``(documents,)``, at least one.
+        clusters: clusters, ``(documents,)``.
+
+    >>> purity(["sea", "sea", "land"], [0, 0, 0])
+    0.6666666666666666
+    """
+    return float(contingency_matrix(truth, clusters).max(axis=0).sum() / len(truth))
+
+
+def cluster(
+    train_vectors: Any,
+    test_vectors: Any,
+    test_labels: Sequence[Any],
+    clusters: int,
+    seeds: Sequence[int] = range(5),
+    *,
+    starts: int = STARTS,
+) -> ClusteringScores:
+    """Fit k-means on train vectors and measure its clusters on test vectors, once per seed.
+
+    K-means goes by Euclidean distance, so vectors of a model that compares by cosine are to be L2-normalised first, as
+    :class:`ClusteringEvaluator` does.
+
+    Args:
+        train_vectors: ``(train documents, hidden)``, dense or sparse; their labels play no part.
+        test_vectors: ``(test documents, hidden)``.
+        test_labels: ``(test documents,)``.
+        clusters: number of clusters, usually that of the labels.
+        seeds: seeds of k-means, at least one.
+        starts: the best of so many starts of a seed is taken, by k-means' own criterion.
+
+    Raises:
+        EvaluationError: there are fewer train documents than clusters, or fewer than two labels in test.
+
+    >>> near, far = np.zeros((4, 2)), np.ones((4, 2))
+    >>> vectors = np.concatenate([near, far]) + np.arange(16).reshape(8, 2) / 100
+    >>> cluster(vectors, vectors, ["a"] * 4 + ["b"] * 4, clusters=2, seeds=[0]).nmi.mean
+    1.0
+    """
+    require_clusters(clusters, train_vectors.shape[0])
+    require_labels(test_labels, "test")
+    _, truth = np.unique(np.asarray(test_labels), return_inverse=True)
+    cells = []
+    for seed in seeds:
+        with warnings.catch_warnings():
+            # Vectors that fell together in training give fewer clusters; their scores show it.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            fitted = KMeans(clusters, n_init=starts, random_state=seed).fit(train_vectors)
+            cells.append(truth * clusters + fitted.predict(test_vectors))
+    nmi, pure = _agreement(np.array(cells), clusters)
+    return ClusteringScores(
+        SeedScores(tuple(nmi.tolist())), SeedScores(tuple(pure.tolist())), clusters, tuple(seeds), np.array(cells)
+    )
+
+
+def nearest_labels(
+    train_vectors: Any, train_labels: Sequence[str], test_vectors: Any, neighbours: int = NEIGHBOURS
+) -> list[str]:
+    """The most frequent label among the nearest train documents, by cosine, of every test document.
+
+    Of labels that are as frequent, that of the nearer documents is taken (the sum of their cosines).
+
+    Args:
+        train_vectors: ``(train documents, hidden)``, dense or sparse.
+        train_labels: ``(train documents,)``.
+        test_vectors: ``(test documents, hidden)``.
+        neighbours: number of nearest documents; all of them where there are fewer.
+    """
+    names, truth = np.unique(np.asarray(train_labels), return_inverse=True)
+    train, test = unit_length(train_vectors), unit_length(test_vectors)
+    neighbours = min(neighbours, train.shape[0])
+    nearest = []
+    step = max(1, _BLOCK // train.shape[0])
+    for start in range(0, test.shape[0], step):
+        cosines = test[start : start + step] @ train.T
+        cosines = cosines.toarray() if sparse.issparse(cosines) else np.asarray(cosines)
+        for row, places in enumerate(np.argpartition(-cosines, neighbours - 1, axis=1)[:, :neighbours]):
+            votes = np.bincount(truth[places], minlength=len(names))
+            nearness = np.bincount(truth[places], cosines[row, places], len(names))
+            nearest.append(str(names[np.lexsort((nearness, votes))[-1]]))
+    return nearest
+
+
+def require_clusters(clusters: int, documents: int) -> None:
+    """Refuse more clusters than documents.
+
+    Raises:
+        EvaluationError: k-means cannot make so many clusters.
+    """
+    if not 1 <= clusters <= documents:
+        raise EvaluationError(f"k-means cannot make {clusters} clusters of {documents} train documents")
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledVectors:
-    """Vectors of train and test documents with their labels.
+    """Vectors of train and test documents.
 
     Args:
-        train: ``(train documents, hidden)``.
-        train_labels: ``(train documents,)``.
+        train: ``(train documents, hidden)``, dense or sparse.
         test: ``(test documents, hidden)``.
-        test_labels: ``(test documents,)``.
         pairs: ``(pairs,)``, cosines of the pairs.
     """
 
-    train: Vectors
-    train_labels: tuple[str, ...]
-    test: Vectors
-    test_labels: tuple[str, ...]
-    pairs: npt.NDArray[np.float64]
+    train: Any
+    test: Any
+    pairs: Floats
 
     def same_as(self, other: LabelledVectors) -> bool:
         """Whether two encoders gave the same vectors."""
-        return all(_agree(getattr(self, part), getattr(other, part)) for part in ("train", "test", "pairs"))
+        parts = ((self.train, other.train), (self.test, other.test), (self.pairs, other.pairs))
+        return all(a.shape == b.shape and np.allclose(a, b, rtol=0, atol=1e-6) for a, b in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +277,6 @@ class VectorScores:
         return result
 
 
-def _agree(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
-    return left.shape == right.shape and np.allclose(left, right, rtol=0, atol=1e-6)
-
-
 class ClusteringEvaluator(Evaluator):
     """Labelled documents whose vectors are clustered, and read by a linear probe and compared in pairs if asked for.
 
@@ -96,11 +286,12 @@ class ClusteringEvaluator(Evaluator):
         others: documents that only occur in pairs.
         clusters: number of clusters; None takes the number of labels in train.
         seeds: seeds of k-means.
+        starts: starts of k-means for each seed.
         probe: whether to fit a linear probe.
         pairs: pairs of documents that belong together or not; an id in both parts means the test document.
         unknown: ``stop`` at a pair of which a document is not there, or ``leave_out`` such pairs and count them.
-        normalize: whether vectors are brought to unit length before anything is measured; None does so for models
-            that compare by cosine, to which length means nothing.
+        normalize: whether vectors are L2-normalised before anything is measured; None does so for models that compare
+            by cosine, to which length means nothing.
         dtype: precision that the transformer computes in; None is that of its weights.
         best: name of the number by which models are ranked.
 
@@ -119,6 +310,7 @@ class ClusteringEvaluator(Evaluator):
         others: Sequence[ReadyDocument] = (),
         clusters: int | None = None,
         seeds: Sequence[int] = range(3),
+        starts: int = STARTS,
         probe: bool = False,
         pairs: Pairs | Sequence[LabelledPair] = (),
         unknown: Unknown = "stop",
@@ -135,14 +327,14 @@ class ClusteringEvaluator(Evaluator):
         require_clusters(self.clusters, len(self.train_labels))
         if probe:
             require_known(self.test_labels, self.train_labels)
-        self.seeds, self.probe, self.normalize = tuple(seeds), probe, normalize
+        self.seeds, self.starts, self.probe, self.normalize = tuple(seeds), starts, probe, normalize
         self.dtype, self.best = dtype, best
         labelled = [document for part in parts.values() for document in part.documents]
         known = {plain_document(document).id: document for document in (*others, *train, *test)}
-        given = Pairs.of(pairs)
-        self.pairs = given.among(known, unknown)
-        if given:
-            require_both_labels(self.pairs, len(given))
+        asked = Pairs.of(pairs)
+        self.pairs = asked.among(known, unknown)
+        if asked:
+            require_both_labels(self.pairs, len(asked))
         # Labelled documents are encoded anyway; of the rest only those that pairs ask for.
         row_of = {plain_document(document).id: row for row, document in enumerate(labelled)}
         for id in dict.fromkeys(id for pair in self.pairs for id in (pair.a, pair.b)):
@@ -162,7 +354,7 @@ class ClusteringEvaluator(Evaluator):
         return measured_once(processes, lambda: self.score(vectors).metrics())
 
     def normalizes(self, encoder: DocumentEncoder) -> bool:
-        """Whether the vectors of an encoder are brought to unit length."""
+        """Whether the vectors of an encoder are L2-normalised."""
         return encoder.model.config.vector_similarity == "cosine" if self.normalize is None else self.normalize
 
     def vectors(
@@ -174,7 +366,7 @@ class ClusteringEvaluator(Evaluator):
         if self.normalizes(encoder):
             vectors = unit_length(vectors)
         train, test = len(self.train_labels), len(self.train_labels) + len(self.test_labels)
-        return LabelledVectors(vectors[:train], self.train_labels, vectors[train:test], self.test_labels, cosines)
+        return LabelledVectors(vectors[:train], vectors[train:test], cosines)
 
     def score(self, vectors: LabelledVectors) -> VectorScores:
         """Measure vectors.
@@ -183,9 +375,27 @@ class ClusteringEvaluator(Evaluator):
             vectors: what :meth:`vectors` gave.
         """
         return VectorScores(
-            cluster(vectors.train, vectors.test, vectors.test_labels, self.clusters, self.seeds),
-            linear_probe(vectors.train, vectors.train_labels, vectors.test, vectors.test_labels)
-            if self.probe
-            else None,
+            cluster(vectors.train, vectors.test, self.test_labels, self.clusters, self.seeds, starts=self.starts),
+            linear_probe(vectors.train, self.train_labels, vectors.test, self.test_labels) if self.probe else None,
             pair_auc([pair.label for pair in self.pairs], vectors.pairs) if self.pairs else None,
         )
+
+    def estimates(
+        self, vectors: LabelledVectors, *, without: Collection[str] = (), resamples: int = RESAMPLES, seed: int = 0
+    ) -> dict[str, Estimate]:
+        """``NMI`` and ``purity``, means over seeds, and ``10-NN`` (accuracy), with resamples of the test documents.
+
+        Args:
+            vectors: what :meth:`vectors` gave.
+            without: which of the three are left out.
+            resamples: number of bootstrap resamples.
+            seed: of their draws.
+        """
+        found: dict[str, Estimate] = {}
+        if not {"NMI", "purity"} <= set(without):
+            found = self.score(vectors).clustering.estimates(resamples, seed)
+        if "10-NN" not in without:
+            nearest = nearest_labels(vectors.train, self.train_labels, vectors.test)
+            right = [label == wanted for label, wanted in zip(nearest, self.test_labels, strict=True)]
+            found["10-NN"] = mean_estimate(right, resamples, seed)
+        return {name: one for name, one in found.items() if name not in without}

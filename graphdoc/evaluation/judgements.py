@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 
+from ..documents.document import Document
 from ..documents.parsing.formats import is_corpus, split_suffix
+from ..documents.parsing.rows import Columns, is_missing, row_id
+from ..documents.readers.corpora import read_corpus
 from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError, SettingsError
-from ..runtime.text import counted
+from ..runtime.text import counted, one_line
 from .labels import named
-from .query_files import TEXT_COLUMN, read_queries
 from .trec import Qrels, read_qrels
 
-SPLIT = "split"
+TEXT_COLUMN, SPLIT = "text", "split"
 _QRELS_FILES = ("qrels.tsv", "qrels.tsv.gz", "qrels.txt", "qrels.txt.gz")
-_PAIR = "a pair is expected as the text of a query and the id of a document with a tab between"
+
+Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class Judgements:
         if qrels and len(unknown) == len(qrels):
             raise EvaluationError(
                 f"{place}none of the {counted(len(unknown), 'query id')} in the judgements is the id of a query "
-                f"({named(map(repr, unknown))}); give the queries that the judgements are of"
+                f"({named(map(repr, unknown))})"
             )
         without_text = tuple(query for query, text in queries.items() if not text.strip())
         asked = {query: text for query, text in queries.items() if text.strip()}
@@ -112,7 +116,7 @@ class Judgements:
         if len(unknown) == len(judged):
             raise EvaluationError(
                 f"{self.source or 'the judgements'}: none of the {counted(len(unknown), 'judged document')} is there "
-                f"({named(map(repr, unknown))}); give the documents that the judgements are of"
+                f"({named(map(repr, unknown))})"
             )
         kept = {
             query: {id: grade for id, grade in grades.items() if id in there} for query, grades in self.qrels.items()
@@ -125,8 +129,8 @@ class Judgements:
         queries = {query: text for query, text in self.queries.items() if query in answered}
         if not queries:
             raise EvaluationError(
-                f"{self.source or 'the judgements'}: 0 of {len(self.queries):,} queries have a positive, a document "
-                "with a grade above 0; give judgements of these queries"
+                f"{self.source or 'the judgements'}: 0 of {len(self.queries):,} queries have a document with a grade "
+                "above 0"
             )
         missed = tuple(query for query in self.queries if query not in answered)
         qrels = {query: self.qrels[query] for query in queries}
@@ -163,10 +167,7 @@ def read_judgements(
     path = Path(source)
     if not path.is_dir():
         if split is not None or only or text_column != TEXT_COLUMN:
-            raise SettingsError(
-                f"{source} is no folder, and pairs of query and document have no fields to choose by; leave split, "
-                "only and text_column out"
-            )
+            raise SettingsError(f"{source} is no folder, whose queries alone have fields to choose by")
         return read_query_pairs(path)
     files, by_file = _qrels_files(path, split)
     conditions = only if split is None or by_file else (*only, f"{SPLIT}={split}")
@@ -179,7 +180,7 @@ def read_judgements(
                 if own.setdefault(id, grade) != grade:
                     raise EvaluationError(
                         f"{file}: document {id!r} has the grade {grade} for query {query!r}, but {own[id]} in another "
-                        "split; keep one of the two, or choose a split"
+                        "split"
                     )
     if by_file:
         # The other queries are of other splits.
@@ -207,14 +208,14 @@ def read_query_pairs(path: str | Path) -> Judgements:
             if is_heading:
                 continue
             if len(cells) != 2 or not all(cells):
-                raise EvaluationError(f"{path}:{number}: {_PAIR}; mend the line")
+                raise EvaluationError(f"{path}:{number}: expected the text of a query, a tab and the id of a document")
             text, document = cells
             query = names.setdefault(text, f"q{len(names) + 1}")
             qrels.setdefault(query, {})[document] = 1
     except DocumentError as error:
         raise EvaluationError(str(error)) from error.__cause__
     if not qrels:
-        raise EvaluationError(f"{path}: there is no pair in it; {_PAIR}, one in a line")
+        raise EvaluationError(f"{path}: there is no pair in it")
     return Judgements.of({id: text for text, id in names.items()}, qrels, source=str(path))
 
 
@@ -226,7 +227,7 @@ def find_corpus(folder: str | Path) -> Path | None:
 def _queries_file(folder: Path) -> Path:
     path = _file_of_rows(folder, "queries")
     if path is None:
-        raise EvaluationError(f"{folder}: there is no file of queries in it; add queries.jsonl with _id and text")
+        raise EvaluationError(f"{folder}: there is no file of queries in it, such as queries.jsonl")
     return path
 
 
@@ -251,8 +252,122 @@ def _qrels_files(folder: Path, split: str | None) -> tuple[list[Path], bool]:
     for name in _QRELS_FILES:
         if (folder / name).is_file():
             return [folder / name], False
-    raise EvaluationError(f"{folder}: there are no judgements in it; add qrels.tsv, or qrels/test.tsv")
+    raise EvaluationError(f"{folder}: there are no judgements in it, such as qrels.tsv or qrels/test.tsv")
 
 
 def _is_heading(cells: list[str]) -> bool:
     return len(cells) == 2 and cells[0].lower() == "query" and cells[1].lower().endswith("id")
+
+
+@dataclass(slots=True)
+class _Condition:
+    """That a field of a query has one of some values; notes which values there are."""
+
+    name: str
+    values: set[str] = field(default_factory=set)
+    there: dict[str, None] = field(default_factory=dict)
+
+    def holds(self, row: Row) -> bool:
+        if self.name not in row:
+            return False
+        value = row[self.name]
+        written = [_as_written(part) for part in (value if isinstance(value, list | tuple) else [value])]
+        self.there.update(dict.fromkeys(written))
+        return not self.values.isdisjoint(written)
+
+    def require_met(self, place: str, noun: str) -> None:
+        if not self.there:
+            raise EvaluationError(f"{place}no {noun} has the field {self.name!r}")
+        if not self.values & self.there.keys():
+            wanted = " or ".join(sorted(self.values))
+            shown = named(one_line(value, 40) for value in self.there)
+            raise EvaluationError(f"{place}no {noun} has {self.name}={wanted}; there are {shown}")
+
+
+def read_queries(
+    path: Path, only: Sequence[str] = (), text_column: str = TEXT_COLUMN
+) -> tuple[dict[str, str], set[str]]:
+    """Read queries from a file of rows.
+
+    Args:
+        path: a JSON Lines, JSON, CSV, TSV or Parquet file whose rows have ``_id`` or ``id``, and a text.
+        only: conditions on fields, such as ``kind=specific``; of several on one field one must hold.
+        text_column: the field that holds the text.
+
+    Returns:
+        Texts of the queries that fit, by id, empty ones as well; the ids of all queries.
+
+    Raises:
+        EvaluationError: a row is malformed, an id occurs twice, or no query fits; the message names file and line.
+        SettingsError: a condition is none.
+    """
+    conditions = _conditions(only)
+    places: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    for record in read_corpus(path, "utf-8"):
+        try:
+            if isinstance(record.content, DocumentError):
+                raise record.content
+            row = cast("Row", record.content)
+            id = clean_text(row_id(row, Columns()) or "").strip()
+            if not id:
+                raise DocumentError("the query has no id (_id)")
+            if id in places:
+                raise DocumentError(f"the id {id!r} is taken by the query of {places[id]}")
+            places[id] = record.place
+            # All are asked, so that each notes the values that there are.
+            if all([condition.holds(row) for condition in conditions]):
+                texts[id] = _text(row, text_column)
+        except DocumentError as error:
+            raise EvaluationError(f"{record.place}: {error}") from error.__cause__
+    for condition in conditions:
+        condition.require_met(f"{path}: ", "query")
+    if not texts:
+        raise EvaluationError(f"{path}: no query fits all conditions ({', '.join(only)})")
+    return texts, set(places)
+
+
+def fitting_documents(documents: Iterable[Document], only: Sequence[str]) -> list[Document]:
+    """The documents whose fields fit all conditions.
+
+    Args:
+        documents: the documents.
+        only: conditions on fields, such as ``split=test``; of several on one field one must hold.
+
+    Raises:
+        EvaluationError: no document fits.
+        SettingsError: a condition is none.
+    """
+    conditions = _conditions(only)
+    # All are asked, so that each notes the values that there are.
+    fitting = [one for one in documents if all([condition.holds(one.metadata) for condition in conditions])]
+    for condition in conditions:
+        condition.require_met("", "document")
+    if not fitting:
+        raise EvaluationError(f"no document fits all conditions ({', '.join(only)})")
+    return fitting
+
+
+def _conditions(only: Sequence[str]) -> list[_Condition]:
+    conditions: dict[str, _Condition] = {}
+    for text in only:
+        name, _, value = (part.strip() for part in str(text).partition("="))
+        if not (name and value):
+            raise SettingsError(f"{text!r} is no condition such as kind=specific")
+        conditions.setdefault(name, _Condition(name)).values.add(value)
+    return list(conditions.values())
+
+
+def _as_written(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _text(row: Row, column: str) -> str:
+    if column not in row:
+        raise DocumentError(f"the query has no field {column!r}, only {', '.join(map(str, row))}")
+    text = row[column]
+    if is_missing(text):
+        return ""
+    if not isinstance(text, str):
+        raise DocumentError(f"the text of the query, {column!r}, is no string")
+    return clean_text(text).strip()

@@ -16,9 +16,8 @@ from sklearn.metrics import (
 )
 
 from ..errors import EvaluationError, SettingsError
-from .bootstrap import RESAMPLES, Estimate, interval, resampled
+from .resampling import RESAMPLES, Estimate, Floats, resampled
 
-Floats = npt.NDArray[np.float64]
 Criterion = Literal["f1", "accuracy"]
 
 METRICS = ("precision", "recall", "f1", "accuracy", "auc", "average_precision")
@@ -49,12 +48,13 @@ class PairScores:
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """The middle 95 % of a metric's resamples; None without resamples, or for a metric that has no value."""
-        return None if self.values[metric] is None else interval(self.samples.get(metric))
+        found = self.estimate(metric)
+        return None if found is None else found.interval
 
     def estimate(self, metric: str) -> Estimate | None:
         """A metric with its interval; None for a metric that has no value."""
         value = self.values[metric]
-        return None if value is None else Estimate(value, interval(self.samples.get(metric)))
+        return None if value is None else Estimate(value, self.samples.get(metric))
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the resamples as plain values for JSON."""
@@ -73,16 +73,10 @@ def differences(scores: PairScores, others: PairScores) -> dict[str, Estimate]:
 
     Args:
         scores: scores of the one.
-        others: scores of the other on the same pairs, with the same resamples.
+        others: those of the other on the same pairs, with the same resamples.
     """
-    result = {}
-    for name, value in scores.values.items():
-        other = others.values[name]
-        if value is not None and other is not None:
-            both = name in scores.samples and name in others.samples
-            samples = scores.samples[name] - others.samples[name] if both else None
-            result[name] = Estimate(value - other, interval(samples))
-    return result
+    both = ((name, scores.estimate(name), others.estimate(name)) for name in METRICS)
+    return {name: one - other for name, one, other in both if one is not None and other is not None}
 
 
 def best_threshold(labels: Sequence[int], similarities: npt.ArrayLike, by: Criterion = "f1") -> float:
@@ -137,28 +131,23 @@ def require_criterion(by: str) -> None:
 
 def _require_numbers(labels: npt.NDArray[Any], similarities: Floats) -> None:
     if similarities.shape != labels.shape:
-        raise EvaluationError(
-            f"there are {similarities.size:,} similarities for {labels.size:,} pairs; give one for each"
-        )
-    if not np.isfinite(similarities).all():
-        raise EvaluationError(
-            f"{int((~np.isfinite(similarities)).sum()):,} of {similarities.size:,} similarities are no numbers; check "
-            "the vectors that they are of"
-        )
+        raise EvaluationError(f"there are {similarities.size:,} similarities for {labels.size:,} pairs")
+    if wrong := int((~np.isfinite(similarities)).sum()):
+        raise EvaluationError(f"{wrong:,} of {similarities.size:,} similarities are NaN or infinite")
 
 
-def standard_scores(values: Floats, usual: Floats | None = None) -> Floats:
-    """Numbers less their mean, over their standard deviation; 0 where they differ by no more than rounding.
+def standard_scores(values: Floats, reference: Floats | None = None) -> Floats:
+    """Z-scores; 0 where numbers differ by no more than rounding.
 
     Args:
         values: ``(pairs,)``.
-        usual: ``(other pairs,)``, numbers whose mean and deviation are taken; None for those of ``values``.
+        reference: ``(other pairs,)``, numbers whose mean and deviation are taken; None for those of ``values``.
     """
-    usual = values if usual is None else usual
-    deviation = float(usual.std())
-    if deviation <= _ROUNDING * max(1.0, float(np.abs(usual).max(initial=0.0))):
+    reference = values if reference is None else reference
+    deviation = float(reference.std())
+    if deviation <= _ROUNDING * max(1.0, float(np.abs(reference).max(initial=0.0))):
         return np.zeros_like(values)
-    return np.asarray((values - usual.mean()) / deviation, np.float64)
+    return np.asarray((values - reference.mean()) / deviation, np.float64)
 
 
 def pair_auc(labels: npt.ArrayLike, similarities: npt.ArrayLike) -> float:
@@ -206,14 +195,14 @@ def score_pairs(
     if not len(truth):
         raise EvaluationError("there are no pairs to measure; give at least one")
     _require_numbers(truth, scores)
-    found = scores >= threshold
-    precision, recall, f1, _ = precision_recall_fscore_support(truth, found, average="binary", zero_division=0.0)
+    predicted = scores >= threshold
+    precision, recall, f1, _ = precision_recall_fscore_support(truth, predicted, average="binary", zero_division=0.0)
     both = 0 < truth.sum() < len(truth)
     values = {
         "precision": float(precision),
         "recall": float(recall),
         "f1": float(f1),
-        "accuracy": float(accuracy_score(truth, found)),
+        "accuracy": float(accuracy_score(truth, predicted)),
         "auc": pair_auc(truth, scores) if both else None,
         "average_precision": float(average_precision_score(truth, scores)) if both else None,
     }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeVar, Unpack
@@ -14,21 +15,24 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown, require
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..inference.precision import Precision
+from ..inference.segmenting import Workers, segment_in_order
+from ..matching.drawing import MANY_PAIRS, draw_in_order
+from ..matching.matcher import DrawnPair, PairDocument, PairMatcher
 from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
 from ..runtime.text import counted
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.cosine import row_cosines
 from ..similarity.kinds import maxsim_of_pairs, similarity_of
 from .baselines import tfidf_similarities
-from .bootstrap import RESAMPLES
-from .evaluator import Evaluator, WorkOptions, measured_once
+from .evaluator import Evaluator, WorkOptions, gathered, measured_once
 from .labels import ReadyDocument, plain_document
-from .matches import MatchedPairs
 from .pair_scores import Criterion, PairScores, best_threshold, require_criterion, score_pairs, standard_scores
-from .title_mentions import title_mentions
+from .resampling import RESAMPLES, Floats
 
 AnyDocument = TypeVar("AnyDocument", bound=ReadyDocument)
-Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+Drawn = tuple[int, PairDocument, PairDocument, DrawnPair]
 
 # Words of the longer document of a pair, from where a bucket begins.
 LENGTHS = (500, 1000, 2000, 4000, 8000)
@@ -47,16 +51,16 @@ class PairSimilarities:
     validation: Floats
 
     def fused_with(self, *others: PairSimilarities) -> PairSimilarities:
-        """The sum of all, each brought to mean 0 and deviation 1 over the validation pairs, else over the test pairs.
+        """The sum of all z-scores, whose mean and deviation are those of the validation pairs, else of the test pairs.
 
         Args:
             *others: other ways to compare the same pairs.
         """
         test, validation = np.zeros(len(self.test)), np.zeros(len(self.validation))
-        for one in (self, *others):
-            usual = one.validation if len(one.validation) else one.test
-            test += standard_scores(one.test, usual)
-            validation += standard_scores(one.validation, usual)
+        for part in (self, *others):
+            reference = part.validation if len(part.validation) else part.test
+            test += standard_scores(part.test, reference)
+            validation += standard_scores(part.validation, reference)
         return PairSimilarities(test, validation)
 
     def same_as(self, other: PairSimilarities) -> bool:
@@ -173,9 +177,6 @@ class PairEvaluator(Evaluator):
             raise SettingsError(f"lengths {', '.join(map(str, lengths))} have to rise, from 1 on")
         require_criterion(by)
         require_known_handling(unknown)
-        for name, value in (("resamples", resamples), ("seed", seed)):
-            if value < 0:
-                raise SettingsError(f"{name}={value} must be at least 0")
         self.by, self.resamples, self.seed, self.dtype, self.best = by, resamples, seed, dtype, best
         self._lengths = tuple(lengths)
         given = [Pairs.of(pairs), Pairs.of(validation)]
@@ -234,8 +235,7 @@ class PairEvaluator(Evaluator):
         """
         if encoder.model.config.matching is not None:
             shown = options.get("show_progress")
-            found = self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=shown)
-            return self._of_both(found)
+            return self._split(self._matched.scores(encoder, processes, dtype=self.dtype, show_progress=shown))
         if similarity_of(encoder.model.config.similarity).reads_passages:
             passages = self.encode_passages(encoder, processes, **options)
             return PairSimilarities(*(maxsim_of_pairs(passages, rows) for rows in self._rows_of_pairs))
@@ -247,25 +247,20 @@ class PairEvaluator(Evaluator):
     def tfidf(self) -> PairSimilarities:
         """Compare the whole texts of every pair by the words they share."""
         texts = [plain_document(document).text for document in self.documents]
-        return self._of_both(tfidf_similarities(texts, np.concatenate(self._rows_of_pairs)))
-
-    def titles(self) -> PairSimilarities:
-        """Compare every pair by how much of either title stands in the text of the other."""
-        return self._of_both(title_mentions(self.documents, np.concatenate(self._rows_of_pairs)))
+        return self._split(tfidf_similarities(texts, np.concatenate(self._rows_of_pairs)))
 
     def passage_words(self, encoder: DocumentEncoder) -> PairSimilarities:
         """Compare every pair by the words of the passages that an encoder reads."""
-        cut = (
+        segmented = (
             document if isinstance(document, SegmentedDocument) else encoder.segmenter.segment(document)
             for document in self.documents
         )
-        return self._of_both(
-            tfidf_similarities(["\n".join(one.texts) for one in cut], np.concatenate(self._rows_of_pairs))
-        )
+        texts = ["\n".join(document.texts) for document in segmented]
+        return self._split(tfidf_similarities(texts, np.concatenate(self._rows_of_pairs)))
 
-    def _of_both(self, found: Floats) -> PairSimilarities:
-        """What was found of the test pairs, and then of the validation pairs."""
-        return PairSimilarities(found[: len(self.pairs)], found[len(self.pairs) :])
+    def _split(self, similarities: Floats) -> PairSimilarities:
+        """Similarities of the test pairs, and behind them those of the validation pairs."""
+        return PairSimilarities(similarities[: len(self.pairs)], similarities[len(self.pairs) :])
 
     def score(self, similarities: PairSimilarities, *, resamples: int | None = None) -> ComparisonScores:
         """Measure similarities.
@@ -280,7 +275,7 @@ class PairEvaluator(Evaluator):
         if (len(similarities.test), len(similarities.validation)) != (len(self.pairs), len(self.validation)):
             raise EvaluationError(
                 f"there are {len(similarities.test):,} and {len(similarities.validation):,} similarities for "
-                f"{len(self.pairs):,} test and {len(self.validation):,} validation pairs; give one for each"
+                f"{len(self.pairs):,} test and {len(self.validation):,} validation pairs"
             )
         labels, validation_labels = np.array(self.labels), [pair.label for pair in self.validation]
         options = {"resamples": self.resamples if resamples is None else resamples, "seed": self.seed}
@@ -315,30 +310,10 @@ def documents_of_pairs(documents: Iterable[AnyDocument], *pairs: Pairs) -> dict[
     for document in documents:
         id = plain_document(document).id
         if id in found:
-            raise _same_id(id, "pairs do not say which is meant")
+            raise DocumentError(f"several documents have the id {id!r}, so that pairs do not say which is meant")
         if id in wanted:
             found[id] = document
     return found
-
-
-def require_own_ids(documents: Iterable[ReadyDocument]) -> None:
-    """Refuse documents that share an id.
-
-    Raises:
-        DocumentError: two of them have one id.
-    """
-    found: set[str] = set()
-    for document in documents:
-        id = plain_document(document).id
-        if id in found:
-            raise _same_id(id, "they would count as one")
-        found.add(id)
-
-
-def _same_id(id: str, consequence: str) -> DocumentError:
-    return DocumentError(
-        f"several documents have the id {id!r}, so that {consequence}; give every document an id of its own"
-    )
 
 
 def require_both_labels(pairs: Pairs, given: int | None = None) -> None:
@@ -352,10 +327,76 @@ def require_both_labels(pairs: Pairs, given: int | None = None) -> None:
         EvaluationError: not both labels occur.
     """
     if len({pair.label for pair in pairs}) < 2:
-        if given is not None and given > len(pairs):
-            raise EvaluationError(
-                f"{pairs.name}: {given - len(pairs):,} of {counted(given, 'pair')} cannot be used, since they are of "
-                "documents that are not among those read, of a document with itself, or given before, and the rest do "
-                "not have both labels, 0 and 1; read the corpus that the pairs are from, and give some pairs of each"
-            )
-        raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1; give some pairs of each")
+        gone = "" if given is None or given == len(pairs) else (
+            f"; {given - len(pairs):,} of {counted(given, 'pair')} cannot be used, since they are of documents that "
+            "were not read, of a document with itself, or given before"
+        )  # fmt: skip
+        raise EvaluationError(f"{pairs.name} do not have both labels, 0 and 1{gone}")
+
+
+class MatchedPairs:
+    """Pairs whose views are drawn once, however many models of the same views are measured on them.
+
+    Args:
+        documents: the documents, segmented or not.
+        rows: ``(pairs, 2)``, rows of both documents of every pair.
+    """
+
+    def __init__(self, documents: Sequence[ReadyDocument], rows: Rows) -> None:
+        self._documents, self._rows = documents, rows
+        self._drawn: tuple[object, list[Drawn]] | None = None
+
+    def scores(
+        self,
+        encoder: DocumentEncoder,
+        processes: Processes | None = None,
+        *,
+        dtype: Precision | None = None,
+        show_progress: bool | None = None,
+    ) -> Floats:
+        """Match all pairs; each process takes its share.
+
+        Args:
+            encoder: the encoder; its model was trained on views.
+            processes: the processes that share the work; None for this one alone.
+            dtype: precision that the transformer computes in; None is that of its weights.
+            show_progress: show a bar in pairs; None shows it on a terminal when the work is long.
+
+        Returns:
+            ``(pairs,)``, in every process.
+        """
+        matcher = PairMatcher(encoder)
+        rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
+        share = range(rank, len(self._rows), count)
+        scores = np.empty(len(share))
+        with (
+            progress_bar(show_progress, len(share), doing="Matching", unit="pairs") as bar,
+            closing(self._draw(matcher, encoder, share)) as drawn,
+        ):
+            for place, of_views in matcher.view_scores(drawn, dtype):
+                scores[place] = matcher.aggregate(of_views)
+                bar.update(1)
+        result = np.empty(len(self._rows))
+        for number, part in enumerate(gathered(processes, scores)):
+            result[number::count] = part
+        return result
+
+    def _draw(self, matcher: PairMatcher, encoder: DocumentEncoder, share: range) -> Generator[Drawn]:
+        """The pairs of this process with their views, drawn with the first model of such views."""
+        drawn_by = encoder.model.config.views, encoder.tokenizer.get_vocab(), matcher.identity
+        if self._drawn is not None and self._drawn[0] == drawn_by:
+            yield from self._drawn[1]
+            return
+        rows = self._rows[share.start :: share.step]
+        wanted = np.unique(rows).tolist()
+        plain = (plain_document(self._documents[row]) for row in wanted)
+        # Workers end with an error, not when its traceback is forgotten.
+        with closing(segment_in_order(plain, matcher.segmenter, Workers.on(encoder.device))) as cut:
+            ready = dict(zip(wanted, matcher.documents(cut), strict=True))
+        pairs = ((place, ready[first], ready[second]) for place, (first, second) in enumerate(rows.tolist()))
+        drawn: list[Drawn] = []
+        with closing(draw_in_order(matcher, pairs, Workers.on(encoder.device, after=MANY_PAIRS))) as ahead:
+            for pair in ahead:
+                drawn.append(pair)
+                yield pair
+        self._drawn = (drawn_by, drawn)

@@ -17,7 +17,8 @@ from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.cosine import Floats, best_passages, similarity_matrix
 from .evaluator import Evaluator, Vectors, gathered, measured_once, share_of
 from .labels import ReadyDocument, plain_document
-from .ranking import require_measures, score_run
+from .measures import metric_name, require_measures
+from .ranking import score_run
 from .trec import Qrels, Run
 
 # Rankings are far shorter than a corpus; what lies below says nothing of the usual measures.
@@ -152,9 +153,3 @@ def _by_best_passages(asked: Vectors, documents: Sequence[Vectors], kind: str) -
         similarity = torch.from_numpy(similarity_matrix(asked, np.concatenate(own), kind))
         scores[:, places] = best_passages(similarity, torch.tensor([len(one) for one in own])).numpy()
     return scores
-
-
-def metric_name(measure: str) -> str:
-    """What a measure is called among numbers, such as ``ndcg_at_10``."""
-    (parsed,) = require_measures([measure])
-    return str(parsed).lower().replace("@", "_at_")

@@ -1,108 +1,27 @@
-"""How well documents are ranked: nDCG, precision, reciprocal and percentile rank, recall and more."""
+"""Rankings measured: of one system, of systems side by side, and of the weight with which two are fused."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ..errors import EvaluationError, MissingExtraError, SettingsError
-from ..runtime.text import described
-from .rank_measures import OF_RANKS, OVER_PAIRS, Candidates, Standing
+from ..runtime.text import require_whole
+from .measures import DEFAULT_MEASURES, OF_RANKS, OVER_PAIRS, Candidates, Measure, Standing, require_measures
+from .resampling import CONFIDENCE, RESAMPLES, Estimate, Floats, folds_of, resampled_means
 from .trec import Qrels, Run, leave_out, ranked
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats = npt.NDArray[np.float64]
+FOLDS = 5
+WEIGHTS = tuple(step / 10 for step in range(11))
 
-DEFAULT_MEASURES = ("nDCG@10", "MAP", "MRR@10", "P@5", "recall@100", "success@1")
-
-# What users write, in lower case; what it is called here; what ir_measures calls it, or None where it lacks it.
-_NAMES: dict[str, tuple[str, str | None]] = {
-    "ndcg": ("nDCG", "nDCG"),
-    "map": ("MAP", "AP"),
-    "ap": ("MAP", "AP"),
-    "mrr": ("MRR", "RR"),
-    "rr": ("MRR", "RR"),
-    "p": ("P", "P"),
-    "precision": ("P", "P"),
-    "r": ("recall", "R"),
-    "recall": ("recall", "R"),
-    "success": ("success", "Success"),
-    "hr": ("HR", "R"),
-    **{name.lower(): (name, None) for name in OF_RANKS},
-}
-_NEED_CUTOFF = ("P", "recall", "success", "HR", "HR-published")
-_WITHOUT_CUTOFF = ("MPR", "MPR-published", "MRR-published")
-_WRITTEN = re.compile(r"([a-z]+(?:-published)?)(?:@([1-9][0-9]{0,8}))?", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """A measure of a ranking.
-
-    - ``nDCG@k``: gain of the first k documents, each grade divided by log2(1 + rank), as a share of the best that is
-      possible (Järvelin and Kekäläinen 2002).
-    - ``P@k``: share of the first k that is relevant, of k even where fewer were found.
-    - ``MRR@k``: 1 / rank of the first relevant document, 0 if it is not among the first k.
-    - ``MAP``: mean over all relevant documents of the precision at their ranks, 0 for those not found.
-    - ``recall@k``: share of the relevant documents that is among the first k.
-    - ``success@k``: 1 if a relevant document is among the first k.
-    - ``MPR``: 1 - rank / number of ranked documents, mean over all relevant documents of all queries; ``HR@k``: what
-      is called ``recall@k`` too (both as in SDR, section 4.2).
-    - ``MPR-published``, ``MRR-published``, ``HR-published@k``: as SDR's published code counts (see
-      :mod:`graphdoc.evaluation.rank_measures`).
-
-    A grade above 0 is relevant; documents that were not judged are not.
-
-    Args:
-        kind: one of the names above, without the k.
-        cutoff: the k; None for the whole ranking.
-    """
-
-    kind: str
-    cutoff: int | None = None
-
-    @classmethod
-    def parse(cls, text: str) -> Measure:
-        """Read a measure as users write it, in small or capital letters.
-
-        Raises:
-            SettingsError: it is unknown, or lacks its cutoff.
-
-        >>> [str(Measure.parse(text)) for text in ("ndcg@10", "ap", "RR@10", "precision@5")]
-        ['nDCG@10', 'MAP', 'MRR@10', 'P@5']
-        """
-        found = _WRITTEN.fullmatch(text.strip()) if isinstance(text, str) else None
-        names = _NAMES.get(found[1].lower()) if found else None
-        if found is None or names is None:
-            given = repr(text) if isinstance(text, str) else described(text)
-            raise SettingsError(
-                f"the measure {given} is unknown; use one of {', '.join(DEFAULT_MEASURES)}, with any whole number "
-                "from 1 behind @"
-            )
-        cutoff = int(found[2]) if found[2] else None
-        if cutoff is None and names[0] in _NEED_CUTOFF:
-            raise SettingsError(f"the measure {text!r} does not say for how many documents; write {names[0]}@10")
-        if cutoff is not None and names[0] in _WITHOUT_CUTOFF:
-            raise SettingsError(f"the measure {text!r} takes whole rankings; write {names[0]}")
-        return cls(names[0], cutoff)
-
-    def __str__(self) -> str:
-        return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
-
-    def of_library(self, library: Any) -> Any:
-        """The measure of ``ir_measures``; None if it has none."""
-        name = next(theirs for ours, theirs in _NAMES.values() if ours == self.kind)
-        if name is None:
-            return None
-        measure = getattr(library, name)
-        return measure if self.cutoff is None else measure @ self.cutoff
+Fusion = Callable[[dict[str, float], dict[str, float], float], dict[str, float]]
 
 
 @dataclass(frozen=True)
@@ -275,18 +194,253 @@ def _standing(query: str, measure: Measure, judged: Qrels, order: Sequence[str],
     return Standing(ranks, len(positives), absent, candidates.count, len(judged), measure.cutoff)
 
 
-def require_measures(measures: Sequence[str]) -> list[Measure]:
-    """Read measures, each once.
+@dataclass(frozen=True)
+class RankingTable:
+    """Systems by measures, on the same queries.
+
+    Args:
+        scores: what was measured of every system.
+        against: name of the system that the others are held against; None for none.
+        resamples: number of bootstrap resamples of the queries.
+        seed: of their draws.
+    """
+
+    scores: Mapping[str, RankingScores]
+    against: str | None = None
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        runs: Mapping[str, Run],
+        qrels: Qrels,
+        measures: Sequence[str] = DEFAULT_MEASURES,
+        *,
+        against: str | None = None,
+        own: Mapping[str, Collection[str]] | None = None,
+        candidates: Candidates | None = None,
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+    ) -> RankingTable:
+        """Measure systems.
+
+        Args:
+            runs: scores by query id and document id, by name of the system.
+            qrels: grades by query id and document id.
+            measures: measures as users write them.
+            against: the system that the others are compared with.
+            own: documents taken out first, by query id (see :func:`~graphdoc.evaluation.ranking.score_run`).
+            candidates: what was ranked, which some measures need.
+            resamples: number of bootstrap resamples of the queries.
+            seed: of their draws.
+
+        Raises:
+            EvaluationError: there is no system, no query has a positive, or a score is no finite number.
+            MissingExtraError: ``ir_measures`` is not installed.
+            SettingsError: a measure or ``against`` is unknown.
+        """
+        if not runs:
+            raise EvaluationError("there is no run to measure; give at least one")
+        if against is not None and against not in runs:
+            raise SettingsError(f"against={against!r} is none of the systems; use one of {', '.join(runs)}")
+        scores: dict[str, RankingScores] = {}
+        for name, run in runs.items():
+            try:
+                scores[name] = score_run(run, qrels, measures, own=own, candidates=candidates)
+            except EvaluationError as error:
+                raise EvaluationError(f"{name}: {error}") from error
+        return cls(scores, against, resamples, seed)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the measures."""
+        return next(iter(self.scores.values())).measures
+
+    @property
+    def queries(self) -> tuple[str, ...]:
+        """Ids of the queries."""
+        return next(iter(self.scores.values())).queries
+
+    def estimate(self, system: str, measure: str) -> Estimate:
+        """A mean with its bootstrap over queries; all systems have the same resamples, so differences are paired.
+
+        Args:
+            system: name of the system.
+            measure: one of :attr:`measures`.
+        """
+        column = self.measures.index(measure)
+        return Estimate(self.scores[system].means[measure], self._resampled[system][:, column])
+
+    def difference(self, system: str, measure: str) -> Estimate | None:
+        """By how much a system is ahead of :attr:`against`; None for that system itself, or without one."""
+        if self.against in (None, system):
+            return None
+        return self.estimate(system, measure) - self.estimate(str(self.against), measure)
+
+    @cached_property
+    def _resampled(self) -> dict[str, Floats]:
+        """Means of resamples by system, ``(resamples, measures)``."""
+        result = {}
+        for name, scores in self.scores.items():
+            columns = np.concatenate([scores.shares, scores.weights], axis=1)
+            shares, weights = np.split(resampled_means(columns, self.resamples, self.seed), 2, axis=1)
+            result[name] = shares / weights
+        return result
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row per system: ``system``, every measure, and how far it is ahead of ``against``, with the interval.
+
+        The differences of the system that the others are compared with are not a number.
+        """
+        import pandas as pd
+
+        rows = []
+        for name, scores in self.scores.items():
+            row: dict[str, Any] = {"system": name, **scores.means}
+            for measure in self.measures if self.against is not None else ():
+                difference = self.difference(name, measure) or Estimate(np.nan)
+                ends = difference.interval or (np.nan, np.nan)
+                heads = (f"{measure} {head}" for head in ("ahead", "low", "high"))
+                row |= zip(heads, (difference.value, *ends), strict=True)
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def per_query(self) -> pd.DataFrame:
+        """One row per system and query: ``system``, ``query``, and a column for every measure."""
+        import pandas as pd
+
+        frames = []
+        for name, one in self.scores.items():
+            frame = one.to_frame()
+            frame.insert(0, "system", name)
+            frames.append(frame)
+        return pd.concat(frames, ignore_index=True)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        systems = {}
+        for name, scores in self.scores.items():
+            differences = {measure: self.difference(name, measure) for measure in self.measures}
+            systems[name] = {
+                **scores.to_dict(),
+                "intervals": {measure: self.estimate(name, measure).interval for measure in self.measures},
+                "differences": {measure: found.to_dict() for measure, found in differences.items() if found} or None,
+            }
+        return {
+            "queries": len(self.queries),
+            "measures": list(self.measures),
+            "against": self.against,
+            "bootstrap": {"resamples": self.resamples, "seed": self.seed, "confidence": CONFIDENCE},
+            "systems": systems,
+        }
+
+
+@dataclass(frozen=True)
+class BestWeight:
+    """A weight that was chosen by cross-validation.
+
+    Args:
+        weight: the best one on all queries, to search with from now on.
+        fold_weights: ``(folds,)``, the best one on the queries of all other folds.
+        folds: number of the fold of every query, by query id.
+        run: scores by query id and document id, every query fused with the weight that was chosen without it.
+        measure: the measure that weights were chosen by.
+        means: its mean over all queries, by weight.
+    """
+
+    weight: float
+    fold_weights: tuple[float, ...]
+    folds: Mapping[str, int]
+    run: Mapping[str, Mapping[str, float]]
+    measure: str
+    means: Mapping[float, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the run as plain values for JSON."""
+        return {
+            "weight": self.weight,
+            "fold_weights": list(self.fold_weights),
+            "folds": dict(self.folds),
+            "measure": self.measure,
+            "means": {str(weight): mean for weight, mean in self.means.items()},
+        }
+
+
+def best_weight(
+    words: Run,
+    vectors: Run,
+    qrels: Qrels,
+    fuse: Fusion,
+    *,
+    measure: str = DEFAULT_MEASURES[0],
+    weights: Sequence[float] = WEIGHTS,
+    folds: int = FOLDS,
+    seed: int = 0,
+    own: Mapping[str, Collection[str]] | None = None,
+) -> BestWeight:
+    """Choose the weight of a fusion by k-fold cross-validation (Graph-RoBERTa, section 3.3).
+
+    For each fold the weight is taken that is best on the queries of all others, and the queries of the fold are fused
+    with it; so no query has a say in its own weight. Of several equally good weights the first is taken.
+
+    Args:
+        words: scores of the ranking by words, by query id and document id.
+        vectors: scores of the ranking by vectors, the same; a query that either lacks has an empty ranking there.
+        qrels: grades by query id and document id; queries without a positive are left out.
+        fuse: makes the fused scores of one query from those of both rankings and a weight.
+        measure: the measure whose mean is to be greatest.
+        weights: what is tried.
+        folds: number of folds, of as equal size as can be.
+        seed: draws the folds.
+        own: documents taken out first, by query id (see :func:`~graphdoc.evaluation.ranking.score_run`).
 
     Raises:
-        SettingsError: one is unknown, or there is none.
+        EvaluationError: there are fewer queries with a positive than folds, or no weights.
+        MissingExtraError: ``ir_measures`` is not installed.
+        SettingsError: the measure is unknown, or ``folds`` no whole number of at least 2.
+
+    >>> words = {"q1": {"a": 1.0, "b": 0.0}, "q2": {"a": 0.0, "b": 1.0}}
+    >>> vectors = {"q1": {"a": 0.0, "b": 1.0}, "q2": {"a": 1.0, "b": 0.0}}
+    >>> def fuse(words, vectors, weight):
+    ...     return {one: weight * words[one] + (1 - weight) * vectors[one] for one in words}
+    >>> best_weight(words, vectors, {"q1": {"a": 1}, "q2": {"b": 1}}, fuse, folds=2).weight
+    0.6
     """
-    if isinstance(measures, str):
-        raise SettingsError(f"measures={measures!r} is one string; give a list of measures, such as [{measures!r}]")
-    found = list(dict.fromkeys(map(Measure.parse, measures)))
-    if not found:
-        raise SettingsError(f"measures is empty; name at least one, such as {DEFAULT_MEASURES[0]}")
-    return found
+    require_whole("folds", folds, least=2, may_be_none=False)
+    if not weights:
+        raise EvaluationError("there are no weights to choose from; give at least one")
+
+    def fused(query: str, weight: float) -> dict[str, float]:
+        own_words, own_vectors = dict(words.get(query, {})), dict(vectors.get(query, {}))
+        return fuse(own_words, own_vectors, weight) if own_words or own_vectors else {}
+
+    tried = [
+        score_run({query: fused(query, weight) for query in qrels}, qrels, [measure], own=own) for weight in weights
+    ]
+    queries = tried[0].queries
+    if len(queries) < folds:
+        raise EvaluationError(
+            f"there are {len(queries):,} queries with a positive for {folds} folds; give more queries, or fewer folds"
+        )
+    # (weights, queries)
+    values = np.stack([one.values[:, 0] for one in tried])
+    fold = folds_of(queries, folds, seed)
+    chosen = [_best(values[:, fold != number]) for number in range(folds)]
+    return BestWeight(
+        weight=weights[_best(values)],
+        fold_weights=tuple(weights[best] for best in chosen),
+        folds=dict(zip(queries, fold.tolist(), strict=True)),
+        run={query: fused(query, weights[chosen[fold[row]]]) for row, query in enumerate(queries)},
+        measure=tried[0].measures[0],
+        means=dict(zip(weights, values.mean(axis=1).tolist(), strict=True)),
+    )
+
+
+def _best(values: np.ndarray[Any, np.dtype[np.float64]]) -> int:
+    """The first of the greatest means; sums that differ by rounding alone are equal."""
+    means = values.mean(axis=1)
+    return int(np.flatnonzero(means >= means.max() - 1e-12)[0])
 
 
 def _library() -> Any:

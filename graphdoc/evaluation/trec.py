@@ -1,12 +1,15 @@
-"""Rankings and judgements as plain dictionaries, and as the files that TREC's tools exchange."""
+"""Rankings and judgements as plain dictionaries, and as files: TREC's, BEIR's, and links between documents."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from ..documents.document import Document
+from ..documents.parsing.formats import split_suffix
 from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
@@ -14,37 +17,35 @@ from ..runtime.files import write_atomically
 from ..runtime.text import one_line
 
 Run = Mapping[str, Mapping[str, float]]
-"""Scores of the documents that were found, by query id and document id."""
+"""Scores of the documents that were retrieved, by query id and document id."""
 Qrels = Mapping[str, Mapping[str, int]]
 """Grades of the documents that were judged, by query id and document id; 0 and less is not relevant."""
 
 _Value = TypeVar("_Value", int, float)
+_Grades = dict[str, dict[str, int]]
 
 BEIR_HEADER = ("query-id", "corpus-id", "score")
 # Measures of gain hold a number for every grade up to the highest.
 MOST_GRADE = 10_000
-_QRELS = "a judgement is expected as query id, 0, document id and a whole number, or without the 0"
-_LINK = "a link is expected as the ids of two documents"
-_RUN = "a hit is expected as query id, Q0, document id, rank, score and name of the run"
 
 
 def ranked(scores: Mapping[str, float]) -> list[str]:
     """Put documents in order: by falling score, those of the same score by their ids.
 
     Raises:
-        EvaluationError: a score is no finite number.
+        EvaluationError: a score is not finite.
 
     >>> ranked({"wave": 0.5, "tide": 0.5, "gate": 2})
     ['gate', 'tide', 'wave']
     """
     for id, score in scores.items():
         if not math.isfinite(score):
-            raise EvaluationError(f"document {id!r} has the score {score}; give finite numbers")
+            raise EvaluationError(f"document {id!r} has the score {score}")
     return sorted(scores, key=lambda id: (-scores[id], id))
 
 
 def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset[str]]:
-    """The documents that queries were made of, which find themselves.
+    """The documents that queries were written from, which find themselves.
 
     Args:
         qrels: the judgements.
@@ -59,8 +60,8 @@ def own_documents(qrels: Qrels, grade: int | None = None) -> dict[str, frozenset
     """
     if grade is None:
         return {query: frozenset({query}) for query in qrels}
-    found = {query: frozenset(id for id, given in grades.items() if given == grade) for query, grades in qrels.items()}
-    return {query: documents for query, documents in found.items() if documents}
+    own = {query: frozenset(id for id, given in grades.items() if given == grade) for query, grades in qrels.items()}
+    return {query: documents for query, documents in own.items() if documents}
 
 
 def leave_out(
@@ -81,21 +82,17 @@ def leave_out(
     }
 
 
-def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
+def read_qrels(path: str | Path) -> _Grades:
     r"""Read judgements: TREC's four columns, or the three of BEIR with their header.
 
     Columns are separated by tabs, or by any white space in a file that has no tab in its first line. A name that ends
     in ``.gz`` is uncompressed. A line may occur again.
 
-    Args:
-        path: the file.
-
     Returns:
         Grades by query id and document id.
 
     Raises:
-        EvaluationError: the file cannot be read, has no judgements, or a line is not of this form or contradicts
-            another.
+        EvaluationError: the file cannot be read, has no judgements, or a line is malformed or contradicts another.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "qrels.tsv"
@@ -103,61 +100,147 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     >>> read_qrels(path)
     {'q1': {'rice': 1}}
     """
-    result: dict[str, dict[str, int]] = {}
+    qrels: _Grades = {}
     columns = 0
-    for number, cells in _rows(path):
+    for place, cells in _rows(path):
         if not columns and tuple(cell.lower() for cell in cells) == BEIR_HEADER:
             columns = len(BEIR_HEADER)
             continue
         columns = columns or (3 if len(cells) == 3 else 4)
         if len(cells) != columns:
-            raise _malformed(path, number, _QRELS)
-        query, document, grade = cells[0], cells[-2], _number(int, cells[-1])
-        if not query or not document:
-            raise _malformed(path, number, _QRELS)
-        if grade is None:
-            raise EvaluationError(
-                f"{path}:{number}: the grade of document {document!r} for query {query!r} is "
-                f"{one_line(repr(cells[-1]), 40)}; give a whole number, such as 0, 1 and 2"
-            )
-        if abs(grade) > MOST_GRADE:
-            raise EvaluationError(
-                f"{path}:{number}: the grade of document {document!r} for query {query!r} is "
-                f"{one_line(cells[-1], 40)}; give {MOST_GRADE:,} at most, such as 0, 1 and 2"
-            )
-        before = result.setdefault(query, {}).setdefault(document, grade)
-        if before != grade:
-            raise EvaluationError(
-                f"{path}:{number}: document {document!r} has the grade {grade} for query {query!r}, but {before} in a "
-                "line before; keep one of the two"
-            )
-    if not result:
-        raise EvaluationError(f"{path}: there is no judgement in it; {_QRELS}, one in a line")
-    return result
+            raise EvaluationError(f"{place}: expected query id, 0, document id and grade, or these without the 0")
+        _add(
+            qrels,
+            cells[0],
+            cells[-2],
+            _number(int, cells[-1], f"{place}: the grade of {cells[-2]!r} for {cells[0]!r}"),
+            place,
+        )
+    if not qrels:
+        raise EvaluationError(f"{path}: there is no judgement in it")
+    return qrels
 
 
-def read_links(path: str | Path) -> dict[str, dict[str, int]] | None:
-    """Read links between documents: two ids in a line, from the one to the other.
+def read_relevant(path: str | Path, *, mutual: bool = False) -> _Grades:
+    r"""Read which documents are relevant to which.
 
-    Columns are separated as in :func:`read_qrels`; a link may occur again.
+    A file of two columns holds links, from the first document to the second. One of three or four columns holds
+    judgements (see :func:`read_qrels`), with a document's id in place of a query's. A JSON file holds an object of
+    lists of ids by id; an object of grades by id can take the place of a list. As in judgements a document of grade 0
+    or less is not relevant, and a pair may occur again, but not with another grade.
 
     Args:
         path: the file.
+        mutual: whether only pairs count that are relevant both ways.
 
     Returns:
-        1 by both ids; None for a file whose first line is not of two columns.
+        Grades by id and id, as judgements have them.
 
     Raises:
-        EvaluationError: the file cannot be read, or a line is not of this form.
+        EvaluationError: the file cannot be read, has no pairs, or something in it is malformed.
+
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "links.tsv"
+    >>> _ = path.write_text("rice\tsalt\nsalt\trice\nrice\ttides\n")
+    >>> read_relevant(path), read_relevant(path, mutual=True)
+    ({'rice': {'salt': 1, 'tides': 1}, 'salt': {'rice': 1}}, {'rice': {'salt': 1}, 'salt': {'rice': 1}})
     """
-    result: dict[str, dict[str, int]] = {}
-    for number, cells in _rows(path):
-        if len(cells) != 2 and not result:
-            return None
-        if len(cells) != 2 or not all(cells):
-            raise _malformed(path, number, _LINK)
-        result.setdefault(cells[0], {})[cells[1]] = 1
-    return result or None
+    is_json = split_suffix(Path(path))[1] == "json"
+    relevant = _read_lists(Path(path)) if is_json else _read_links(path) or read_qrels(path)
+    return _mutual(relevant, str(path)) if mutual else relevant
+
+
+def relevant_by_field(documents: Iterable[Document], field: str, *, mutual: bool = False) -> _Grades:
+    """Take from a field of documents, such as ``references``, which others are relevant to each.
+
+    Args:
+        documents: the documents.
+        field: a field beside text and title that holds an id or a list of ids.
+        mutual: whether only pairs count that are relevant both ways.
+
+    Raises:
+        EvaluationError: no document has the field, or something else is in it.
+
+    >>> papers = [Document.from_text("Rice.", id="a", metadata={"cites": ["b"]}), Document.from_text("Salt.", id="b")]
+    >>> relevant_by_field(papers, "cites")
+    {'a': {'b': 1}}
+    """
+    relevant: _Grades = {}
+    fields: dict[str, None] = {}
+    for document in documents:
+        value = document.metadata.get(field)
+        fields.update(dict.fromkeys(document.metadata))
+        if value is not None:
+            ids = tuple(value.items()) if isinstance(value, Mapping) else value
+            _add_list(relevant, document.id, [ids] if isinstance(ids, str) else ids, f"document {document.id!r}")
+    if not any(relevant.values()):
+        there = ", ".join(map(repr, list(fields)[:20])) or "none"
+        raise EvaluationError(f"no document names others in a field {field!r}; fields: {there}")
+    return _mutual(relevant, f"the field {field!r}") if mutual else relevant
+
+
+def _read_links(path: str | Path) -> _Grades | None:
+    """Links, two ids in a line; None for a file whose first line is not of two columns."""
+    links: _Grades = {}
+    for place, cells in _rows(path):
+        if len(cells) != 2:
+            if not links:
+                return None
+            raise EvaluationError(f"{place}: expected the ids of two documents")
+        _add(links, cells[0], cells[1], 1, place)
+    return links or None
+
+
+def _read_lists(path: Path) -> _Grades:
+    """An object of lists, or of objects of grades; objects are read as tuples, which keep names that occur again."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=tuple)
+    except (OSError, ValueError, RecursionError) as error:
+        raise EvaluationError(f"{path}: cannot be read as JSON ({one_line(str(error), 120)})") from error
+    if not isinstance(content, tuple):
+        raise EvaluationError(f'{path}: expected an object of lists, such as {{"a.md": ["b.md", "c.md"]}}')
+    relevant: _Grades = {}
+    for id, ids in content:
+        _add_list(relevant, id, ids, str(path))
+    if not any(grade > 0 for grades in relevant.values() for grade in grades.values()):
+        raise EvaluationError(f"{path}: no document is relevant to another")
+    return relevant
+
+
+def _add_list(qrels: _Grades, id: str, ids: Any, place: str) -> None:
+    """Add ids, or with a tuple pairs of id and grade."""
+    if not isinstance(ids, list | tuple):
+        raise EvaluationError(f"{place}: expected a list of ids for {id!r}, not {one_line(repr(ids), 60)}")
+    qrels.setdefault(clean_text(id).strip(), {})
+    for other, grade in ids if isinstance(ids, tuple) and ids and isinstance(ids[0], tuple) else ((o, 1) for o in ids):
+        # Data frames make decimal numbers of whole ones.
+        whole = int(grade) if isinstance(grade, int | float) and grade == grade // 1 else None
+        if not isinstance(other, str) or whole is None:
+            raise EvaluationError(f"{place}: {id!r}: {one_line(repr((other, grade)), 60)} is no id with a whole grade")
+        _add(qrels, id, other, whole, place)
+
+
+def _add(qrels: _Grades, query: str, document: str, grade: int, place: str) -> None:
+    query, document = clean_text(query).strip(), clean_text(document).strip()
+    if not query or not document:
+        raise EvaluationError(f"{place}: an id is empty")
+    if abs(grade) > MOST_GRADE:
+        raise EvaluationError(
+            f"{place}: the grade of {document!r} is {one_line(str(grade), 40)}, above {MOST_GRADE:,}"
+        )
+    before = qrels.setdefault(query, {}).setdefault(document, grade)
+    if before != grade:
+        raise EvaluationError(f"{place}: {query!r}: {document!r} has the grades {before} and {grade}")
+
+
+def _mutual(relevant: Qrels, place: str) -> _Grades:
+    both = {
+        source: {id: grade for id, grade in grades.items() if grade > 0 and relevant.get(id, {}).get(source, 0) > 0}
+        for source, grades in relevant.items()
+    }
+    if not any(both.values()):
+        raise EvaluationError(f"{place}: no two documents are relevant to each other")
+    return both
 
 
 def write_qrels(path: str | Path, qrels: Qrels) -> Path:
@@ -172,12 +255,9 @@ def write_qrels(path: str | Path, qrels: Qrels) -> Path:
     >>> path.read_text()
     'q1\t0\trice\t1\n'
     """
-    lines = (
-        f"{_written(query)}\t0\t{_written(id)}\t{grade}\n"
-        for query, grades in qrels.items()
-        for id, grade in grades.items()
+    return _write(
+        path, ((query, "0", id, str(grade)) for query, grades in qrels.items() for id, grade in grades.items())
     )
-    return _write(path, lines)
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
@@ -185,15 +265,12 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
 
     Scores count, ranks do not, as in TREC's own tools. Columns are separated as in :func:`read_qrels`.
 
-    Args:
-        path: the file.
-
     Returns:
         Scores by query id and document id.
 
     Raises:
-        EvaluationError: the file cannot be read, has no hits, a line is not of this form, or a document occurs twice
-            for a query.
+        EvaluationError: the file cannot be read, has no hits, a line is malformed, or a document occurs twice for a
+            query.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "run.txt"
@@ -201,25 +278,19 @@ def read_run(path: str | Path) -> dict[str, dict[str, float]]:
     >>> read_run(path)
     {'q1': {'rice': 0.9}}
     """
-    result: dict[str, dict[str, float]] = {}
-    for number, cells in _rows(path):
+    run: dict[str, dict[str, float]] = {}
+    for place, cells in _rows(path):
         if len(cells) != 6 or not cells[0] or not cells[2]:
-            raise _malformed(path, number, _RUN)
-        score = _number(float, cells[4])
-        if score is None or not math.isfinite(score):
-            raise EvaluationError(
-                f"{path}:{number}: the score of document {cells[2]!r} for query {cells[0]!r} is "
-                f"{one_line(repr(cells[4]), 40)}; give a finite number"
-            )
-        hits = result.setdefault(cells[0], {})
-        if cells[2] in hits:
-            raise EvaluationError(
-                f"{path}:{number}: document {cells[2]!r} occurs twice for query {cells[0]!r}; keep one of the lines"
-            )
+            raise EvaluationError(f"{place}: expected query id, Q0, document id, rank, score and name of the run")
+        score = _number(float, cells[4], f"{place}: the score of {cells[2]!r} for {cells[0]!r}")
+        hits = run.setdefault(cells[0], {})
+        if cells[2] in hits or not math.isfinite(score):
+            problem = f"has the score {score}" if cells[2] not in hits else f"occurs twice for query {cells[0]!r}"
+            raise EvaluationError(f"{place}: document {cells[2]!r} {problem}")
         hits[cells[2]] = score
-    if not result:
-        raise EvaluationError(f"{path}: there is no hit in it; {_RUN}, one in a line")
-    return result
+    if not run:
+        raise EvaluationError(f"{path}: there is no hit in it")
+    return run
 
 
 def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
@@ -234,8 +305,7 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
         name: name of the run, without white space.
 
     Raises:
-        EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is no finite
-            number.
+        EvaluationError: an id is empty or holds a tab or line end, the name white space, or a score is not finite.
         OutputError: the file cannot be written.
 
     >>> import tempfile
@@ -243,37 +313,16 @@ def write_run(path: str | Path, run: Run, name: str = "graphdoc") -> Path:
     >>> path.read_text().splitlines()
     ['q1\tQ0\trice\t1\t0.9\tgraphdoc', 'q1\tQ0\tsalt\t2\t0.2\tgraphdoc']
     """
-    if not name or name.split() != [name]:
+    if name.split() != [name]:
         raise EvaluationError(f"the name of a run is {name!r}; give one without white space")
-    lines = (
-        f"{_written(query)}\tQ0\t{_written(id)}\t{rank}\t{float(scores[id])!r}\t{name}\n"
-        for query, scores in run.items()
-        for rank, id in enumerate(ranked(scores), start=1)
+    return _write(
+        path,
+        (
+            (query, "Q0", id, str(rank), repr(float(scores[id])), name)
+            for query, scores in run.items()
+            for rank, id in enumerate(ranked(scores), start=1)
+        ),
     )
-    return _write(path, lines)
-
-
-def _rows(path: str | Path) -> Iterator[tuple[int, list[str]]]:
-    """Numbers and cells of lines; ids are cleaned as those of documents are."""
-    separator: str | None = None
-    try:
-        for number, (line, text) in enumerate(numbered_lines(path)):
-            if not number:
-                separator = "\t" if "\t" in text else None
-            yield line, [clean_text(cell).strip() for cell in text.split(separator)]
-    except DocumentError as error:
-        raise EvaluationError(str(error)) from error.__cause__
-
-
-def _number(kind: Callable[[str], _Value], cell: str) -> _Value | None:
-    try:
-        return kind(cell)
-    except ValueError:
-        return None
-
-
-def _malformed(path: str | Path, number: int, expected: str) -> EvaluationError:
-    return EvaluationError(f"{path}:{number}: {expected}; mend the line")
 
 
 def require_ids(ids: Iterable[str]) -> None:
@@ -283,18 +332,35 @@ def require_ids(ids: Iterable[str]) -> None:
         EvaluationError: an id is empty or holds a tab or line end.
     """
     for id in ids:
-        _written(id)
+        if not id.strip() or any(sign in id for sign in "\t\n\r"):
+            raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs and line ends")
 
 
-def _written(id: str) -> str:
-    if not id.strip() or any(sign in id for sign in "\t\n\r"):
-        raise EvaluationError(f"the id {id!r} cannot stand in a file of TREC; give ids without tabs and line ends")
-    return id
+def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
+    """Places and cells of lines; ids are cleaned as those of documents are."""
+    separator: str | None = None
+    try:
+        for number, (line, text) in enumerate(numbered_lines(path)):
+            if not number:
+                separator = "\t" if "\t" in text else None
+            yield f"{path}:{line}", [clean_text(cell).strip() for cell in text.split(separator)]
+    except DocumentError as error:
+        raise EvaluationError(str(error)) from error.__cause__
 
 
-def _write(path: str | Path, lines: Iterable[str]) -> Path:
+def _number(kind: Callable[[str], _Value], cell: str, place: str) -> _Value:
+    try:
+        return kind(cell)
+    except ValueError as error:
+        what = "a whole number" if kind is int else "a number"
+        raise EvaluationError(f"{place} is {one_line(repr(cell), 40)}, not {what}") from error
+
+
+def _write(path: str | Path, rows: Iterable[tuple[str, ...]]) -> Path:
     def write(temporary: Path) -> None:
         with temporary.open("w", encoding="utf-8", errors="replace", newline="") as file:
-            file.writelines(lines)
+            for row in rows:
+                require_ids((row[0], row[2]))
+                file.write("\t".join(row) + "\n")
 
     return write_atomically(path, write)

@@ -13,7 +13,7 @@ from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
 from ..evaluation import Judgements, own_documents, read_judgements
-from ..evaluation.folds import folds_of
+from ..evaluation.resampling import folds_of
 from ..evaluation.trec import leave_out
 from ..runtime.text import left_out_line
 from ..sampling.draws import random_generator

@@ -16,7 +16,8 @@ from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..evaluation import Judgements, score_run, write_run
 from ..evaluation.labels import plain_document
-from ..evaluation.query_ranking import DEPTH, RankingEvaluator, metric_name
+from ..evaluation.measures import metric_name
+from ..evaluation.query_ranking import DEPTH, RankingEvaluator
 from ..runtime.text import counted
 from ..sampling.draws import random_generator
 from ..segmentation.spans import Coverage, SegmentedDocument, Span

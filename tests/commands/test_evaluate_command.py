@@ -1,37 +1,62 @@
+"""graphdoc evaluate: what each task writes and prints, against the evaluators, and what is refused."""
+
 from __future__ import annotations
 
 import csv
 import json
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
+import lxml.html
 import numpy as np
 import pytest
 import torch
+import yaml
 
-from graphdoc.documents.document import Document
-from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation import ClusteringEvaluator, LabelledPair
+from graphdoc import Document, DocumentEncoder, read_documents
+from graphdoc.evaluation import (
+    Candidates,
+    ClassificationEvaluator,
+    ClusteringEvaluator,
+    PairEvaluator,
+    read_pair_file,
+    read_qrels,
+    read_run,
+    score_run,
+)
 from graphdoc.graphs.packing import MiniBatch
 from graphdoc.modeling import DocumentModel
 
 Command = Callable[..., Any]
-WORDS = {"rice": "rice steam koji mould grain", "sea": "tide wave marsh wall flood"}
-SIZES = {"train": 12, "test": 6, "dev": 4}
+LABELS = ["rice", "<b>sea</b>", "[clocks]"]
+WORDS = dict(zip(LABELS, ("rice steam koji mould grain", "tide wave marsh wall flood", "hour gear tick"), strict=True))
+SIZES = {"train": 12, "test": 9, "dev": 6}
+QUERIES = [
+    {"_id": "q1", "text": "tide and marsh", "title": "tide", "kind": "plain"},
+    {"_id": "q2", "text": "steam koji", "title": "rice", "kind": "plain"},
+    {"_id": "q3", "text": "gear tick", "title": "hour", "kind": "odd"},
+]
 
 
-def rows_of(part: str) -> list[dict[str, str]]:
+def rows_of(part: str) -> list[dict[str, Any]]:
     draw = np.random.default_rng(len(part))
     return [
         {
             "id": f"{part}{number}",
-            "text": " ".join(draw.choice(WORDS[label].split(), 30)) + ".",
+            "title": f"[bold]{part} {number}",
+            "sections": [
+                {"heading": "Abstract", "text": f"{label} in short."},
+                {"heading": "Body", "text": " ".join(draw.choice(WORDS[label].split(), 30 + number)) + "."},
+            ],
             "label": label,
             "split": part,
+            "see": [f"{part}{(number + 3) % SIZES[part]}"],
         }
         for number in range(SIZES[part])
-        for label in [list(WORDS)[number % 2]]
+        for label in [LABELS[number % 3]]
     ]
 
 
@@ -40,9 +65,9 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.fixture
-def corpus(tmp_path: Path) -> Path:
-    return write_rows(tmp_path / "corpus.jsonl", [row for part in SIZES for row in rows_of(part)])
+def read_csv(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 @pytest.fixture
@@ -50,15 +75,58 @@ def backbone(backbone_folder: Callable[[str], Path]) -> Path:
     return backbone_folder("bert")
 
 
-@pytest.fixture
-def pairs(tmp_path: Path) -> Path:
-    path = tmp_path / "pairs.tsv"
-    path.write_text("id_a\tid_b\tlabel\ntest0\ttest2\t1\ntest0\tdev1\t0\ntest1\ttrain3\t1\ntest1\ttest4\t0\n")
-    return path
+@pytest.fixture(autouse=True)
+def files(tmp_path: Path) -> Path:
+    """A corpus of three parts, pairs of test and dev documents, links, queries with judgements, and sets."""
+    write_rows(tmp_path / "corpus.jsonl", [row for part in SIZES for row in rows_of(part)])
+    for part in ("test", "dev"):
+        pairs = combinations(range(SIZES[part]), 2)
+        lines = [f"{part}{a}\t{part}{b}\t{int(a % 3 == b % 3)}\n" for a, b in pairs]
+        (tmp_path / f"{part}.tsv").write_text("".join(lines))
+    judged = tmp_path / "judged"
+    judged.mkdir()
+    write_rows(judged / "queries.jsonl", QUERIES)
+    (judged / "qrels.tsv").write_text("q1 0 test1 2\nq1 0 test4 1\nq2 0 test0 1\nq3 0 test2 1\n")
+    write_rows(judged / "corpus.jsonl", rows_of("test"))
+    (tmp_path / "links.tsv").write_text("".join(f"{row['id']}\t{row['see'][0]}\n" for row in rows_of("test")))
+    sets = [
+        {"name": "labelled", "documents": ["corpus.jsonl"], "pairs": "test.tsv"},
+        {"name": "asked", "documents": ["corpus.jsonl"], "judged": "judged", "labels": False, "measures": ["MAP"]},
+    ]
+    (tmp_path / "sets.yaml").write_text(yaml.safe_dump({"sets": sets}))
+    return tmp_path
+
+
+def test_cluster(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> None:
+    command = ("evaluate", "cluster", "--data", "corpus.jsonl", "--model", model, "--baseline", backbone)
+    status, out, err = graphdoc(*command, "--probe", "--seeds", "3", "--output", "out")
+    assert (status, err) == (0, "")
+    assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == {"projection.png", "scores.csv", "scores.json"}
+    content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
+    assert content["data"] == {"train": 12, "test": 9, "without_label": {"train": 0, "test": 0}}
+    assert [(row["name"], row["role"]) for row in content["rows"]] == [
+        ("tiny-bert, untrained mean", "untrained"),
+        (model, "model"),
+    ]
+    row = content["rows"][1]
+    train, test = ([Document.from_mapping(one) for one in rows_of(part)] for part in ("train", "test"))
+    evaluator = ClusteringEvaluator(train, test, seeds=range(3), probe=True)
+    expected = evaluator(DocumentEncoder.from_pretrained(model, device="cpu"))
+    assert row["nmi"]["mean"] == pytest.approx(expected["nmi"])
+    assert row["probe"]["macro_f1"] == pytest.approx(expected["probe_macro_f1"])
+    assert (row["clusters"], row["seeds"], row["coverage"]["documents"]) == (3, [0, 1, 2], 21)
+    table = read_csv(tmp_path / "out" / "scores.csv")
+    assert {name: float(table[1][name]) for name in expected} == pytest.approx(expected)
+    assert f"{expected['nmi']:.3f} ± {expected['nmi_std']:.3f}" in out
+    # Two sources are the same as two splits.
+    for part in ("train", "test"):
+        write_rows(tmp_path / f"{part}.jsonl", rows_of(part))
+    apart = graphdoc(*command[:2], "--train", "train.jsonl", "--test", "test.jsonl", *command[4:], "--json", "-")
+    assert json.loads(apart.out) == json.loads(graphdoc(*command, "--json", "-").out)
 
 
 def test_passages_are_encoded_once_for_all_models_on_one_backbone(
-    graphdoc: Command, corpus: Path, backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    graphdoc: Command, backbone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = {"projection_size": 8, "passage_words": 20, "device": "cpu"}
     for name, seed in (("a", 0), ("b", 1)):
@@ -75,203 +143,289 @@ def test_passages_are_encoded_once_for_all_models_on_one_backbone(
     def rows(*models: str) -> tuple[list[dict[str, str]], int]:
         encoded.clear()
         chosen = [part for name in models for part in ("--model", name)]
-        command = ("evaluate", "cluster", "--data", corpus, "--baseline", backbone, "--csv", "scores.csv")
+        command = ("evaluate", "cluster", "--data", "corpus.jsonl", "--baseline", backbone, "--csv", "scores.csv")
         assert graphdoc(*command, *chosen)[0] == 0
-        with (tmp_path / "scores.csv").open(encoding="utf-8") as file:
-            return list(csv.DictReader(file)), sum(encoded)
+        return read_csv(tmp_path / "scores.csv"), sum(encoded)
 
     together, passages = rows("a", "b")
-    assert len(together) == 3
     alone = [rows(name) for name in ("a", "b")]
     assert [count for _, count in alone] == [passages, passages]
     assert together == [*alone[0][0], alone[1][0][1]]
-    assert {row["nmi"] for row in together} != {""}
 
 
-def test_everything(graphdoc: Command, corpus: Path, backbone: Path, pairs: Path, model: str, tmp_path: Path) -> None:
-    command = ("evaluate", "cluster", "--data", corpus, "--model", model, "--baseline", backbone, "--probe")
-    options = ("--pairs", pairs, "--cls-baseline", backbone, "--seeds", "3", "--output", "out")
-    status, out, err = graphdoc(*command, *options)
+def test_compare(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> None:
+    data = ("--data", "corpus.jsonl", "--pairs", "test.tsv", "--validation-pairs", "dev.tsv", "--baseline", backbone)
+    measures = ("--fuse-words", "--resamples", "50", "--seed", "3", "--leave-out-section", "abstract")
+    status, out, err = graphdoc("evaluate", "compare", *data, "--model", model, *measures, "--output", "out")
     assert (status, err) == (0, "")
-    assert sorted(path.name for path in (tmp_path / "out").glob("[!.]*")) == [
-        "projection.png",
-        "scores.csv",
-        "scores.json",
-    ]
+    assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == {
+        "pairs.csv", "pairs.png", "scores.csv", "scores.json",
+    }  # fmt: skip
     content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
-    assert content["format"] == "graphdoc.clustering/1"
-    assert content["data"] == {
-        "train": 12,
-        "test": 6,
-        "without_label": {"train": 0, "test": 0},
-        "ids_in_train_and_test": 0,
-        "labels": ["rice", "sea"],
-        "pairs": 4,
-        "pairs_left_out": 0,
-    }
-    assert content["skipped"] == []
-    assert [(row["name"], row["role"]) for row in content["rows"]] == [
-        ("tiny-bert, [CLS]", "[CLS]"),
-        ("tiny-bert, untrained mean", "untrained"),
-        (model, "model"),
+    assert content["data"]["sections_left_out"] == {"abstract": 27}
+    rows = content["rows"]
+    assert [row["role"] for row in rows] == ["words", "untrained", "untrained, fused", "model", "model, fused"]
+    documents = [
+        Document.from_mapping(row | {"sections": row["sections"][1:]}) for part in SIZES for row in rows_of(part)
     ]
-    row = content["rows"][2]
-    encoder = DocumentEncoder.from_pretrained(model, device="cpu")
-    parts = {part: [Document.from_mapping(row) for row in rows_of(part)] for part in SIZES}
-    expected = ClusteringEvaluator(
-        parts["train"],
-        parts["test"],
-        others=parts["dev"],
-        seeds=range(3),
-        probe=True,
-        pairs=[
-            LabelledPair("test0", "test2", 1),
-            LabelledPair("test0", "dev1", 0),
-            LabelledPair("test1", "train3", 1),
-            LabelledPair("test1", "test4", 0),
-        ],
-    )(encoder)
-    assert row["nmi"]["mean"] == pytest.approx(expected["nmi"])
-    assert row["purity"]["std"] == pytest.approx(expected["purity_std"])
-    assert row["probe"]["macro_f1"] == pytest.approx(expected["probe_macro_f1"])
-    assert row["pair_auc"] == pytest.approx(expected["pair_auc"])
-    assert (row["clusters"], row["seeds"], len(row["nmi"]["values"])) == (2, [0, 1, 2], 3)
-    assert (row["normalized"], row["same_vectors_as"], row["coverage"]["documents"]) == (True, None, 19)
-    assert row["model"]["graph_kind"] == "section"
-    with (tmp_path / "out" / "scores.csv").open(encoding="utf-8", newline="") as file:
-        table = list(csv.DictReader(file))
-    assert [line["model"] for line in table] == [row["name"] for row in content["rows"]]
-    assert {name: float(table[2][name]) for name in expected} == pytest.approx(expected)
-    lines = out.splitlines()
-    assert " ".join(lines[0].split()) == "vectors of kind coverage NMI purity accuracy macro F1 pair AUC"
-    assert f"{expected['nmi']:.3f} ± {expected['nmi_std']:.3f}" in lines[3]
-    assert lines[3].split()[-1] == f"{expected['pair_auc']:.3f}"
-    assert "12 train and 6 test documents with 2 labels; k-means with 2 clusters, 3 seeds" in out
-    assert "wrote out/scores.json\nwrote out/scores.csv\nwrote out/projection.png\n" in out
+    pairs = [read_pair_file(tmp_path / f"{part}.tsv") for part in ("test", "dev")]
+    evaluator = PairEvaluator(documents, *pairs, resamples=50, seed=3)
+    similarities = evaluator.similarities(DocumentEncoder.from_pretrained(model, device="cpu"))
+    expected = evaluator.score(similarities)
+    assert {key: rows[3][key] for key in expected.to_dict()} == json.loads(json.dumps(expected.to_dict()))
+    assert rows[3]["more_than_words"]["auc"]["value"] == pytest.approx(rows[3]["auc"] - rows[0]["auc"])
+    scored = read_csv(tmp_path / "out" / "pairs.csv")
+    assert [line["part"] for line in scored] == ["test"] * 36 + ["validation"] * 15
+    assert [float(line[model]) for line in scored[:36]] == pytest.approx(similarities.test, abs=1e-6)
+    table = [line for line in read_csv(tmp_path / "out" / "scores.csv") if line["model"] == model]
+    assert float(table[0]["f1"]) == expected.test.values["f1"]
+    assert f"{expected.test.values['auc']:.3f} ±" in out
 
 
-def test_two_sources_are_the_same_as_two_splits(
-    graphdoc: Command, corpus: Path, backbone: Path, model: str, tmp_path: Path
-) -> None:
-    train = write_rows(tmp_path / "train.jsonl", rows_of("train"))
-    test = write_rows(tmp_path / "test.jsonl", rows_of("test"))
-    command = ("evaluate", "cluster", "--model", model, "--baseline", backbone, "--json", "-")
-    expected = graphdoc(*command, "--data", corpus)
-    assert expected.status == 0
-    assert graphdoc(*command, "--train", train, "--test", test).out == expected.out
-    dev = json.loads(graphdoc(*command, "--data", corpus, "--test-split", "dev").out)
-    assert dev["data"]["test"] == 4
-
-
-def test_models_and_baselines(
-    graphdoc: Command, corpus: Path, backbone: Path, model: str, tiny_encoder: Callable[..., Any], tmp_path: Path
+def test_what_is_left_out_and_models_that_are_alike(
+    graphdoc: Command, backbone: Path, tiny_encoder: Callable[..., Any], tmp_path: Path
 ) -> None:
     plain = {"projection_size": None, "graph_layers": 0, "readout": "mean", "normalize_passages": True}
-    tiny_encoder("bert", **plain, max_passages=30).save_pretrained(tmp_path / "plain")
-    command = ("evaluate", "cluster", "--data", corpus, "--json", "-", "--model", model, "--model", "plain")
-    rows = json.loads(graphdoc(*command, "--baseline", backbone).out)["rows"]
-    assert [row["name"] for row in rows] == ["tiny-bert, untrained mean", model, "plain"]
-    # The plain model is its own baseline, and both models share theirs.
-    assert rows[2]["same_vectors_as"] == "tiny-bert, untrained mean"
-    assert rows[2]["nmi"] == rows[0]["nmi"]
-    content = json.loads(graphdoc(*command, "--no-baseline").out)
-    assert [row["name"] for row in content["rows"]] == [model, "plain"]
-    assert content["skipped"] == []
-
-
-def test_what_cannot_be_loaded_is_left_out_with_a_note(graphdoc: Command, corpus: Path, model: str) -> None:
-    command = ("evaluate", "cluster", "--data", corpus, "--model", model, "--cls-baseline", "allenai/none")
-    status, out, _ = graphdoc(*command)
+    tiny_encoder("bert", **plain, max_passages=30).save_pretrained(tmp_path / "[red]plain")
+    write_rows(tmp_path / "rows.jsonl", [*rows_of("test"), {"id": "zero", "text": "\u200b"}])
+    with (tmp_path / "test.tsv").open("a") as file:
+        file.write("zero\ttest0\t0\ngone\ttest1\t1\ntest2\ttest2\t1\ntest1\ttest0\t0\n")
+    command = ("evaluate", "compare", "--data", "rows.jsonl", "--pairs", "test.tsv", "--baseline", backbone)
+    status, out, _ = graphdoc(*command, "--model", "./[red]plain", "--on-error", "skip", "--json", "scores.json")
     assert status == 0
-    assert "not measured: allenai/none ([CLS]): model 'allenai/none' is neither a folder nor" in out
-    assert f"not measured: backbone of {model} (untrained): model 'tiny-bert' is neither" in out
-    content = json.loads(graphdoc(*command, "--json", "-").out)
-    assert [entry["role"] for entry in content["skipped"]] == ["[CLS]", "untrained"]
-    assert [row["name"] for row in content["rows"]] == [model]
+    content = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert content["data"]["left_out"] == {"unknown": 2, "with_themselves": 1}
+    assert (content["data"]["repeated"], content["rows"][2]["validation"]) == (1, None)
+    # The plain model is its own baseline.
+    assert content["rows"][2]["same_vectors_as"] == content["rows"][1]["name"] == "tiny-bert, untrained mean"
+    assert content["rows"][2]["auc"] == content["rows"][1]["auc"]
+    for said in ("./[red]plain", "zero", "upper bounds"):
+        assert said in out
 
 
-def test_documents_that_are_left_out_are_reported(graphdoc: Command, model: str, tmp_path: Path) -> None:
-    rows: list[dict[str, Any]] = [*rows_of("train"), *rows_of("test")]
-    rows[0]["label"], rows[-1]["label"] = None, ["a", "b"]
-    rows.append({"id": "zero", "text": "\u200b", "label": "sea", "split": "train"})
-    source = write_rows(tmp_path / "rows.jsonl", rows)
-    with source.open("a") as file:
-        file.write("not json\n")
-    command = ("evaluate", "cluster", "--data", source, "--model", model, "--no-baseline", "--on-error", "skip")
-    status, out, _ = graphdoc(*command)
-    assert status == 0
-    assert "11 train and 5 test documents with 2 labels" in out
-    assert "left out for want of one label: 1 of train, 1 of test" in out
-    assert "skipped zero: it has no text to encode" in out
-    assert "rows.jsonl:20: invalid JSON" in out
-    train, test = write_rows(tmp_path / "a.jsonl", rows[1:12]), write_rows(tmp_path / "b.jsonl", rows[1:4])
-    out = graphdoc("evaluate", "cluster", "--train", train, "--test", test, "--model", model, "--no-baseline").out
-    assert "3 ids occur in train and in test" in out
-
-
-def test_help(graphdoc: Command) -> None:
-    from graphdoc.cli import parse
-
-    status, out, err = graphdoc("evaluate", "--help")
+def test_classify(graphdoc: Command, classifiers: Callable[..., str], tmp_path: Path) -> None:
+    model = classifiers()
+    rows = [row for part in SIZES for row in rows_of(part)]
+    rows[12]["label"], rows[13]["label"], rows[14]["label"] = None, ["rice", "[clocks]"], "[red]new"
+    corpus = write_rows(tmp_path / "corpus.jsonl", rows)
+    command = ("evaluate", "classify", "--data", corpus, "--model", model)
+    status, out, err = graphdoc(*command, "--output", "out", "--mistakes", "2", "--passages", "1")
     assert (status, err) == (0, "")
-    assert "  cluster" in out
-    status, out, err = graphdoc("evaluate", "cluster", "--help")
+    names = {"scores.json", "classes.csv", "confusion.png", "reliability.png", "mistakes.html"}
+    assert {path.name for path in (tmp_path / "out").glob("[!.]*")} == names
+    content = json.loads((tmp_path / "out" / "scores.json").read_text(encoding="utf-8"))
+    test = [one for one in read_documents(corpus) if one.metadata["split"] == "test"]
+    expected = ClassificationEvaluator(test)(DocumentEncoder.from_pretrained(model, device="cpu"))
+    assert content["data"] == {"documents": 7, "without_label": 1, "with_several_labels": 1, "train": 12}
+    first, words = content["rows"]
+    assert (first["accuracy"], first["unknown_labels"]) == (expected["accuracy"], {"[red]new": 1})
+    assert first["calibration"]["error"] == pytest.approx(expected["calibration_error"])
+    assert (words["name"], words["calibration"]) == ("TF-IDF + linear SVM", None)
+    table = read_csv(tmp_path / "out" / "classes.csv")
+    assert [float(line["f1"]) for line in table[:3]] == [entry["f1"] for entry in first["classes"][:3]]
+    assert f"{expected['accuracy']:.3f}" in out and "[red]new" in out
+    page = lxml.html.document_fromstring((tmp_path / "out" / "mistakes.html").read_text(encoding="utf-8"))
+    links = [unquote(link.get("href")) for link in page.findall(".//article//a")]
+    assert links == ["../corpus.jsonl"] * len(content["mistakes"]) and len(links) == 2
+    for mistake in content["mistakes"]:
+        line = int(mistake["id"].removeprefix("test")) + 1 + SIZES["train"]
+        assert mistake["place"] == f"{corpus}:{line}" and len(mistake["passages"]) == 1
+        assert f"{mistake['confidence']:.3f} {mistake['id']} gets" in out
+
+
+def test_several_labels(graphdoc: Command, classifiers: Callable[..., str], tmp_path: Path) -> None:
+    lines = [["id", "text", "label"]]
+    for number, row in enumerate(rows_of("test")):
+        lines.append([row["id"], row["sections"][1]["text"], [row["label"], "rice; [clocks]", ""][number % 3]])
+    with (tmp_path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(lines)
+    model = classifiers(multi_label=True)
+    command = ("evaluate", "classify", "--test", "rows.csv", "--model", model, "--label-separator", ";")
+    status, out, err = graphdoc(*command, "--threshold", "0.4", "--json", "-")
     assert (status, err) == (0, "")
-    examples = [line.split() for line in out.splitlines() if line.startswith("  graphdoc evaluate cluster")]
-    assert len(examples) == 3
-    assert all(parse(words[1:]).command == "evaluate cluster" for words in examples)
-    assert "{float32,bfloat16,float16,int8}" in out
-    for option in ("--model", "--device", "--json", "--csv", "--output", "--max-passages", "--plot"):
-        assert option in out
+    content = json.loads(out)
+    expected = ClassificationEvaluator(
+        list(read_documents(tmp_path / "rows.csv")), multi_label=True, separator=";", threshold=0.4
+    )(DocumentEncoder.from_pretrained(model, device="cpu"))
+    row = content["rows"][0]
+    assert (row["accuracy"], row["micro_f1"], row["confusion"]) == (expected["accuracy"], expected["micro_f1"], None)
+    assert all(mistake["missed"] == (mistake["label"] in mistake["truth"]) for mistake in content["mistakes"])
+
+
+def test_search(graphdoc: Command, model: str, tmp_path: Path) -> None:
+    pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+    (tmp_path / "other.run").write_text("q1 Q0 test0 1 3.0 other\nq2 Q0 test0 1 3.0 other\n")
+    command = ("evaluate", "search", "--data", "judged", "--folds", "3", "--measure", "ndcg@2", "--measure", "map")
+    options = ("--run", "other.run", "--index", "kept.index", "--model", model)
+    status, out, err = graphdoc(*command, *options, "--output", "out", "--run-folder", "out/runs")
+    assert (status, err) == (0, "")
+    content = json.loads((tmp_path / "out" / "scores.json").read_text())
+    systems = content["systems"]
+    assert list(systems) == [
+        *("words", "words-documents", "words-both", "vectors", "vectors-documents", "hybrid", "hybrid-weighted"),
+        "other",
+    ]
+    assert systems["words"]["differences"] is None
+    low, high = systems["hybrid"]["differences"]["nDCG@2"]["interval"]
+    assert low <= systems["hybrid"]["differences"]["nDCG@2"]["value"] <= high
+    assert set(content["weights"]["hybrid-weighted"]["folds"]) == {"q1", "q2", "q3"}
+    assert [row["system"] for row in read_csv(tmp_path / "out" / "scores.csv")] == list(systems)
+    # Another tool finds the same numbers in the runs.
+    qrels = read_qrels(tmp_path / "out" / "runs" / "qrels.tsv")
+    for name, system in systems.items():
+        scores = score_run(read_run(tmp_path / "out" / "runs" / f"{name}.run"), qrels, ["ndcg@2", "map"])
+        assert scores.means == pytest.approx(system["means"], abs=1e-12)
+    # An index that is there is used as it is, queries are chosen, and documents that they were written from left out.
+    (tmp_path / "judged" / "corpus.jsonl").unlink()
+    chosen = ("--only", "kind=plain", "--query-column", "title", "--own-grade", "2", "--folds", "2")
+    status, out, _ = graphdoc(*command[:4], "--index", "kept.index", *chosen, "--run-folder", "runs", "--json", "-")
+    assert status == 0 and json.loads(out)["queries"] == 2
+    assert "test1" not in read_run(tmp_path / "runs" / "words.run")["q1"]
+    assert read_qrels(tmp_path / "runs" / "qrels.tsv")["q1"] == {"test4": 1}
+
+
+def test_related(graphdoc: Command, model: str, tmp_path: Path) -> None:
+    pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
+    (tmp_path / "links.tsv").write_text("test0\ttest3\ntest3\ttest0\ntest1\ttest4\ntest0\tsun\ntest2\ttest2\n")
+    (tmp_path / "ours.run").write_text("test0 Q0 test3 1 2.0 x\ntest0 Q0 sun 2 1.0 x\n")
+    rows = ("tf-idf", "sentences", "tf-idf+sentences")
+    command = ("evaluate", "related", "--corpus", "corpus.jsonl", "--relevant", "links.tsv", "--model", model)
+    by = [part for name in rows for part in ("--by", name)]
+    options = ("--as-published", "--folds", "2", "--run", "ours.run", "--output", "out", "--run-folder", "out/runs")
+    status, _, err = graphdoc(*command, *by, *options)
+    assert (status, err) == (0, "")
+    content = json.loads((tmp_path / "out" / "scores.json").read_text())
+    assert (content["queries"], content["data"]["absent"], list(content["systems"])) == (3, 1, [*rows, "ours"])
+    qrels = read_qrels(tmp_path / "out" / "runs" / "qrels.tsv")
+    for name in rows:
+        run = read_run(tmp_path / "out" / "runs" / f"{name}.run")
+        assert all(len(scores) == 26 and source not in scores for source, scores in run.items())
+        expected = score_run(run, qrels, content["measures"], candidates=Candidates(26, {"test0": 1}))
+        assert content["systems"][name]["means"] == pytest.approx(expected.means)
+    field = ("--corpus", "corpus.jsonl", "--relevant-field", "see", "--only", "split=dev", "--by", "bm25")
+    content = json.loads(graphdoc("evaluate", "related", *field, "--mutual", "--json", "-").out)
+    assert (content["data"]["documents"], content["model"]) == (6, None)
+
+
+def test_all(graphdoc: Command, backbone: Path, model: str, tmp_path: Path) -> None:
+    command = ("evaluate", "all", "--sets", "sets.yaml", "--model", model, "--baseline", backbone, "--seeds", 2)
+    outputs = ("--resamples", 30, "--json", "s.json", "--csv", "s.csv", "--markdown", "s.md")
+    status, _, err = graphdoc(*command, *outputs)
+    assert status == 0, err
+    content = json.loads((tmp_path / "s.json").read_text())
+    lines = {(line["set"], line["measure"]): line["cells"] for line in content["lines"]}
+    assert list(lines) == [
+        *(("labelled", name) for name in ("NMI", "purity", "10-NN", "pair AUC", "random pair AUC")),
+        ("asked", "MAP"),
+    ]
+    untrained = "tiny-bert, untrained mean"
+    for cells in lines.values():
+        assert list(cells) == ["TF-IDF", untrained, "tiny-bert, centred mean", model]
+        assert cells[untrained]["verdict"] is None
+        for row in ("TF-IDF", "tiny-bert, centred mean", model):
+            difference = cells[row]["difference"]
+            assert difference["value"] == pytest.approx(cells[row]["value"] - cells[untrained]["value"])
+            low, high = difference["interval"]
+            assert cells[row]["verdict"] == ("better" if low > 0 else "worse" if high < 0 else "no difference")
+    # What is measured of a model is what its evaluators measure.
+    encoder = DocumentEncoder.from_pretrained(model, device="cpu")
+    parts = {part: [Document.from_mapping(row) for row in rows_of(part)] for part in SIZES}
+    pairs = PairEvaluator(parts["test"], read_pair_file(tmp_path / "test.tsv"))
+    assert lines["labelled", "pair AUC"][model]["value"] == pytest.approx(pairs(encoder)["pair_auc"], abs=1e-6)
+    seeds = ClusteringEvaluator(parts["train"], parts["test"], seeds=range(2), starts=1)(encoder)
+    assert lines["labelled", "NMI"][model]["value"] == pytest.approx(seeds["nmi"])
+    assert lines["labelled", "10-NN"]["TF-IDF"]["value"] == lines["labelled", "pair AUC"]["TF-IDF"]["value"] == 1
+    assert len(read_csv(tmp_path / "s.csv")) == 6 * 4
+    assert "| labelled | NMI |" in (tmp_path / "s.md").read_text()
+
+
+DATA = ("--data", "corpus.jsonl")
+PAIRS = (*DATA, "--pairs", "test.tsv")
+JUDGED = ("--data", "judged")
+LINKED = ("--corpus", "corpus.jsonl", "--relevant", "links.tsv", "--by", "bm25")
 
 
 @pytest.mark.parametrize(
-    ("options", "parts"),
+    ("task", "options", "value"),
     [
-        ((), ("--data", "--train", "--test")),
-        (("--train", "corpus.jsonl"), ("--data",)),
-        (("--data", "corpus.jsonl", "--test", "corpus.jsonl"), ("--data",)),
-        (("--data", "none.jsonl"), ("none.jsonl", "no such file")),
+        ("cluster", (), "--data"),
+        ("cluster", ("--train", "corpus.jsonl"), "--data"),
+        ("cluster", (*DATA, "--test", "corpus.jsonl"), "--data"),
+        ("cluster", ("--data", "none.jsonl"), "none.jsonl"),
+        ("cluster", (*DATA, "--test-split", "x"), "'x'"),
+        ("cluster", (*DATA, "--label-column", "x"), "label"),
+        ("cluster", (*DATA, "--clusters", "13"), "13"),
+        ("cluster", (*DATA, "--json", "corpus.jsonl"), "corpus.jsonl"),
+        ("cluster", (*DATA, "--plot", "a.gif"), "a.gif"),
+        ("cluster", (*DATA, "--baseline", "./none"), "./none"),
+        ("compare", (*DATA, "--pairs", "none.tsv"), "none.tsv"),
+        ("compare", (*DATA, "--pairs", "far.tsv"), "'[b]x'"),
+        ("compare", (*DATA, "--pairs", "one.tsv"), "one.tsv"),
+        ("compare", (*DATA, "--pairs", "both.tsv"), "both.tsv:3"),
+        ("compare", (*PAIRS, "--leave-out-section", "Abstrct"), "'Abstrct'"),
+        ("compare", (*PAIRS, "--scored", "test.tsv"), "test.tsv"),
+        ("classify", (*DATA, "--model", "MODEL"), "head"),
+        ("classify", (*DATA, "--label-separator", ";"), "--label-separator"),
+        ("classify", (*DATA, "--label-column", "id"), "knows"),
+        ("classify", (*DATA, "--html", "a", "--csv", "a"), "a "),
+        ("search", (*JUDGED, "--measure", "ndgc@10"), "ndgc@10"),
+        ("search", (*JUDGED, "--against", "bm25"), "'bm25'"),
+        ("search", (*JUDGED, "--only", "kind=unheard"), "kind=unheard"),
+        ("search", (*JUDGED, "--own-grade", "7"), "7"),
+        ("search", (*JUDGED, "--run", "words.run"), "'words'"),
+        ("search", (*JUDGED, "--run", "strange.run"), "strange.run"),
+        ("search", (*JUDGED, "--corpus", "nowhere"), "nowhere"),
+        ("search", ("--data", "links.tsv"), "links.tsv"),
+        ("search", (*JUDGED, "--output", "judged"), "judged"),
+        ("related", (*LINKED[:4], "--by", "sentence"), "'sentence'"),
+        ("related", (*LINKED, "--against", "words"), "'words'"),
+        ("related", (*LINKED, "--only", "kind=none"), "kind"),
+        ("related", (*LINKED, "--run", "strange.run"), "strange.run"),
+        ("related", (*LINKED[:2], "--relevant", "others.tsv", "--by", "bm25"), "'x'"),
         (
-            ("--data", "corpus.jsonl", "--split-column", "part"),
-            ("corpus.jsonl", "'part'", "no document"),
+            "related",
+            ("--corpus", "lines.jsonl", "--relevant", "lists.json", "--by", "bm25", "--run-folder", "r"),
+            "b'",
         ),
-        (
-            ("--data", "corpus.jsonl", "--test-split", "x"),
-            ("corpus.jsonl", "'x'", "'split'", "'dev'", "'test'", "'train'", "no document"),
-        ),
-        (("--data", "corpus.jsonl", "--label-column", "x"), ("train", "label")),
-        (("--data", "corpus.jsonl", "--label-column", "same"), ("'one'",)),
-        (("--data", "corpus.jsonl", "--clusters", "13"), ("13", "12", "clusters")),
-        (("--data", "corpus.jsonl", "--label-column", "other", "--probe"), ("(new)",)),
-        (("--data", "corpus.jsonl", "--pairs", "bad.tsv"), ("bad.tsv:1",)),
-        (("--data", "corpus.jsonl", "--pairs", "far.tsv"), ("far.tsv:1", "'x'", "no document")),
-        (("--data", "corpus.jsonl", "--pairs", ""), ("empty",)),
-        (("--data", "corpus.jsonl", "--json", "corpus.jsonl"), ("corpus.jsonl", "read")),
-        (("--data", "corpus.jsonl", "--plot", "a.gif"), ("a.gif", ".svg")),
-        (("--data", "corpus.jsonl", "--seeds", "0"), ("--seeds", "'0'", "at least 1")),
-        (
-            ("--data", "corpus.jsonl", "--baseline", "a", "--no-baseline"),
-            ("--baseline", "--no-baseline", "contradict"),
-        ),
-        (("--data", "corpus.jsonl", "--baseline", "./none"), ("./none", "model folder")),
-        (("--data", "corpus.jsonl", "--model", "./none"), ("./none", "model folder")),
-        (("--data", "corpus.jsonl", "--modle", "x"), ("--modle", "--model")),
+        ("all", ("--sets", "sets.yaml", "--only", "other"), "'other'"),
+        ("all", ("--sets", "sets.yaml", "--csv", "test.tsv"), "test.tsv"),
+        ("all", ("--sets", "twice.yaml"), "'labelled'"),
+        ("all", ("--sets", "without.yaml"), "'labelled'"),
+        ("all", ("--sets", "key.yaml"), "measure"),
     ],
 )
 def test_refusals(
-    refused: Command, tmp_path: Path, model: str, options: tuple[str, ...], parts: tuple[str, ...]
+    refused: Command,
+    tmp_path: Path,
+    model: str,
+    classifiers: Callable[..., str],
+    task: str,
+    options: tuple[str, ...],
+    value: str,
 ) -> None:
-    rows = [row | {"other": row["label"], "same": "one"} for part in SIZES for row in rows_of(part)]
-    rows[12]["other"] = "new"
-    write_rows(tmp_path / "corpus.jsonl", rows)
-    (tmp_path / "bad.tsv").write_text("test0 test1 1\n")
-    (tmp_path / "far.tsv").write_text("test0\tx\t1\ntest1\tx\t0\n")
-    line = refused("evaluate", "cluster", "--model", model, *options)
-    assert line.startswith("graphdoc evaluate cluster: ")
-    assert all(part in line for part in parts), line
+    if task in ("search", "related"):
+        pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
+    (tmp_path / "far.tsv").write_text("test0\ttest1\t0\ntest0\t[b]x\t1\n")
+    (tmp_path / "one.tsv").write_text("test0\ttest1\t1\n")
+    (tmp_path / "both.tsv").write_text("test0\ttest1\t1\ntest0\ttest3\t0\ntest1\ttest0\t0\n")
+    (tmp_path / "words.run").write_text("q1 Q0 test0 1 3.0 other\n")
+    (tmp_path / "strange.run").write_text("q9 Q0 test0 1 3.0 other\n")
+    (tmp_path / "others.tsv").write_text("x\ty\n")
+    write_rows(tmp_path / "lines.jsonl", [{"id": f"{id}\nb", "text": id} for id in ("tides", "marsh")])
+    (tmp_path / "lists.json").write_text(json.dumps({"tides\nb": ["marsh\nb"]}))
+    (one, other) = yaml.safe_load((tmp_path / "sets.yaml").read_text())["sets"]
+    for name, sets in {
+        "twice": [one, {**other, "name": "labelled"}],
+        "without": [{**one, "pairs": None, "labels": False}],
+        "key": [{**one, "measure": "MAP"}],
+    }.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump({"sets": sets}))
+    words = [model if option == "MODEL" else option for option in options]
+    given = () if "--model" in words else ("--model", classifiers() if task == "classify" else model)
+    assert value in refused("evaluate", task, *given, *words)
 
 
-def test_a_task_is_needed(refused: Command) -> None:
-    assert refused("evaluate").startswith("graphdoc evaluate: the following arguments are required: TASK")
-    assert "task clusters is unknown; did you mean cluster?" in refused("evaluate", "clusters")
+def test_help(graphdoc: Command) -> None:
+    for task in ("all", "cluster", "compare", "classify", "search", "related"):
+        status, out, err = graphdoc("evaluate", task, "--help")
+        assert (status, err) == (0, "") and "--model" in out

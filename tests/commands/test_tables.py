@@ -9,12 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
 from graphdoc.cli import parse
 from graphdoc.commands.tables import MOST_ROWS, Column, Table, half_interval, names, signed_interval, whole_interval
-from graphdoc.evaluation.bootstrap import Estimate
+from graphdoc.evaluation.resampling import Estimate
 
 Command = Callable[..., Any]
 HOSTILE = ["\x1b[31mred\x1b[0m", "[bold]b[/bold]", "=1+1", "+1", "-1", "@x", "\tx", "\rx", "a|b", "<b>*x*</b>"]
@@ -41,7 +42,7 @@ def test_text_from_outside(text: str) -> None:
 
 
 def test_numbers_as_people_and_programs_read_them() -> None:
-    estimate = Estimate(0.5, (0.25, 0.75))
+    estimate = Estimate(0.5, np.array([0.25, 0.75, 0.25, 0.75]))
     columns = [names("name"), "n", "x", Column("half", half_interval, whole_interval), Column("more", signed_interval)]
     table = Table([*columns, Column("hidden", None)], [("a", 1234, 0.12345, estimate, estimate, 0.5)])
     assert printed(table).splitlines()[1].split() == [

@@ -12,8 +12,8 @@ from two_processes import run_commands
 
 WORDS = {"rice": "rice steam koji mould grain", "<b>sea</b>": "tide wave marsh wall flood"}
 TASKS = {
-    "cluster": ["--probe", "--seeds", "2", "--no-baseline"],
-    "compare": ["--pairs", "pairs.tsv", "--resamples", "9", "--no-baseline"],
+    "cluster": ["--probe", "--seeds", "2"],
+    "compare": ["--pairs", "pairs.tsv", "--resamples", "9"],
     "classify": ["--no-baseline"],
 }
 # Coverage is that of all documents, not of a share.

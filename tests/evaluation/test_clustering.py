@@ -94,7 +94,6 @@ def test_segmented_once(encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatc
         vectors = other.vectors(encoder)
         np.testing.assert_allclose(vectors.train, expected.train, atol=1e-5)
         np.testing.assert_allclose(vectors.test, expected.test, atol=1e-5)
-        assert vectors.test_labels == expected.test_labels
     monkeypatch.setattr("graphdoc.segmentation.segmenter._plan", None)
     assert ready(encoder) == pytest.approx(evaluation_of(expected, evaluation), abs=1e-6)
     with pytest.raises(TypeError):

@@ -8,8 +8,8 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.evaluation import PairScores, best_threshold, pair_auc, score_pairs
-from graphdoc.evaluation.bootstrap import interval
 from graphdoc.evaluation.pair_scores import METRICS, differences
+from graphdoc.evaluation.resampling import Estimate
 
 # Few different similarities, so that there are ties.
 CASES = st.lists(st.tuples(st.integers(0, 1), st.integers(-5, 5)), min_size=1, max_size=25)
@@ -126,7 +126,7 @@ def test_without_resamples_there_are_no_intervals() -> None:
     found = score_pairs([0, 1], [0.1, 0.2], 0.15, resamples=0)
     assert found.values["auc"] == 1
     assert {found.interval(name) for name in METRICS} == {None}
-    assert interval(np.full(3, np.nan)) is None
+    assert Estimate(1.0, np.full(3, np.nan)).interval is None
     assert "samples" not in repr(PairScores(2, 1, 0.0, {}, {}))
 
 
@@ -139,7 +139,7 @@ def test_differences_are_taken_resample_by_resample() -> None:
     found = differences(a, b)
     assert set(found) == set(METRICS)
     assert found["auc"].value == a.values["auc"] - b.values["auc"] > 0  # type: ignore[operator]
-    assert found["auc"].interval == interval(a.samples["auc"] - b.samples["auc"])
+    np.testing.assert_array_equal(found["auc"].samples, a.samples["auc"] - b.samples["auc"])
     low, high = found["auc"].interval or (0, 0)
     # Both similarities go together, which two separate intervals do not show.
     assert 0 < low < found["auc"].value < high

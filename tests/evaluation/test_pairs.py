@@ -178,7 +178,7 @@ def test_a_model_in_training_is_measured_and_left_as_it_was(
             [("rice0", "rice1", 1), ("sea0", "sea0", 0)],
             [],
             EvaluationError,
-            "1 of 2 pairs .*both labels",
+            "both labels.* 1 of 2 pairs",
         ),
         (
             [("rice0", "rice1", 1), ("rice0", "sea0", 0)],
@@ -211,8 +211,6 @@ def test_settings_that_do_not_fit(documents: list[Document]) -> None:
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"by": "foo"}, "by='foo'.*f1 or accuracy"),
         ({"unknown": "Stop"}, "unknown='Stop'.*stop, leave_out"),
-        ({"resamples": -3}, "resamples=-3 .*0"),
-        ({"seed": -1}, "seed=-1 .*0"),
     ]
     for options, message in wrong:
         with pytest.raises(SettingsError, match=message):

@@ -10,7 +10,8 @@ import pytest
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
-from graphdoc.evaluation.query_ranking import RankingEvaluator, metric_name
+from graphdoc.evaluation.measures import metric_name
+from graphdoc.evaluation.query_ranking import RankingEvaluator
 
 pytest.importorskip("ir_measures", reason="needs the extra graphdoc[retrieval]")
 

@@ -125,9 +125,8 @@ def test_measures_as_users_write_them() -> None:
         with pytest.raises(SettingsError) as raised:
             Measure.parse(wrong)
         assert str(wrong) in str(raised.value)
-    for wrong in ([], "map"):
-        with pytest.raises(SettingsError, match="measures"):
-            score_run({}, {"q1": {"a": 1}}, wrong)
+    with pytest.raises(SettingsError, match="measures"):
+        score_run({}, {"q1": {"a": 1}}, [])
     assert score_run({}, {"q1": {"a": 1}}, ["map", "ap", "MAP"]).measures == ("MAP",)
 
 

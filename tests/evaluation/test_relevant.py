@@ -45,7 +45,7 @@ def test_a_field() -> None:
     assert relevant_by_field(documents, "references", mutual=True)["a"] == {"b": 1}
     with pytest.raises(EvaluationError, match=r"'links'.*'references'"):
         relevant_by_field(documents, "links")
-    with pytest.raises(EvaluationError, match=r"'a'.*'year'"):
+    with pytest.raises(EvaluationError, match=r"'a'.*1990"):
         relevant_by_field([Document.from_text("One.", id="a", metadata={"year": 1990})], "year")
 
 
@@ -74,7 +74,7 @@ def test_names_that_occur_again_lose_nothing(tmp_path: Path) -> None:
         ("grades.json", '{"a": {"b": NaN}}', "grades.json: 'a'.*'b'.*nan"),
         ("grades.json", '{"a": {"b": 0.5}}', "grades.json: 'a'.*'b'.*0.5"),
         ("grades.json", '{"a": {"b": "1"}}', "grades.json: 'a'.*'b'.*'1'"),
-        ("grades.json", '{"a": {"b": 1e9}}', "grades.json: 'a'.*'b'.*1000000000"),
+        ("grades.json", '{"a": {"b": 1e9}}', "grades.json.*'b'.*1000000000"),
         ("qrels.tsv", "a 0 b high\n", "qrels.tsv:1.*'b'.*'a'.*'high'"),
         ("links.tsv", "a\tb\na\t\n", "links.tsv:2"),
         ("links.tsv", "a\tb\na\tb\tc\n", "links.tsv:2"),
@@ -96,7 +96,7 @@ def test_mistakes_name_the_place(tmp_path: Path, name: str, content: str, says: 
 
 def test_nothing_mutual_and_no_file(tmp_path: Path) -> None:
     (tmp_path / "links.tsv").write_text("a\tb\n")
-    with pytest.raises(EvaluationError, match="--mutual"):
+    with pytest.raises(EvaluationError, match=r"links\.tsv"):
         read_relevant(tmp_path / "links.tsv", mutual=True)
     for name in ("none.tsv", "none.json"):
         with pytest.raises(EvaluationError, match=name):

@@ -65,7 +65,7 @@ def test_malformed_judgements(tmp_path: Path, content: str, line: int, value: st
 def test_bad_scores_are_named(tmp_path: Path) -> None:
     for value in ("nan", "inf", "much"):
         (tmp_path / "a.run").write_text(f"q Q0 tide 1 {value} x\n")
-        with pytest.raises(EvaluationError, match=f"a.run:1.*'tide'.*'q'.*'{value}'"):
+        with pytest.raises(EvaluationError, match=f"a.run:1.*'tide'.*{value}"):
             read_run(tmp_path / "a.run")
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from graphdoc.evaluation.matches import MatchedPairs
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import ModelError
-from graphdoc.evaluation.matches import MatchedPairs
 from graphdoc.inference.segmenting import Workers
 from graphdoc.matching import drawing, match_pairs
 from graphdoc.matching.drawing import BLOCK_PAIRS, draw_in_order

@@ -16,8 +16,7 @@ from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError, SettingsError
 from graphdoc.evaluation import LabelledDocuments
-from graphdoc.evaluation.faithfulness.shortened import encode_shortened
-from graphdoc.evaluation.faithfulness.study import FaithfulnessEvaluation
+from graphdoc.evaluation.faithfulness import FaithfulnessEvaluation, encode_shortened
 from graphdoc.evaluation.linear_probe import fit_probe
 from graphdoc.prediction import explain
 from graphdoc.recipes.fitted_head import FittedHead, fit_head
@@ -174,10 +173,10 @@ class TestFitHead:
         fit_head(encoder, LabelledDocuments.of(documents))
         scores = FaithfulnessEvaluation(documents[:3], steps=2, resamples=5).measure(encoder)
         assert len(scores.cases) == 3
-        for case, document in zip(scores.cases, documents, strict=False):
+        for (_, label), curves, document in zip(scores.cases, scores.curves, documents, strict=False):
             prediction = encoder.predict(document)[0]
-            assert case.other == prediction.labels[0]
-            assert case.value == pytest.approx(prediction.probability_of(case.other), abs=1e-4)
+            assert label == prediction.labels[0]
+            assert curves[0, 0, 0] == pytest.approx(prediction.probability_of(label), abs=1e-4)
 
     def test_what_cannot_be(self, encoder: DocumentEncoder, documents: list[Document]) -> None:
         with pytest.raises(EvaluationError):

@@ -1,0 +1,516 @@
+r"""Do scores of passages explain what a model says? Deletion and insertion curves of documents.
+
+Deletion takes the passages of a document out one after the other, until one is left; insertion begins with the first
+of them and puts the others in (Petsiuk et al. 2018, for parts of a picture). If the order is that of what matters, a
+similarity or probability falls early in deletion and rises early in insertion. The axis is k / (n - 1) where k of n
+passages are gone, or have come, so that curves of long and short documents have the same ends, and the area under a
+curve is the mean of its number.
+
+Passages keep their vectors, and with structural embeddings the place that they have in the whole document. Every
+document goes through the transformer once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import compress, groupby
+from typing import Literal, NamedTuple
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from scipy import sparse
+
+from ..documents.readers.pair_files import LabelledPair
+from ..encoder import DocumentEncoder
+from ..errors import EvaluationError, ModelError
+from ..graphs.batch import GraphBatch, TermWeights
+from ..graphs.kinds import NodeKind
+from ..inference.all_levels import chunkwise_attention, whole_document, with_words
+from ..inference.levels import LexicalReader, as_numpy
+from ..inference.precision import Precision, inference
+from ..modeling import DocumentModel, DocumentOutput
+from ..modeling.attribution import logit_contributions
+from ..prediction.predicting import classes_of, probabilities_of, word_contributions
+from ..runtime.progress import progress_bar
+from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.encoded_document import EncodedDocument
+from ..similarity.kinds import similarity_of
+from .baselines import TfidfVectors
+from .labels import ReadyDocument, plain_document
+from .resampling import RESAMPLES, Estimate, Floats, resampled_means
+
+Integers = npt.NDArray[np.int64]
+# ``(passages,)``, which passages of a document are left.
+Kept = npt.NDArray[np.bool_]
+Kind = Literal["deletion", "insertion"]
+KINDS: tuple[Kind, ...] = ("deletion", "insertion")
+
+METHODS = ("contribution", "attention", "words", "random")
+RANDOM = "random"
+STEPS, ORDERS = 10, 5
+# Weights that differ by less of their mean are all the same, but for rounding.
+_UNIFORM = 1e-5
+# Pairs of passages, as many as edges of the full graph, of all shortened documents that are encoded together.
+_MOST_PAIRS = 2**18
+
+
+def kept_passages(order: Integers, kind: Kind, steps: int) -> list[Kept]:
+    """Which passages are there at every point of a curve.
+
+    Args:
+        order: ``(passages,)``, the passages, those that go out or come in first before the others.
+        kind: ``deletion`` or ``insertion``.
+        steps: most steps; a document with fewer passages to take out has a step for each.
+
+    Returns:
+        ``(passages,)`` for every point; never without a passage.
+    """
+    points = []
+    for count in _counts(len(order), steps).tolist():
+        kept = np.zeros(len(order), np.bool_)
+        kept[order[count:] if kind == "deletion" else order[: count + 1]] = True
+        points.append(kept)
+    return points
+
+
+def curve_of(order: Integers, kind: Kind, steps: int, values: Mapping[bytes, float]) -> Floats:
+    """The curve of one order, with straight lines between the points that were measured, ``(steps + 1,)``.
+
+    Args:
+        order: see :func:`kept_passages`.
+        kind: ``deletion`` or ``insertion``.
+        steps: most steps.
+        values: the number with some passages, by the bytes of :data:`Kept`.
+    """
+    found = [values[kept.tobytes()] for kept in kept_passages(order, kind, steps)]
+    return np.interp(np.linspace(0, 1, steps + 1), _counts(len(order), steps) / (len(order) - 1), found)
+
+
+def _counts(passages: int, steps: int) -> Integers:
+    """How many passages are gone, or have come, at every point of a curve."""
+    return np.unique(np.floor(np.linspace(0, 1, steps + 1) * (passages - 1) + 0.5).astype(np.int64))
+
+
+def areas(curves: Floats) -> Floats:
+    """The areas under curves, ``(..., points)`` on an axis from 0 to 1: ``(...)``."""
+    return np.asarray(np.trapezoid(curves, dx=1 / (curves.shape[-1] - 1), axis=-1))
+
+
+class Shortened(NamedTuple):
+    """What a model gives for a document that is shortened, every time.
+
+    Args:
+        vectors: ``(times, hidden)``.
+        passages: ``(passages, node size)`` each, those that are left.
+        logits: ``(times, classes)``; None for a model without head.
+    """
+
+    vectors: Floats
+    passages: list[Floats]
+    logits: Floats | None
+
+
+def encode_shortened(
+    model: DocumentModel, document: SegmentedDocument, kept: Sequence[Kept], lexical: LexicalReader | None = None
+) -> Shortened:
+    """Encode a document again and again, each time with some of its passages: new graphs, the same passage vectors.
+
+    Args:
+        model: the model.
+        document: the document, with the vectors of its passages.
+        kept: ``(passages,)`` each, which passages are left; at least one.
+        lexical: reads the words of passages, where the model has a lexical part.
+    """
+    assert document.passage_vectors is not None
+    vectors, logits, passages = list[npt.NDArray[np.float32]](), list[npt.NDArray[np.float32]](), list[Floats]()
+    words = None if lexical is None else lexical.counts(document.texts)
+    for some in _together(kept):
+        parts = [
+            replace(
+                document,
+                passages=tuple(compress(document.passages, left.tolist())),
+                token_ids=(),
+                passage_vectors=document.passage_vectors[left],
+            )
+            for left in some
+        ]
+        batch = GraphBatch.from_documents(parts, model.config.vector_graph)
+        rows = None if words is None else (sparse.csr_matrix(np.stack(some).astype(np.float32)) @ words).tocsr()
+        if lexical is not None and rows is not None and model.head is not None and model.head.words is not None:
+            batch = replace(batch, words=TermWeights.of(lexical.unit_weights(rows)))
+        batch = batch.to(model.device)
+        assert batch.passage_vectors is not None
+        with inference(model):
+            output = model.encode_graphs(batch.passage_vectors, batch)
+        assert output.documents is not None and output.passages is not None
+        documents, nodes = output.documents, output.passages
+        if lexical is not None and words is not None and rows is not None:
+            documents = lexical.beside(documents, rows)
+            nodes = lexical.beside(nodes, words[np.concatenate([np.flatnonzero(left) for left in some])])
+        vectors.append(as_numpy(documents))
+        ends = np.cumsum([int(left.sum()) for left in some])[:-1]
+        passages += [part.astype(np.float64) for part in np.split(as_numpy(nodes), ends)]
+        if output.logits is not None:
+            logits.append(as_numpy(output.logits))
+    every = np.concatenate(logits).astype(np.float64) if logits else None
+    return Shortened(np.concatenate(vectors).astype(np.float64), passages, every)
+
+
+def _together(kept: Sequence[Kept]) -> Iterator[list[Kept]]:
+    """Cut the times into runs whose graphs have room together."""
+    some: list[Kept] = []
+    used = 0
+    for left in kept:
+        cost = int(left.sum()) ** 2
+        if some and used + cost > _MOST_PAIRS:
+            yield some
+            some, used = [], 0
+        some.append(left)
+        used += cost
+    if some:
+        yield some
+
+
+def passage_attention(model: DocumentModel, batch: GraphBatch, output: DocumentOutput) -> Floats:
+    """How much attention every passage of a document gets where its vector is formed.
+
+    Where the readout has weights or chunkwise attention of its own, it is these. Else it is the attention of the
+    document node in the last graph layer (Graph-RoBERTa, figure 6); in graphs with section nodes, through which it
+    sees passages, the weight of a section node is shared out as the section node looks at its passages.
+
+    Args:
+        model: the model.
+        batch: the document alone, with the graph that the model's attention runs on.
+        output: the output for it, with attention.
+
+    Returns:
+        ``(passages,)``, not negative; all the same for a model without attention.
+    """
+    passages = batch.rows.passages.cpu().numpy()
+    count = len(passages)
+    if output.chunk_pairs is not None and output.chunk_attention is not None:
+        weights = as_numpy(output.chunk_attention).mean(axis=1, dtype=np.float64)
+        return np.bincount(output.chunk_pairs[0].cpu().numpy(), weights, count) / count
+    if model.readout.own_attention is not None and output.readout_weights is not None:
+        return as_numpy(output.readout_weights).astype(np.float64)
+    if not output.attention:
+        return np.full(count, 1 / count)
+    source, target = batch.edge_index.cpu().numpy()
+    weights = as_numpy(output.attention[-1]).mean(axis=1, dtype=np.float64)
+    kinds, nodes = batch.node_kind.cpu().numpy(), len(batch.node_kind)
+    from_document = kinds[target] == NodeKind.DOCUMENT
+    of_document = np.bincount(source[from_document], weights[from_document], nodes)
+    from_section = kinds[target] == NodeKind.SECTION
+    through = weights[from_section] * of_document[target[from_section]]
+    return np.asarray((of_document + np.bincount(source[from_section], through, nodes))[passages])
+
+
+@dataclass(frozen=True)
+class _Explained:
+    """A document with what its passages are ranked by, and its vectors or its likeliest class."""
+
+    segmented: SegmentedDocument
+    attention: Floats
+    encoded: EncodedDocument | None = None
+    likeliest: int = -1
+    contributions: Floats | None = None
+
+    @property
+    def id(self) -> str:
+        return self.segmented.document.id
+
+    @classmethod
+    def of(cls, encoder: DocumentEncoder, segmented: SegmentedDocument, *, classes: bool) -> _Explained:
+        model = encoder.model
+        # Attention needs the whole graph also where vectors do not.
+        batch = encoder.add_words(GraphBatch.from_documents([segmented], model.config.graph), [segmented])
+        batch = batch.to(model.device)
+        vectors = batch.passage_vectors
+        assert vectors is not None
+        with inference(model):
+            output = model.encode_graphs(vectors, batch, output_attention=True)
+            attention = passage_attention(model, batch, output)
+            if not classes:
+                document = whole_document(encoder, segmented, vectors, batch, output)
+                document = replace(document, attention=chunkwise_attention(output, output))
+                return cls(segmented, attention, with_words(encoder, document))
+            assert output.logits is not None
+            likeliest = int(output.logits[0].argmax())
+            parts = as_numpy(logit_contributions(model, vectors, batch, output, [likeliest]))
+        contributions = (parts + word_contributions(encoder, segmented, [likeliest]))[:, 0]
+        return cls(segmented, attention, likeliest=likeliest, contributions=contributions)
+
+
+@dataclass(frozen=True)
+class _Similarity:
+    """The similarity of a document that is shortened to another that is not."""
+
+    document: _Explained
+    other: _Explained
+    kind: str
+    words: Floats
+
+    @property
+    def name(self) -> str:
+        return self.other.id
+
+    def scores(self) -> dict[str, Floats]:
+        """What passages are ranked by; chunkwise attention is that of the other document's passages to these."""
+        a, b = self.document.encoded, self.other.encoded
+        assert a is not None and b is not None
+        attention = self.document.attention
+        if a.attention is not None and b.attention is not None:
+            attention = b.attention.to(a.attention).mean(axis=(0, 1))
+        contributions = similarity_of(self.kind).contributions(a, b).sum(axis=1)
+        return {"contribution": contributions, "attention": attention, "words": self.words}
+
+    def values(self, found: Shortened) -> Floats:
+        """The similarity of every shortened document, ``(times,)``."""
+        assert self.other.encoded is not None
+        return similarity_of(self.kind).of_changed(found.vectors, found.passages, self.other.encoded)
+
+
+@dataclass(frozen=True)
+class _Probability:
+    """The probability of the class that a whole document most likely belongs to."""
+
+    document: _Explained
+    name: str
+    multi_label: bool
+    words: Floats
+
+    def scores(self) -> dict[str, Floats]:
+        """What passages are ranked by."""
+        assert self.document.contributions is not None
+        return {
+            "contribution": self.document.contributions,
+            "attention": self.document.attention,
+            "words": self.words,
+        }
+
+    def values(self, found: Shortened) -> Floats:
+        """The probability that every shortened document belongs to the class, ``(times,)``."""
+        assert found.logits is not None
+        probabilities = probabilities_of(torch.from_numpy(found.logits), self.multi_label)
+        return probabilities[:, self.document.likeliest].astype(np.float64)
+
+
+@dataclass(frozen=True)
+class FaithfulnessScores:
+    """Deletion and insertion curves of one model.
+
+    Curves are averaged over the cases of a document first, then over documents. Resamples are drawn by documents, with
+    replacement, and are the same for all methods.
+
+    Args:
+        methods: what passages are ranked by; ``random`` is the last.
+        cases: id of the shortened document, and of the document that it is compared with, or its class.
+        curves: ``(cases, methods, 2, steps + 1)``, deletion before insertion.
+        resamples: number of bootstrap resamples.
+        seed: draws them.
+    """
+
+    methods: tuple[str, ...]
+    cases: tuple[tuple[str, str], ...]
+    curves: Floats = field(repr=False)
+    resamples: int = RESAMPLES
+    seed: int = 0
+
+    @cached_property
+    def by_document(self) -> Floats:
+        """The curves of every document, ``(documents, methods, 2, steps + 1)``."""
+        numbers: dict[str, int] = {}
+        rows = np.array([numbers.setdefault(document, len(numbers)) for document, _ in self.cases])
+        totals = np.zeros((len(numbers), *self.curves.shape[1:]))
+        np.add.at(totals, rows, self.curves)
+        return totals / np.bincount(rows).reshape(-1, 1, 1, 1)
+
+    @cached_property
+    def _samples(self) -> Floats | None:
+        """Mean curves of all resamples, ``(resamples, methods, 2, steps + 1)``; None where there is no spread."""
+        if not self.resamples or len(self.by_document) < 2:
+            return None
+        return resampled_means(self.by_document, self.resamples, self.seed)
+
+    def curve(self, method: str, kind: Kind) -> Floats:
+        """The mean curve, ``(steps + 1,)``."""
+        return np.asarray(self.by_document.mean(axis=0)[self.methods.index(method), KINDS.index(kind)])
+
+    def area(self, method: str, kind: Kind) -> Estimate:
+        """The area under the mean curve."""
+        place = self.methods.index(method), KINDS.index(kind)
+        samples = None if self._samples is None else areas(self._samples[:, *place])
+        return Estimate(float(areas(self.curve(method, kind))), samples)
+
+    def ahead(self, method: str, kind: Kind, of: str = RANDOM) -> Estimate:
+        """By how much a method explains better than another: less area in deletion, more in insertion.
+
+        Args:
+            method: the method.
+            kind: ``deletion`` or ``insertion``.
+            of: the other method.
+        """
+        one, other = self.area(method, kind), self.area(of, kind)
+        return other - one if kind == "deletion" else one - other
+
+
+class FaithfulnessEvaluation:
+    """Documents that are shortened passage by passage, always in the same way, to see what a model goes by.
+
+    With pairs, the similarity of two documents is watched while one of them is shortened: each of them in turn, with
+    the other whole. Without pairs it is the probability of the class that a document most likely belongs to, and the
+    model needs a head. Passages are taken out, or put in, by contribution, by attention, by the words they share with
+    the other document or the class, and at random.
+
+    Args:
+        documents: the documents, segmented or not, each with an id of its own; those that occur in no pair are passed
+            over.
+        pairs: pairs of two documents, each once, whatever their labels; None to watch classes.
+        steps: most steps of a curve.
+        orders: number of random orders, whose curves are averaged.
+        resamples: number of bootstrap resamples of documents, for intervals; 0 for none.
+        seed: draws orders and resamples.
+        dtype: precision that the transformer computes in; None is that of its weights.
+    """
+
+    def __init__(
+        self,
+        documents: Iterable[ReadyDocument],
+        pairs: Sequence[LabelledPair] | None = None,
+        *,
+        steps: int = STEPS,
+        orders: int = ORDERS,
+        resamples: int = RESAMPLES,
+        seed: int = 0,
+        dtype: Precision | None = None,
+    ) -> None:
+        self.steps, self.orders, self.resamples, self.seed, self.dtype = steps, orders, resamples, seed, dtype
+        self.pairs = None if pairs is None else list(pairs)
+        self.documents = list(documents)
+        if self.pairs is not None:
+            known = {plain_document(document).id: document for document in self.documents}
+            self.documents = [known[id] for id in dict.fromkeys(id for a, b, _ in self.pairs for id in (a, b))]
+
+    def measure(self, encoder: DocumentEncoder, *, show_progress: bool | None = None) -> FaithfulnessScores:
+        """Measure an encoder.
+
+        Args:
+            encoder: the encoder; without pairs its model has a head.
+            show_progress: show bars; None shows them on a terminal when the work is long.
+
+        Raises:
+            ModelError: there are no pairs, and the model has no head.
+            EvaluationError: no document has two passages.
+            DocumentError: a document has no text to encode.
+        """
+        if self.pairs is None and encoder.model.head is None:
+            raise ModelError(f"{encoder.name} has no classification head, and there are no pairs of documents")
+        explained = []
+        windows = encoder.windows(self.documents, dtype=self.dtype, totals=Coverage(), show_progress=show_progress)
+        for window in windows:
+            vectors = as_numpy(window.passage_vectors)
+            for segmented, place in zip(window.documents, window.rows, strict=True):
+                ready = replace(segmented, token_ids=(), passage_vectors=vectors[place])
+                explained.append(_Explained.of(encoder, ready, classes=self.pairs is None))
+        watched = [one for one in self._watched(encoder, explained) if len(one.document.segmented.passages) > 1]
+        if not watched:
+            raise EvaluationError(f"no document has two passages for {encoder.name}")
+        scores = [one.scores() for one in watched]
+        gone = [name for name in ("attention", "words") if all(_is_uniform(one[name]) for one in scores)]
+        methods = tuple(name for name in METHODS if name not in gone)
+        curves = np.empty((len(watched), len(methods), len(KINDS), self.steps + 1))
+        with progress_bar(show_progress, len(explained), "Removing passages") as bar:
+            for _, group in groupby(range(len(watched)), key=lambda row: id(watched[row].document)):
+                rows = list(group)
+                curves[rows] = self._curves(encoder, [(watched[row], scores[row]) for row in rows], methods)
+                bar.update()
+        cases = tuple((one.document.id, one.name) for one in watched)
+        return FaithfulnessScores(methods, cases, curves, self.resamples, self.seed)
+
+    def _watched(self, encoder: DocumentEncoder, found: list[_Explained]) -> list[_Similarity] | list[_Probability]:
+        """All cases, those of one document one after the other."""
+        words = TfidfVectors([one.segmented.document.text for one in found])
+        passages = [words.of(one.segmented.texts) for one in found]
+        config = encoder.model.config
+        if self.pairs is not None:
+            row_of = {one.id: row for row, one in enumerate(found)}
+            both = [(row_of[x], row_of[y]) for a, b, _ in self.pairs for x, y in ((a, b), (b, a))]
+            return [
+                _Similarity(found[a], found[b], config.similarity, _dense(passages[a] @ words.matrix[b].T))
+                for a, b in sorted(both, key=lambda rows: rows[0])
+            ]
+        classes = classes_of(encoder)
+        likeliest = np.array([one.likeliest for one in found])
+        cases = []
+        for row, one in enumerate(found):
+            # Rocchio's classifier, to which the document itself is unknown: mean of the class less mean of the others.
+            weights = np.zeros(len(found))
+            for sign, chosen in ((1.0, likeliest == likeliest[row]), (-1.0, likeliest != likeliest[row])):
+                chosen[row] = False
+                weights[chosen] = sign / max(int(chosen.sum()), 1)
+            shared = np.asarray(passages[row] @ (words.matrix.T @ weights), np.float64).ravel()
+            cases.append(_Probability(one, classes[one.likeliest], bool(config.multi_label), shared))
+        return cases
+
+    def _curves(
+        self,
+        encoder: DocumentEncoder,
+        cases: Sequence[tuple[_Similarity | _Probability, dict[str, Floats]]],
+        methods: tuple[str, ...],
+    ) -> Floats:
+        """The curves of all cases of one document, ``(cases, methods, 2, steps + 1)``."""
+        document = cases[0][0].document
+        chance = self._random_orders(document)
+        orders = [
+            [chance if method == RANDOM else [order_by(scores[method], chance[0])] for method in methods]
+            for _, scores in cases
+        ]
+        # Orders have passages in common, if only at their ends; cases have attention and chance.
+        wanted = {
+            kept.tobytes(): kept
+            for of_case in orders
+            for of_method in of_case
+            for order in of_method
+            for kind in KINDS
+            for kept in kept_passages(order, kind, self.steps)
+        }
+        found = encode_shortened(encoder.model, document.segmented, list(wanted.values()), encoder.lexical)
+        curves = []
+        for (case, _), of_case in zip(cases, orders, strict=True):
+            values = dict(zip(wanted, case.values(found).tolist(), strict=True))
+            curves.append(
+                [
+                    [np.mean([curve_of(order, kind, self.steps, values) for order in of_method], 0) for kind in KINDS]
+                    for of_method in of_case
+                ]
+            )
+        return np.array(curves)
+
+    def _random_orders(self, document: _Explained) -> list[Integers]:
+        """Orders that depend on the seed and the document's id, not on what else is measured."""
+        draw = np.random.default_rng([self.seed, crc32(document.id.encode("utf-8", "replace"))])
+        return [draw.permutation(len(document.segmented.passages)) for _ in range(self.orders)]
+
+
+def order_by(scores: npt.ArrayLike, ties: Integers) -> Integers:
+    """Passages by falling score.
+
+    Args:
+        scores: ``(passages,)``.
+        ties: ``(passages,)``, an order that equal ones are brought into; that of the text would favour its beginning.
+    """
+    places = np.empty(len(ties), np.int64)
+    places[ties] = np.arange(len(ties))
+    return np.lexsort((places, -np.asarray(scores, np.float64)))
+
+
+def _is_uniform(scores: Floats) -> bool:
+    return bool(np.ptp(scores) <= _UNIFORM * max(float(np.abs(scores).mean()), 1e-12))
+
+
+def _dense(column: sparse.csr_matrix) -> Floats:
+    return np.asarray(column.todense(), np.float64).ravel()

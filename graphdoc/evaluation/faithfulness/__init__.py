@@ -1,1 +1,0 @@
-"""Whether contributions and attention explain what a model does."""

@@ -1,0 +1,181 @@
+"""Measures of rankings: their names, and those of ranks that no library has (SDR, section 4.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..errors import SettingsError
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Which documents are ranked.
+
+    Args:
+        count: documents that are ranked, without the query document.
+        absent: by query id how many relevant documents are not among them; a query that is missing has none.
+    """
+
+    count: int
+    absent: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the relevant documents of one query stand.
+
+    Args:
+        ranks: ranks of those that were found, rising and from 1.
+        relevant: how many relevant documents there are among the candidates.
+        absent: how many there are besides.
+        candidates: documents that are ranked.
+        queries: number of all queries.
+        cutoff: the k of a measure; None where it has none.
+    """
+
+    ranks: tuple[int, ...]
+    relevant: int
+    absent: int
+    candidates: int
+    queries: int
+    cutoff: int | None = None
+
+
+def percentile_rank(standing: Standing) -> float:
+    """Mean over the relevant documents of 1 - rank / candidates; those that were not retrieved rank last.
+
+    The formula in section 4.2 of the SDR paper, rank / candidates, is the complement of the numbers it prints.
+    """
+    return sum(1 - rank / standing.candidates for rank in standing.ranks) / standing.relevant
+
+
+def published_percentile_rank(standing: Standing) -> float:
+    """The same with ranks from 0, as the published code counts."""
+    return sum(1 - (rank - 1) / standing.candidates for rank in standing.ranks) / standing.relevant
+
+
+def published_reciprocal_rank(standing: Standing) -> float:
+    """1 / rank of the best one as the published code counts: from 0, with 0 set to 1, so that ranks 1 and 2 count 1.
+
+    It looks for the smallest rank from the number of queries downwards, so that no rank is taken for greater.
+    """
+    best = min((rank - 1 for rank in standing.ranks), default=standing.queries)
+    return 1 / max(1, min(best, standing.queries))
+
+
+def published_hit_rate(standing: Standing) -> float:
+    """Share of the relevant documents in the first k; those that are no candidates count as not found."""
+    found = sum(standing.cutoff is None or rank <= standing.cutoff for rank in standing.ranks)
+    return found / (standing.relevant + standing.absent)
+
+
+# By the name of a measure that no library has.
+OF_RANKS: dict[str, Callable[[Standing], float]] = {
+    "MPR": percentile_rank,
+    "MPR-published": published_percentile_rank,
+    "MRR-published": published_reciprocal_rank,
+    "HR-published": published_hit_rate,
+}
+# Means over pairs of a query and a relevant document, not over queries.
+OVER_PAIRS = ("MPR", "MPR-published")
+
+DEFAULT_MEASURES = ("nDCG@10", "MAP", "MRR@10", "P@5", "recall@100", "success@1")
+
+# What users write, in lower case; what it is called here; what ir_measures calls it, or None where it lacks it.
+_NAMES: dict[str, tuple[str, str | None]] = {
+    "ndcg": ("nDCG", "nDCG"),
+    "map": ("MAP", "AP"),
+    "ap": ("MAP", "AP"),
+    "mrr": ("MRR", "RR"),
+    "rr": ("MRR", "RR"),
+    "p": ("P", "P"),
+    "precision": ("P", "P"),
+    "r": ("recall", "R"),
+    "recall": ("recall", "R"),
+    "success": ("success", "Success"),
+    "hr": ("HR", "R"),
+    **{name.lower(): (name, None) for name in OF_RANKS},
+}
+_NEED_CUTOFF = ("P", "recall", "success", "HR", "HR-published")
+_WITHOUT_CUTOFF = ("MPR", "MPR-published", "MRR-published")
+_WRITTEN = re.compile(r"([a-z]+(?:-published)?)(?:@([1-9][0-9]{0,8}))?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A measure of a ranking.
+
+    - ``nDCG@k``: gain of the first k documents, each grade divided by log2(1 + rank), as a share of the best that is
+      possible (Järvelin and Kekäläinen 2002).
+    - ``P@k``: share of the first k that is relevant, of k even where fewer were found.
+    - ``MRR@k``: 1 / rank of the first relevant document, 0 if it is not among the first k.
+    - ``MAP``: mean over all relevant documents of the precision at their ranks, 0 for those not found.
+    - ``recall@k``: share of the relevant documents that is among the first k.
+    - ``success@k``: 1 if a relevant document is among the first k.
+    - ``MPR``: 1 - rank / number of ranked documents, mean over all relevant documents of all queries; ``HR@k``: what
+      is called ``recall@k`` too (both as in SDR, section 4.2).
+    - ``MPR-published``, ``MRR-published``, ``HR-published@k``: as SDR's published code counts (see
+      the functions of this module).
+
+    A grade above 0 is relevant; documents that were not judged are not.
+
+    Args:
+        kind: one of the names above, without the k.
+        cutoff: the k; None for the whole ranking.
+    """
+
+    kind: str
+    cutoff: int | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> Measure:
+        """Read a measure as users write it, in small or capital letters.
+
+        Raises:
+            SettingsError: it is unknown, or lacks its cutoff.
+
+        >>> [str(Measure.parse(text)) for text in ("ndcg@10", "ap", "RR@10", "precision@5")]
+        ['nDCG@10', 'MAP', 'MRR@10', 'P@5']
+        """
+        written = _WRITTEN.fullmatch(str(text).strip())
+        names = _NAMES.get(written[1].lower()) if written else None
+        if written is None or names is None:
+            known = ", ".join(DEFAULT_MEASURES)
+            raise SettingsError(f"the measure {text!r} is unknown; use one of {known}, with any whole number after @")
+        cutoff = int(written[2]) if written[2] else None
+        if cutoff is None and names[0] in _NEED_CUTOFF:
+            raise SettingsError(f"the measure {text!r} needs a cutoff; write {names[0]}@10")
+        if cutoff is not None and names[0] in _WITHOUT_CUTOFF:
+            raise SettingsError(f"the measure {text!r} takes whole rankings; write {names[0]}")
+        return cls(names[0], cutoff)
+
+    def __str__(self) -> str:
+        return self.kind if self.cutoff is None else f"{self.kind}@{self.cutoff}"
+
+    def of_library(self, library: Any) -> Any:
+        """The measure of ``ir_measures``; None if it has none."""
+        name = next(theirs for ours, theirs in _NAMES.values() if ours == self.kind)
+        if name is None:
+            return None
+        measure = getattr(library, name)
+        return measure if self.cutoff is None else measure @ self.cutoff
+
+
+def require_measures(measures: Sequence[str]) -> list[Measure]:
+    """Read measures, each once.
+
+    Raises:
+        SettingsError: one is unknown, or there is none.
+    """
+    parsed = list(dict.fromkeys(map(Measure.parse, measures)))
+    if not parsed:
+        raise SettingsError("measures is empty; name at least one")
+    return parsed
+
+
+def metric_name(measure: str) -> str:
+    """What a measure is called among the numbers of an evaluator, such as ``ndcg_at_10``."""
+    return str(Measure.parse(measure)).lower().replace("@", "_at_")

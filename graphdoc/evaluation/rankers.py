@@ -1,0 +1,432 @@
+"""Ways to rank documents: the searches of an index for texts, and rankers of a corpus for one of its documents."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from sklearn.feature_extraction.text import CountVectorizer
+
+from ..documents.document import Document
+from ..encoder import DocumentEncoder
+from ..errors import EvaluationError, RetrievalError, SettingsError
+from ..retrieval.candidates import index_words, word_rows
+from ..retrieval.fusion import Fusion, fused_scores
+from ..retrieval.grouping import Scores
+from ..retrieval.index import DocumentIndex
+from ..retrieval.search import SearchOptions
+from ..retrieval.sentence_settings import DIRECTION
+from ..retrieval.sentences import encode_sentences
+from ..runtime.progress import progress_bar
+from ..runtime.text import require_whole
+from ..settings.document import Paragraph
+from ..similarity.cosine import Floats, similarity_matrix
+from ..similarity.hierarchical import By, Direction, DocumentScorer, Normalisation, SentenceSet
+from .baselines import TfidfVectors, text_of
+from .measures import DEFAULT_MEASURES
+from .ranking import FOLDS, BestWeight, best_weight
+from .trec import Qrels, Run, ranked
+
+# Lucene's, which an index has too.
+_K1, _B = 1.2, 0.75
+# Joins a ranker by words with another, by a weighted sum.
+JOINED = "+"
+
+Scorer = Callable[[int], Floats]
+"""Gives the scores of all documents, ``(documents,)``, by the place of the query document."""
+
+
+@dataclass(frozen=True)
+class Rankings:
+    """Documents ranked for queries in several ways.
+
+    Args:
+        runs: scores by query id and document id, by ranker.
+        milliseconds: time of one query by ranker: the median of a search, the mean of a ranker of a corpus.
+        weights: how the weight of words was chosen, by ranker that is a weighted sum.
+    """
+
+    runs: Mapping[str, Run]
+    milliseconds: Mapping[str, float]
+    weights: Mapping[str, BestWeight] = field(default_factory=dict)
+
+
+# The searches of an index.
+SEARCHES: dict[str, SearchOptions] = {
+    "words": {"by": "words", "words_unit": "passage"},
+    "words-documents": {"by": "words", "words_unit": "document"},
+    "words-both": {"by": "words", "words_unit": "both"},
+    "vectors": {"by": "vectors", "vectors_unit": "passage"},
+    "vectors-documents": {"by": "vectors", "vectors_unit": "document"},
+}
+# What each does, for readers.
+EXPLAINED = {
+    "words": "BM25 of passages, the best three added up",
+    "words-documents": "BM25 of whole documents",
+    "words-both": "both of them added up",
+    "vectors": "vectors of passages, the best three added up",
+    "vectors-documents": "vectors of documents",
+    "hybrid": "words and vectors of passages, by reciprocal rank",
+    "hybrid-weighted": "the same by a weighted sum, the weight from cross-validation",
+}
+
+
+def rank_queries(
+    index: DocumentIndex,
+    queries: Mapping[str, str],
+    qrels: Qrels,
+    *,
+    k: int = 1000,
+    depth: int | None = None,
+    measure: str = DEFAULT_MEASURES[0],
+    folds: int = FOLDS,
+    seed: int = 0,
+    own: Mapping[str, Collection[str]] | None = None,
+    show_progress: bool | None = None,
+) -> Rankings:
+    """Rank documents for every query by every search of an index, and by words and vectors fused.
+
+    Args:
+        index: the documents.
+        queries: texts by query id, at least one.
+        qrels: grades by query id and document id, which the weight of the fusion is chosen by.
+        k: documents that are kept of each ranking.
+        depth: rows that each search fetches; None for five a document.
+        measure: what the weight makes greatest.
+        folds: folds of the cross-validation; where there are fewer queries, there is no ``hybrid-weighted``.
+        seed: draws the folds.
+        own: documents by query id that are taken out before rankings are fused (see
+            :func:`~graphdoc.evaluation.trec.own_documents`).
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+
+    Raises:
+        EvaluationError: there are no queries.
+        RetrievalError: the index cannot be read.
+        SettingsError: a setting is out of range.
+    """
+    require_whole("k", k, may_be_none=False)
+    if not queries:
+        raise EvaluationError("there are no queries")
+    runs: dict[str, Run] = {name: {} for name in SEARCHES}
+    times: dict[str, list[float]] = {name: [] for name in SEARCHES}
+    # What is loaded on first use is no part of a query's time.
+    index.scores(next(iter(queries.values())), k)
+    start = time.perf_counter()
+    # Together, so that what is cut is said once.
+    vectors = index.encoder.encode_query(list(queries.values()))
+    encoding = (time.perf_counter() - start) / len(queries)
+    with progress_bar(show_progress, len(queries), "Searching", "queries") as bar:
+        for (query, text), vector in zip(queries.items(), vectors, strict=True):
+            for name, options in SEARCHES.items():
+                settings: SearchOptions = {**options, "depth": depth or 5 * k}
+                start = time.perf_counter()
+                (scores,) = index.scores(text, k, vector=vector, **settings).values()
+                seconds = time.perf_counter() - start
+                times[name].append(seconds + (encoding if options["by"] == "vectors" else 0.0))
+                taken = (own or {}).get(query, ())
+                runs[name][query] = {id: score for id, score in scores.items() if id not in taken}  # type: ignore[index]
+            bar.update(1)
+    words, vectors_run = runs["words"], runs["vectors"]
+    start = time.perf_counter()
+    runs["hybrid"] = {query: fused(dict(words[query]), dict(vectors_run[query])) for query in queries}
+    fusing = (time.perf_counter() - start) / len(queries)
+    weights = {}
+    if sum(any(grade > 0 for grade in qrels.get(query, {}).values()) for query in queries) >= folds:
+        options_of = {"measure": measure, "folds": folds, "seed": seed, "own": own}
+        weights["hybrid-weighted"] = best_weight(words, vectors_run, qrels, weighted, **options_of)  # type: ignore[arg-type]
+        runs["hybrid-weighted"] = weights["hybrid-weighted"].run
+    for name in runs:
+        if name not in times:
+            both = zip(times["words"], times["vectors"], strict=True)
+            times[name] = [sum(parts) + fusing for parts in both]
+    return Rankings(
+        {name: {query: _best(scores, k) for query, scores in run.items()} for name, run in runs.items()},
+        {name: 1000 * float(np.median(times[name])) for name in runs},
+        weights,
+    )
+
+
+def fused(words: Scores, vectors: Scores, fusion: Fusion = "reciprocal_rank", weight: float = 0.5) -> Scores:
+    """Scores of both rankings fused, as a search fuses them.
+
+    Args:
+        words: scores by document of word search.
+        vectors: those of vector search.
+        fusion: how they are fused.
+        weight: weight of words in a weighted fusion, 0 to 1; vectors have the rest.
+    """
+    weights = {"words": weight, "vectors": 1 - weight} if fusion == "weighted" else None
+    return fused_scores({"words": words, "vectors": vectors}, fusion, weights)
+
+
+def weighted(words: Scores, vectors: Scores, weight: float) -> Scores:
+    """Scores of both rankings fused by a weighted sum (see :func:`fused`), as :func:`best_weight` takes it."""
+    return fused(words, vectors, "weighted", weight)
+
+
+def _best(scores: Mapping[str, float], k: int) -> dict[str, float]:
+    return {id: scores[id] for id in ranked(scores)[:k]}
+
+
+class RankedCorpus:
+    """Documents that are ranked by each other, with what several rankers take of them, made once.
+
+    Args:
+        documents: the documents, each with text and an id of its own.
+        encoder: gives the model, where a ranker takes one.
+        paragraph: which sentences belong together; None for what the model says.
+        normalisation: how scores of sentences are normalised (see
+            :func:`~graphdoc.similarity.hierarchical.score_documents`).
+        direction: in which direction sentences are looked for (see there).
+        show_progress: show bars; None shows them on a terminal when the work is long.
+
+    Raises:
+        RetrievalError: two documents have one id.
+    """
+
+    def __init__(
+        self,
+        documents: Sequence[Document],
+        encoder: Callable[[], DocumentEncoder],
+        *,
+        paragraph: Paragraph | None = None,
+        normalisation: Normalisation = "none",
+        direction: Direction = DIRECTION,
+        show_progress: bool | None = None,
+    ) -> None:
+        self.documents, self._encoder, self._paragraph = documents, encoder, paragraph
+        self.normalisation, self.direction, self.show_progress = normalisation, direction, show_progress
+        self.places: dict[str, int] = {}
+        for place, document in enumerate(documents):
+            if self.places.setdefault(document.id, place) != place:
+                raise RetrievalError(f"two documents have the id {document.id!r}; give each its own")
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.documents)
+
+    @cached_property
+    def encoder(self) -> DocumentEncoder:
+        """The model."""
+        return self._encoder()
+
+    @property
+    def paragraph(self) -> Paragraph:
+        """Which sentences belong together."""
+        return self._paragraph or self.encoder.model.config.paragraph
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """Title, headings and text of every document."""
+        return [text_of(document) for document in self.documents]
+
+    @cached_property
+    def sentences(self) -> SentenceSet:
+        """The sentences of all documents.
+
+        Raises:
+            DocumentError: a document has no text.
+        """
+        encoded = encode_sentences(self.encoder, self.documents, self.paragraph, self.show_progress)
+        parts = [(document.vectors, document.places[:, 3]) for document in encoded]
+        return SentenceSet.of(*zip(*parts, strict=True))
+
+
+def tfidf(corpus: RankedCorpus) -> Scorer:
+    """Cosine of TF-IDF vectors (see :class:`~graphdoc.evaluation.baselines.TfidfVectors`)."""
+    vectors = TfidfVectors(corpus.texts)
+    return lambda place: vectors.scores(vectors.matrix[place])
+
+
+def bm25(corpus: RankedCorpus) -> Scorer:
+    """BM25 with every word of the query document as often as it occurs, by Lucene's formula (k1 = 1.2, b = 0.75)."""
+    counts = word_counts(corpus.texts)
+    documents = counts.shape[0]
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log1p((documents - having + 0.5) / (having + 0.5))
+    rows = np.repeat(np.arange(documents), np.diff(counts.indptr))
+    norms = _K1 * (1 - _B + _B * lengths / max(lengths.mean(), 1e-12))
+    data = idf[counts.indices] * counts.data / (counts.data + norms[rows])
+    weights = csr_matrix((data, counts.indices, counts.indptr), counts.shape)
+    return lambda place: np.asarray((weights @ counts[place].T).todense(), np.float64).ravel()
+
+
+def word_counts(texts: Sequence[str], **settings: Any) -> csr_matrix:
+    """How often every word occurs in texts, ``(texts, words)``.
+
+    Args:
+        texts: the texts.
+        **settings: of scikit-learn's ``CountVectorizer``; left out where they leave no word.
+
+    Raises:
+        RetrievalError: the texts have no words.
+    """
+    for options in (settings, {}):
+        try:
+            return csr_matrix(CountVectorizer(**options).fit_transform(texts), dtype=np.float64)
+        except ValueError:
+            continue
+    raise RetrievalError("the documents have no words; rank them by vectors or sentences")
+
+
+def keywords(corpus: RankedCorpus) -> Scorer:
+    """BM25 of whole documents for the keywords of the query document, as a search with a document works.
+
+    Raises:
+        MissingExtraError: the store of an index is not installed.
+    """
+    segmented = corpus.encoder.segmenter.segment_many(corpus.documents)
+    index = index_words(map(word_rows, segmented), corpus.encoder.model.config.language)
+    ids, count = [document.id for document in corpus.documents], len(corpus)
+
+    def scores(place: int) -> Floats:
+        query = corpus.documents[place]
+        hits = index.scores(query, count, by="words", words_unit="document", depth=count)["words"]
+        return np.array([hits.get(id, 0.0) for id in ids])
+
+    return scores
+
+
+def document_vectors(corpus: RankedCorpus) -> Scorer:
+    """The model's own document vectors, compared as the model says."""
+    encoder = corpus.encoder
+    vectors = encoder.encode(corpus.documents, show_progress=corpus.show_progress)
+    return by_vectors(vectors, encoder.model.config.vector_similarity)
+
+
+def by_vectors(vectors: np.ndarray, kind: str = "cosine") -> Scorer:
+    """Similarity of one vector a document, ``(documents, hidden)``."""
+    return lambda place: similarity_matrix(vectors[place : place + 1], vectors, kind)[0]
+
+
+def by_sentences(corpus: RankedCorpus, by: By) -> Scorer:
+    """Scores by sentences (SDR, section 3.3); the query document, with which nothing is compared, gets 0."""
+    sentences = corpus.sentences
+
+    def scores(place: int) -> Floats:
+        scorer = DocumentScorer(
+            sentences.document(place), by=by, normalisation=corpus.normalisation, direction=corpus.direction
+        )
+        for first, last in ((0, place), (place + 1, len(sentences))):
+            if last > first:
+                scorer.add(sentences.part(first, last))
+        return np.insert(scorer.scores(), place, 0.0)
+
+    return scores
+
+
+@dataclass(frozen=True, slots=True)
+class Ranker:
+    """A way to rank the documents of a corpus by one of them.
+
+    Args:
+        prepare: makes of a corpus what scores its documents.
+        explained: what it does, for readers.
+        is_lexical: whether it goes by words.
+        needs_model: whether it takes a model, if only to segment documents.
+    """
+
+    prepare: Callable[[RankedCorpus], Scorer]
+    explained: str
+    is_lexical: bool = False
+    needs_model: bool = True
+
+
+RANKERS: dict[str, Ranker] = {
+    "tf-idf": Ranker(tfidf, "cosine of TF-IDF vectors of whole texts", is_lexical=True, needs_model=False),
+    "bm25": Ranker(
+        bm25, "BM25 of whole texts, for all words of the query document", is_lexical=True, needs_model=False
+    ),
+    "words-documents": Ranker(keywords, "BM25 of whole documents, for its keywords", is_lexical=True),
+    "vectors": Ranker(document_vectors, "the model's document vectors"),
+    "document": Ranker(partial(by_sentences, by="document"), "mean of the vectors of all sentences"),
+    "paragraphs": Ranker(partial(by_sentences, by="paragraphs"), "best paragraphs, each the mean of its sentences"),
+    "flat": Ranker(partial(by_sentences, by="flat"), "best sentences of the whole document"),
+    "sentences": Ranker(partial(by_sentences, by="sentences"), "best paragraphs by their best sentences (SDR)"),
+}
+
+
+def require_rankers(names: Sequence[str], rankers: Mapping[str, Ranker] = RANKERS) -> None:
+    """Refuse unknown names.
+
+    Args:
+        names: names of rankers, or two joined by ``+`` the first of which goes by words.
+        rankers: the rankers that there are.
+
+    Raises:
+        SettingsError: a name is unknown, or two cannot be joined.
+    """
+    for name in names:
+        first, *others = name.split(JOINED)
+        if unknown := [part for part in (first, *others) if part not in rankers]:
+            raise SettingsError(f"by={unknown[0]!r} is unknown; use one of {', '.join(rankers)}")
+        if len(others) > 1 or (others and (not rankers[first].is_lexical or others[0] == first)):
+            lexical = ", ".join(other for other, ranker in rankers.items() if ranker.is_lexical)
+            raise SettingsError(f"by={name!r} cannot be joined; put one of {lexical} before the +, another after it")
+
+
+def rank_documents(
+    corpus: RankedCorpus,
+    sources: Sequence[str],
+    qrels: Qrels,
+    names: Sequence[str] = ("tf-idf", "vectors", "flat", "sentences"),
+    *,
+    rankers: Mapping[str, Ranker] = RANKERS,
+    measure: str = DEFAULT_MEASURES[0],
+    folds: int = FOLDS,
+    seed: int = 0,
+) -> Rankings:
+    """Rank all documents of a corpus by each of some of them.
+
+    A document is no candidate of itself. All others are ranked, so that every relevant one has a rank.
+
+    Args:
+        corpus: the documents.
+        sources: ids of the query documents.
+        qrels: grades by id and id, which the weight of words is chosen by where two rankers are joined.
+        names: names of rankers, or two joined by ``+``, the first of which goes by words, such as
+            ``tf-idf+sentences``: their scores are brought to 0 to 1 over the candidates and added, with weights from
+            k-fold cross-validation.
+        rankers: rankers by name.
+        measure: what the weight makes greatest.
+        folds: folds of the cross-validation.
+        seed: draws the folds.
+
+    Raises:
+        EvaluationError: there is one document only, an id is unknown, or there are fewer queries than folds.
+        SettingsError: the name of a ranker is unknown.
+        DocumentError: a document has no text.
+    """
+    require_rankers(names, rankers)
+    if len(corpus) < 2:
+        raise EvaluationError(f"{len(corpus)} document leaves nothing to rank; give two at least")
+    if unknown := [id for id in sources if id not in corpus.places]:
+        raise EvaluationError(f"{len(unknown):,} documents, such as {unknown[0]!r}, are not in the corpus")
+    ids = [document.id for document in corpus.documents]
+    runs: dict[str, Run] = {}
+    times: dict[str, float] = {}
+    for name in dict.fromkeys(part for joined in names for part in joined.split(JOINED)):
+        scorer = rankers[name].prepare(corpus)
+        run: dict[str, dict[str, float]] = {}
+        start = time.perf_counter()
+        with progress_bar(corpus.show_progress, len(sources), f"Ranking by {name}", "documents") as bar:
+            for source in sources:
+                run[source] = dict(zip(ids, scorer(corpus.places[source]).tolist(), strict=True))
+                del run[source][source]
+                bar.update(1)
+        runs[name], times[name] = run, 1000 * (time.perf_counter() - start) / len(sources)
+    weights = {}
+    for name in names:
+        if JOINED in name:
+            words, other = name.split(JOINED)
+            weights[name] = best_weight(
+                runs[words], runs[other], qrels, weighted, measure=measure, folds=folds, seed=seed
+            )
+            runs[name], times[name] = weights[name].run, times[words] + times[other]
+    return Rankings({name: runs[name] for name in names}, {name: times[name] for name in names}, weights)

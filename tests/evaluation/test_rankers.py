@@ -1,0 +1,135 @@
+"""Documents ranked by each other in every way, against loops and against search."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+from small_index import encoder as encoder
+
+from graphdoc import Document, DocumentEncoder, Section
+from graphdoc.errors import DocumentError, EvaluationError, RetrievalError, SettingsError
+from graphdoc.evaluation.rankers import RANKERS, RankedCorpus, rank_documents, require_rankers
+from graphdoc.retrieval.index import DocumentIndex
+from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.similarity.hierarchical import DocumentScorer, SentenceSet
+
+pytest.importorskip("ir_measures")
+
+TEXTS = {
+    "tides": ("The moon pulls the sea. Tides rise twice a day.", "Salt marshes slow the sea.\n\nThe sea is salt."),
+    "marsh": ("Salt marshes slow the sea. Reeds grow there.", "The moon is far away."),
+    "rice": ("Steamed rice is cooled. Koji is sown on rice.", "The rice is steamed again."),
+    "lathe": ("A lathe turns wood. The wood is oak.", "Oak is a hard wood."),
+    "oak": ("Oak is a hard wood. It grows slowly.", "The moon has no trees."),
+}
+RELEVANT = {"tides": {"marsh": 1}, "marsh": {"tides": 1}, "lathe": {"oak": 1}, "oak": {"lathe": 1}}
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[Document]:
+    """Five documents of two sections."""
+    return [
+        Document(id, (Section(first, "Opening words"), Section(second, "The rest")), title=id.title())
+        for id, (first, second) in TEXTS.items()
+    ]
+
+
+@pytest.fixture
+def corpus(documents: list[Document], encoder: DocumentEncoder) -> RankedCorpus:
+    return RankedCorpus(documents, lambda: encoder, show_progress=False)
+
+
+def test_every_row_ranks_all_others(corpus: RankedCorpus) -> None:
+    found = rank_documents(corpus, list(RELEVANT), RELEVANT, list(RANKERS))
+    assert list(found.runs) == list(RANKERS)
+    for name, run in found.runs.items():
+        assert list(run) == list(RELEVANT)
+        for source, scores in run.items():
+            assert scores.keys() == TEXTS.keys() - {source}, name
+            assert all(math.isfinite(score) for score in scores.values())
+    # The words of the texts leave no doubt.
+    for name in ("tf-idf", "bm25", "words-documents"):
+        assert max(found.runs[name]["lathe"], key=found.runs[name]["lathe"].__getitem__) == "oak"
+
+
+def test_words_of_documents_are_those_of_a_search(
+    corpus: RankedCorpus, documents: list[Document], encoder: DocumentEncoder
+) -> None:
+    index = DocumentIndex.create("memory://", encoder)
+    index.update(documents)
+    scorer = RANKERS["words-documents"].prepare(corpus)
+    for place, source in enumerate(documents):
+        hits = index.search(source, len(documents), by="words", words_unit="document")
+        found = {hit.id: hit.score for hit in hits}
+        scores = dict(zip(corpus.places, scorer(place).tolist(), strict=True))
+        del scores[source.id]
+        assert found and {id: score for id, score in scores.items() if score} == pytest.approx(found)
+
+
+def test_bm25_against_a_loop(corpus: RankedCorpus) -> None:
+    scores = RANKERS["bm25"].prepare(corpus)(0)
+    words = [re.findall(r"\b\w\w+\b", text.lower()) for text in corpus.texts]
+    mean = np.mean([len(own) for own in words])
+    expected = []
+    for own in words:
+        total = 0.0
+        for word in words[0]:
+            having = sum(word in other for other in words)
+            idf = math.log(1 + (len(words) - having + 0.5) / (having + 0.5))
+            count = own.count(word)
+            total += idf * count / (count + 1.2 * (1 - 0.75 + 0.75 * len(own) / mean))
+        expected.append(total)
+    np.testing.assert_allclose(scores, expected)
+
+
+@pytest.mark.parametrize("normalisation", ["none", "zscore"])
+def test_sentences_by_the_definition_of_the_paper(
+    documents: list[Document], encoder: DocumentEncoder, normalisation: str
+) -> None:
+    corpus = RankedCorpus(documents, lambda: encoder, normalisation=normalisation, show_progress=False)  # type: ignore[arg-type]
+    rankings = rank_documents(corpus, ["tides"], RELEVANT, ["sentences"])
+    sets = list(encode_sentences(encoder, documents, corpus.paragraph, False))
+    scorer = DocumentScorer(
+        SentenceSet.of([sets[0].vectors], [sets[0].places[:, 3]]),
+        by="sentences",
+        normalisation=normalisation,  # type: ignore[arg-type]
+        direction=corpus.direction,
+    )
+    scorer.add(SentenceSet.of([one.vectors for one in sets[1:]], [one.places[:, 3] for one in sets[1:]]))
+    expected = dict(zip(list(TEXTS)[1:], scorer.scores().tolist(), strict=True))
+    assert rankings.runs["sentences"]["tides"] == pytest.approx(expected, abs=1e-5)
+
+
+def test_words_joined_with_sentences(corpus: RankedCorpus) -> None:
+    found = rank_documents(corpus, list(RELEVANT), RELEVANT, ["tf-idf+sentences", "tf-idf", "sentences"], folds=2)
+    weight = found.weights["tf-idf+sentences"]
+    source = "tides"
+    own = weight.fold_weights[weight.folds[source]]
+
+    def between(scores: dict[str, float]) -> dict[str, float]:
+        low, high = min(scores.values()), max(scores.values())
+        return {id: (score - low) / (high - low) for id, score in scores.items()}
+
+    words, others = (between(dict(found.runs[name][source])) for name in ("tf-idf", "sentences"))
+    expected = {id: own * words[id] + (1 - own) * others[id] for id in words}
+    assert dict(found.runs["tf-idf+sentences"][source]) == pytest.approx(expected)
+
+
+def test_mistakes(corpus: RankedCorpus, documents: list[Document], encoder: DocumentEncoder) -> None:
+    for names, says in ((["bm52"], "bm52"), (["sentences+tf-idf"], "sentences"), (["bm25+bm25"], "bm25")):
+        with pytest.raises(SettingsError, match=says):
+            require_rankers(names)
+    with pytest.raises(EvaluationError, match="'nobody'"):
+        rank_documents(corpus, ["nobody"], RELEVANT, ["tf-idf"])
+    with pytest.raises(EvaluationError, match="1 document"):
+        rank_documents(RankedCorpus(documents[:1], lambda: encoder), ["tides"], RELEVANT, ["tf-idf"])
+    with pytest.raises(RetrievalError, match="'tides'"):
+        RankedCorpus([documents[0], documents[0]], lambda: encoder)
+    headings = Document("bare", (Section("", "A heading"),))
+    with pytest.raises(DocumentError, match="bare"):
+        _ = RankedCorpus([documents[0], headings], lambda: encoder, show_progress=False).sentences
+    with pytest.raises(RetrievalError, match="no words"):
+        RANKERS["bm25"].prepare(RankedCorpus([Document.from_text("?", id="a")], lambda: encoder))
