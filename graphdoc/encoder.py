@@ -248,12 +248,14 @@ class DocumentEncoder(VectorPipeline):
                 f"subtopic_model={described(str(subtopic_model))} has no effect without subtopics='adaptive'"
             )
         if subtopics is not None:
+            from .inference.learned_subtopics import subtopic_finder
+
             found = pair_subtopics(
                 first,
                 None if b is None else second,
                 self.model.config.language,
+                subtopic_finder(subtopics, self.model.config.language, subtopic_model),
                 by=subtopics,
-                model=subtopic_model,
                 cluster_size=cluster_size,
                 receptive_field=receptive_field,
             )

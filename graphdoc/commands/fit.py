@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SettingsError
 from ..runtime.text import counted, require_seed
 from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
-from .measured_models import processes_of
+from .evaluate import processes_of
 from .outputs import Outputs, require_name, write_json, written
 from .sources import encodable, no_documents, read_many, skips_unencodable
 from .summaries import list_left_out, list_without_id, print_lines

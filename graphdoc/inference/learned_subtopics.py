@@ -13,12 +13,14 @@ import torch
 
 from ..checkpoints.folders import name_of
 from ..checkpoints.load import load_checkpoint
-from ..errors import ModelError
+from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
 from ..losses.clustering import assignment
 from ..modeling.document_model import weights_hash
+from ..registry import SUBTOPICS, load
 from ..segmentation.context import short_token_ids
 from ..segmentation.segmenter import Segmenter
+from ..settings.mistakes import either
 from ..subtopics.clustering import Subtopics, number_of_subtopics
 from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
 from ..subtopics.similarities import Floats, vector_similarity
@@ -139,3 +141,28 @@ class AdaptiveSubtopics(SubtopicFinder):
                 self.settings.columns,
                 self.settings.receptive_field,
             )
+
+
+def subtopic_finder(name: str, language: str, model: str | Path | None = None) -> SubtopicFinder:
+    """The way to find subtopics of a name.
+
+    Args:
+        name: ``words``, ``vectors`` or ``adaptive``.
+        language: language of the documents, a two-letter code.
+        model: name or folder of a model that has learned to find subtopics; needed by ``adaptive`` alone.
+
+    Raises:
+        ModelError: there is no such model, or it has not learned that.
+        SettingsError: there is no such way, it needs a model, or has no use for one.
+    """
+    if name not in SUBTOPICS:
+        raise SettingsError(f"subtopics={name!r} is unknown; use {either(SUBTOPICS)}")
+    kind: type[SubtopicFinder] = load(SUBTOPICS[name])
+    if kind.reads_model and model is None:
+        raise SettingsError(
+            f"subtopics={name!r} needs a model that has learned to find them; give its folder as subtopic_model, on "
+            "the command line --subtopic-model (graphdoc finetune subtopics trains one)"
+        )
+    if model is not None and not kind.reads_model:
+        raise SettingsError(f"subtopic_model={str(model)!r} has no effect with subtopics={name!r}; leave it out")
+    return kind.make(language, model)

@@ -14,6 +14,7 @@ import torch
 from ..checkpoints.configuration import token_limit
 from ..errors import DocumentError, ModelError
 from ..graphs.packing import Packing
+from ..inference.learned_subtopics import subtopic_finder
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
 from ..inference.sentences import sentence_segmenter
@@ -26,7 +27,7 @@ from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.views import ViewSettings
 from ..subtopics.clustering import Subtopics
-from ..subtopics.ways import SubtopicFinder, subtopic_finder
+from ..subtopics.ways import SubtopicFinder
 from .reader import ViewReader, ViewTokens
 from .sentence_source import SentenceFeatures
 from .special_tokens import SpecialTokens

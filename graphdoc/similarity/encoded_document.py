@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,7 +16,7 @@ from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
 from ..subtopics.table import SubtopicTable
-from ..subtopics.ways import subtopic_finder
+from ..subtopics.ways import SubtopicFinder
 from .cosine import Floats, similarity_matrix
 from .hierarchical import SentenceSet
 
@@ -327,11 +326,11 @@ def pair_subtopics(
     a: EncodedDocument,
     b: EncodedDocument | None,
     language: str,
+    finder: SubtopicFinder,
     *,
     by: str = "words",
     cluster_size: int = CLUSTER_SIZE,
     receptive_field: int | None = None,
-    model: str | Path | None = None,
     seed: int = 0,
 ) -> SubtopicTable:
     """Find the subtopics of the sentences of two documents, or of one (SST, section 3.2).
@@ -340,23 +339,21 @@ def pair_subtopics(
         a: first document, with its sentences.
         b: second document, with its sentences; None for the subtopics of the first alone.
         language: language of the documents, a two-letter code.
-        by: what makes sentences alike: ``words``, ``vectors``, or ``adaptive``, what a model has learned.
+        finder: finds the subtopics.
+        by: what to call how it does, by ``words``, ``vectors`` or ``adaptive``.
         cluster_size: sentences of a subtopic, about.
         receptive_field: sentences of a document that are looked at, its first ones; None for all.
-        model: name or folder of that model, for ``adaptive``.
         seed: seed of the clustering.
 
     Returns:
         The subtopics; how alike both documents are in one is the mean cosine between their sentences.
 
     Raises:
-        ModelError: there is no such model, or it has not learned to find subtopics.
-        SettingsError: a setting is out of range, there is no such way, or sentences were not encoded.
+        SettingsError: a setting is out of range, or sentences were not encoded.
     """
     require_whole("cluster_size", cluster_size, may_be_none=False)
     require_whole("receptive_field", receptive_field)
     require_whole("seed", seed, least=0, may_be_none=False)
-    finder = subtopic_finder(by, language, model)
     sides = [_Field.of(one, receptive_field) for one in ([a] if b is None else [a, b])]
     if b is None:
         sides.append(sides[0].emptied())

@@ -10,9 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import DocumentError, SettingsError
-from ..registry import SUBTOPICS, load
-from ..settings.mistakes import either
+from ..errors import DocumentError
 from .clustering import Subtopics, find_subtopics
 from .similarities import Floats, vector_similarity, word_similarity
 from .terms import TermMaker
@@ -125,28 +123,3 @@ class VectorSubtopics(SubtopicFinder):
     def similarity(self, first: Any, second: Any) -> Floats:
         """Cosines of the nearest."""
         return vector_similarity(np.concatenate([first, second]))
-
-
-def subtopic_finder(name: str, language: str, model: str | Path | None = None) -> SubtopicFinder:
-    """The way to find subtopics of a name.
-
-    Args:
-        name: ``words``, ``vectors`` or ``adaptive``.
-        language: language of the documents, a two-letter code.
-        model: name or folder of a model that has learned to find subtopics; needed by ``adaptive`` alone.
-
-    Raises:
-        ModelError: there is no such model, or it has not learned that.
-        SettingsError: there is no such way, it needs a model, or has no use for one.
-    """
-    if name not in SUBTOPICS:
-        raise SettingsError(f"subtopics={name!r} is unknown; use {either(SUBTOPICS)}")
-    kind: type[SubtopicFinder] = load(SUBTOPICS[name])
-    if kind.reads_model and model is None:
-        raise SettingsError(
-            f"subtopics={name!r} needs a model that has learned to find them; give its folder as subtopic_model, on "
-            "the command line --subtopic-model (graphdoc finetune subtopics trains one)"
-        )
-    if model is not None and not kind.reads_model:
-        raise SettingsError(f"subtopic_model={str(model)!r} has no effect with subtopics={name!r}; leave it out")
-    return kind.make(language, model)

@@ -109,7 +109,7 @@ def test_stored_vectors_leave_out_what_their_folder_records(
     status, out, _ = graphdoc(*arguments, "--reports", "15")
     assert status == 0
     # Of the fifteen pairs both documents of one were read.
-    (made,) = (tmp_path / "o-reports").iterdir()
+    (made,) = (tmp_path / "o-reports").glob("[!.]*")
     assert "repeated" in made.read_text()
     found = json.loads((tmp_path / "o.json").read_text())["repeats"]
     characters = 2 * sum(len(passage["text"]) for passage in found["passages"])

@@ -18,11 +18,11 @@ from graphdoc.corpus import view_pool
 from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.errors import GraphdocError, OutputError
 from graphdoc.graphs.packing import Packing
+from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.losses import ClassificationLoss
 from graphdoc.recipes import views
 from graphdoc.sampling.query_likelihood import SentenceLikelihoods
 from graphdoc.subtopics.terms import TermMaker
-from graphdoc.subtopics.ways import subtopic_finder
 from graphdoc.training.batch import TrainingBatch
 from graphdoc.training.step import CachedStep
 

@@ -9,6 +9,7 @@ import pytest
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import SettingsError
+from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.similarity.encoded_document import pair_subtopics
 
 RICE = " ".join(["Rice is steamed for koji.", "Koji grows on steamed rice.", "The rice cools.", "Koji needs air."] * 3)
@@ -99,4 +100,4 @@ def test_what_was_not_asked_for_is_not_there(encoder: DocumentEncoder, documents
     with pytest.raises(SettingsError, match="subtopics="):
         comparison.subtopic_frame()
     with pytest.raises(SettingsError, match="sentences"):
-        pair_subtopics(comparison.a, comparison.b, "en")
+        pair_subtopics(comparison.a, comparison.b, "en", subtopic_finder("words", "en"))
