@@ -15,7 +15,7 @@ from .kinds import Integers
 
 Form = Literal["auto", "dense", "sparse"]
 
-# Measured in benchmarks/graph_attention.py: up to this many cells per edge the dense form is the faster one.
+# Measured in benchmarks/results/graph_attention.md: up to this many cells per edge the dense form is the faster one.
 DENSE_CELLS_PER_EDGE = 40
 # Cells of one dense block; bounds the memory of its (documents, heads, nodes, nodes) attention.
 DENSE_BLOCK_CELLS = 2**21
