@@ -320,7 +320,8 @@ def test_a_study_of_views_reads_models_and_rows_of_others(
     }
     command = [
         "sst_views", "--work", str(tmp_path / "work"), "--data", str(data), "documents=papers.jsonl",
-        "folder=scisumm_acl", "test=pairs_test.tsv", "validation=pairs_dev.tsv", "base=configs/finetune/sst_small.yaml",
+        "folder=scisumm_acl", "test=pairs_test.tsv", "validation=pairs_dev.tsv",
+        "base=configs/finetune/sst_small.yaml",
         "seeds=1", "precision=float32", f"rows={json.dumps(rows)}", f"models={json.dumps({'adaptive': model})}",
         "lengths=[200]",
         f"settings={json.dumps([*pairs, 'views.view_tokens=24', 'model.settings.passage_tokens=40', *abstract])}",
