@@ -13,6 +13,8 @@ from ..runtime.text import described
 _DEEPEST_LEVEL = 10_000
 # Every section below a heading has it in its path: one that is a page long would be there thousands of times.
 PATH_CHARACTERS = 500
+# Readers give no more headings of a path than these, the innermost ones: sections may be nested thousands deep.
+DEEPEST_PATH = 100
 
 
 @dataclass(frozen=True, slots=True)

@@ -260,7 +260,7 @@ class ElementReader:
         if not text:
             return
         if local_name(element) == "tex-math":
-            body = _TEX_BODY.search(text)
+            body = _TEX_BODY.search(text) if "\\end{document}" in text else None
             text = body[1] if body else text
         if self._captures:
             self._captures[-1].append(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import cast
@@ -30,6 +31,9 @@ _BINARY = {
     "epub": (".office.epub", "parse_epub"),
     "eml": (".office.mail", "parse_mail"),
 }
+# Megabytes of empty lines pack to a few kilobytes.
+_MOST_EMPTY_LINES = 1_000
+_EMPTY_LINES = re.compile(rf"(?<![ \t\n])(?:[ \t]*\n){{{_MOST_EMPTY_LINES + 1},}}")
 
 
 def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = True) -> ParsedDocument:
@@ -68,7 +72,7 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
             return cast("ParsedDocument", getattr(import_module(module, __package__), function)(content))
         except DocumentError as error:
             raise DocumentError(f"it cannot be read as {kind.upper()}: {error}") from error.__cause__
-    text = clean_text(decode(content, encoding, kind))
+    text = _EMPTY_LINES.sub("\n" * _MOST_EMPTY_LINES, clean_text(decode(content, encoding, kind)))
     if kind in PANDOC_KINDS:
         from .pandoc import parse_with_pandoc
 

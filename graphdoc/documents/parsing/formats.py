@@ -68,6 +68,7 @@ _FOR_HOST_NAMES = frozenset({"idna", "punycode"})
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
 LARGE, MOST_PACKED = 32 * 2**20, 200
+_MOST_EMPTY_LINES = 1_000_000
 # A text is in memory as bytes, as characters, and in the sections made of them.
 _COPIES, _BLOCK = 3, 2**20
 _BYTE_ORDER_MARKS = (
@@ -157,12 +158,13 @@ def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
     """The lines of a file, of which none may take more memory than is free, or unpack to far more than text does.
 
     Raises:
-        DocumentError: a line does.
+        DocumentError: a line does, or a million empty lines follow one another.
     """
     free = free_memory()
     most = sys.maxsize - 1 if free is None else free // _COPIES
     packed = isinstance(stream, gzip.GzipFile)
     largest = max(LARGE, MOST_PACKED * os.fstat(stream.fileno()).st_size) if packed else most
+    empty = 0
     for number in itertools.count(1):
         line = stream.readline(min(most, largest) + 1)
         if not line:
@@ -171,6 +173,9 @@ def lines_of(stream: IO[bytes]) -> Iterator[bytes]:
             raise DocumentError(
                 f"its line {number:,} unpacks to more than {largest:,} bytes, as no text does; it is not read"
             )
+        empty = empty + 1 if line.isspace() else 0
+        if empty > _MOST_EMPTY_LINES:
+            raise DocumentError(f"more than {empty - 1:,} empty lines follow line {number - empty:,}; delete them")
         if len(line) > most:
             raise too_large(f"its line {number:,} has more than {most:,} bytes and does not fit into memory")
         yield line

@@ -202,7 +202,9 @@ class _Writer:
             self.dropped += inner.dropped
             self.warnings += inner.warnings
             return
-        content = _CDATA.sub(lambda found: escape(found[1]), content)
+        # Every opening before the last end has an end: none is looked for in vain.
+        end = content.rfind("]]>") + 3
+        content = _CDATA.sub(lambda found: escape(found[1]), content[:end]) + content[end:]
         if _RAW_HTML.match(content) is None:
             content = _text_for_unknown_tags(content)
         picture = not any(map(str.isalpha, _TAG.sub("", content)))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
-from ..section import PATH_CHARACTERS, Section
+from ..section import DEEPEST_PATH, PATH_CHARACTERS, Section
 
 _NUMBER = re.compile(r"^(?:\d+|[A-Z])(?:\.\d+)*[.):]?\s+")
 _SHORTEST_TITLE = 3
@@ -177,6 +177,6 @@ class Outline:
                 heading = enclosing[-1][1]
             text = "".join(entry.parts).strip("\n").rstrip()
             if text or heading:
-                path = tuple(name for _, _, name in enclosing)
+                path = tuple(name for _, _, name in enclosing[-DEEPEST_PATH:])
                 sections.append(Section(text=text, heading=heading, level=max(entry.level, 1), path=path))
         return ParsedDocument(tuple(sections), title)

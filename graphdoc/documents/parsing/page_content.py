@@ -39,14 +39,20 @@ def mark(root: _Element) -> None:
     Args:
         root: the page, or a part of one.
     """
-    headings: dict[_Element, str] = {}
+    # The innermost heading around every element, and the text of every heading.
+    around: dict[_Element, _Element | None] = {}
+    texts: dict[_Element, str] = {}
     for element in root.iter("*"):
-        found = _mark_of(element, headings)
+        parent = element.getparent()
+        heading = around.get(parent) if parent is not None else None
+        found = _mark_of(element, heading, texts)
         if found:
             element.tag = found
+        around[element] = element if local_name(element) in HEADINGS else heading
 
 
-def _mark_of(element: _Element, headings: dict[_Element, str]) -> str:
+def _mark_of(element: _Element, heading: _Element | None, texts: dict[_Element, str]) -> str:
+    """What an element is marked as, empty where it is kept, given the heading around it and the texts of headings."""
     name, role = local_name(element), element.get("role", "").strip().lower()
     if name in ("html", "body"):
         return ""
@@ -58,13 +64,18 @@ def _mark_of(element: _Element, headings: dict[_Element, str]) -> str:
         text = shown(element)
         if text in _SIGNS:
             return "permalink"
-        if text.casefold() in _PERMALINK_WORDS and (around := _heading_around(element, headings)) and text != around:
+        if heading is not None and text.casefold() in _PERMALINK_WORDS and _text_of(heading, texts) not in ("", text):
             return "permalink"
-    if name == "button":
+    if heading is not None and name == "button" and shown(element) != _text_of(heading, texts):
         # The heading of a section that opens on a click is a button itself.
-        around = _heading_around(element, headings)
-        return "heading-button" if around is not None and shown(element) != around else ""
+        return "heading-button"
     return ""
+
+
+def _text_of(heading: _Element, texts: dict[_Element, str]) -> str:
+    if heading not in texts:
+        texts[heading] = shown(heading)
+    return texts[heading]
 
 
 def _is_hidden(element: _Element, name: str, role: str) -> bool:
@@ -78,16 +89,6 @@ def _is_hidden(element: _Element, name: str, role: str) -> bool:
     if name in _INLINE and element.get("aria-hidden", "").strip().lower() == "true":
         return True
     return not _HIDDEN_CLASSES.isdisjoint(element.get("class", "").split())
-
-
-def _heading_around(element: _Element, headings: dict[_Element, str]) -> str | None:
-    """The text of the heading that an element stands in, read once for each."""
-    heading = next((around for around in element.iterancestors() if local_name(around) in HEADINGS), None)
-    if heading is None:
-        return None
-    if heading not in headings:
-        headings[heading] = shown(heading)
-    return headings[heading]
 
 
 def content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:
@@ -112,15 +113,25 @@ def content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list
     if not found:
         return list(roots), Counter()
     outside: Counter[str] = Counter()
-    around = {ancestor for element in found for ancestor in element.iterancestors()}
+    inner, around = set(found), _ancestors(found)
     waiting = list(roots)
     while waiting:
         element = waiting.pop()
         if element in around:
             waiting.extend(element.iterchildren("*"))
-        elif element not in found and (local_name(element) in dropped or _length(element, dropped)):
+        elif element not in inner and (local_name(element) in dropped or _length(element, dropped)):
             outside[local_name(element)] += 1
     return found, outside
+
+
+def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
+    found: set[_Element] = set()
+    for element in elements:
+        for ancestor in element.iterancestors():
+            if ancestor in found:
+                break
+            found.add(ancestor)
+    return found
 
 
 def left_out_characters(

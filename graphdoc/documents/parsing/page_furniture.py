@@ -124,14 +124,16 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
     if measure.first and not (name == "header" and _is_site_name(page, element, title)):
         return ""
     is_menu = not words.isdisjoint(_MENU_NAMES) and share < 0.6
-    is_short = not measure.headings and measure.characters <= _LONGEST_STEPS
+    # Of thousands of links without a letter in them none is looked at.
+    is_brief = max(measure.characters, measure.links) <= _LONGEST_STEPS
+    is_short = is_brief and not measure.headings
     if is_short and measure.links > 1 and _leads_to_languages(element):
         return "nav"
     if is_menu and measure.links > 1 and measure.linked + measure.titled >= 0.6 * measure.characters:
         return "nav"
     if is_menu and not in_content and measure.links and measure.density >= 0.95 and not measure.headings:
         return "nav"
-    if is_menu and measure.characters <= _LONGEST_STEPS and _has_steps(element):
+    if is_menu and is_brief and _has_steps(element):
         return "nav"
     if is_short and 2 <= measure.links <= 8 and _has_steps(element, least=2):
         return "nav"
@@ -159,7 +161,8 @@ def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], 
         return "page-footer" if after else "page-header"
     if name == "span":
         return ""
-    if (before or after) and measure.characters <= _LONGEST_STEPS and not measure.headings and _has_steps(element):
+    is_brief = max(measure.characters, measure.links) <= _LONGEST_STEPS
+    if (before or after) and is_brief and not measure.headings and _has_steps(element):
         return "nav"
     # Links to places of the page itself lead to what follows, such as a synopsis of functions.
     if before and measure.density >= 0.95 and measure.links >= 3 and 2 * measure.local < measure.linked:
@@ -239,6 +242,9 @@ def _is_contents(page: Page, element: _Element, measure: Measures, words: frozen
     parent = element.getparent()
     if parent in page.no_contents and page.measures[parent].links == measure.links:
         page.no_contents.add(element)
+        return False
+    page.links_to_read -= measure.links
+    if page.links_to_read < 0:
         return False
     texts = [plain(shown(link)) for link in element.iter("{*}a")]
     listed = sum(text in page.heading_texts for text in texts) >= 0.8 * len(texts)

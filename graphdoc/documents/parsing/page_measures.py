@@ -19,7 +19,7 @@ LONGEST_SHOWN = 1_000
 _CONTROLS = names("button select option label input")
 _NO_LETTER = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
-    r"^(?:(?:chapter|section|appendix|part)\s+)?(?:[\dIVXA-Z]{1,4}[.):]?)(?:\d+[.)]?)*\s+(?=\S)", re.IGNORECASE
+    r"^(?:(?:chapter|section|appendix|part)\s+)?(?:[\dIVXA-Z]{1,4}[.):]?)(?:\d[.)]?)*\s+(?=\S)", re.IGNORECASE
 )
 
 
@@ -77,6 +77,8 @@ class Page:
         self.no_contents: set[_Element] = set()
         for root in roots:
             self._measure(root)
+        # Blocks inside one another would be searched for the same links again and again.
+        self.links_to_read = 20 * sum(self.measures[root].links for root in roots)
 
     def _measure(self, root: _Element) -> None:
         """Measure all elements in one pass, so that pages of any size and depth take linear time."""
@@ -114,10 +116,11 @@ class Page:
             if name in self._dropped:
                 continue
             if name in HEADINGS:
-                heading += 1
                 if self.first_heading is None:
                     self.first_heading = self.characters
-                self.heading_texts.add(plain(shown(element)))
+                if not heading:
+                    self.heading_texts.add(plain(shown(element)))
+                heading += 1
             link += name == "a" or name in _CONTROLS
             local += name == "a" and element.get("href", "").startswith("#")
             own = _count(element.text)

@@ -333,7 +333,7 @@ def _joiner(text: str) -> Callable[[str], str]:
     if _HYPHEN.search(text) is None and "\xad" not in text:
         return lambda part: part
     known = Counter(word.casefold() for word in _WORD.findall(text))
-    compounds = Counter(word.casefold() for word in re.findall(r"[^\W\d_]+-[^\W\d_]+", text))
+    compounds = Counter(word.casefold() for word in re.findall(r"(?<![^\W\d_])[^\W\d_]+-[^\W\d_]+", text))
 
     def join(part: str) -> str:
         part = _SOFT_HYPHEN.sub("", part)

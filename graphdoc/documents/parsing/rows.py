@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from ...errors import DocumentError
 from ...runtime.text import described
-from ..section import Section
+from ..section import DEEPEST_PATH, Section
 
 _SECTION_KEYS = ("heading", "text", "level", "path")
 
@@ -179,4 +179,4 @@ def _section(entry: Mapping[str, Any], number: int, enclosing: list[tuple[int, s
         enclosing.pop()
     if section.heading:
         enclosing.append((section.level, section.heading))
-    return section if path is not None else replace(section, path=tuple(name for _, name in enclosing))
+    return section if path is not None else replace(section, path=tuple(name for _, name in enclosing[-DEEPEST_PATH:]))

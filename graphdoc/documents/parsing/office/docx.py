@@ -97,7 +97,7 @@ class _Reader:
         self._notes = {
             kind: _notes(archive, parts.get(kind, ""), kind.removesuffix("s")) for kind in ("footnotes", "endnotes")
         }
-        for kind, target in links.values():
+        for kind, target in set(links.values()):
             if kind in ("header", "footer", "comments") and target in archive:
                 tree = archive.tree(target)
                 if any(text.strip() for text in map(str, tree.itertext())):
@@ -189,7 +189,8 @@ class _Reader:
                 # Fonts of symbols have their letters in the private area.
                 self._add(collected, "•" if "\ue000" <= character <= "\uf8ff" else character, look)
             elif name in ("footnoteReference", "endnoteReference"):
-                note = self._notes[f"{name.removesuffix('Reference')}s"].get(_attribute(child, "id"), "")
+                # A note stands where it is first referred to.
+                note = self._notes[f"{name.removesuffix('Reference')}s"].pop(_attribute(child, "id"), "")
                 if note:
                     collected.notes.append(note)
             elif name == "txbxContent":
@@ -288,17 +289,23 @@ def _notes(archive: Archive, part: str, name: str) -> dict[str, str]:
     if part not in archive:
         return {}
     found = {}
-    for note in archive.tree(part).iter(f"{{*}}{name}"):
+    for note in archive.tree(part).iterchildren(f"{{*}}{name}"):
         if _attribute(note, "type") in ("", "normal"):
-            paragraphs = ("".join(_note_parts(paragraph)) for paragraph in note.iter("{*}p"))
-            found[_attribute(note, "id")] = one_line(" ".join(paragraphs))
+            found[_attribute(note, "id")] = one_line("".join(_note_parts(note)))
     return found
 
 
-def _note_parts(paragraph: _Element) -> Iterator[str]:
-    for element in paragraph.iter("{*}t", "{*}tab", "{*}br"):
-        if not any(local_name(around) in _SKIPPED for around in element.iterancestors()):
-            yield (element.text or "") if local_name(element) == "t" else " "
+def _note_parts(note: _Element) -> Iterator[str]:
+    waiting = [note]
+    while waiting:
+        element = waiting.pop()
+        name = local_name(element)
+        if name == "t":
+            yield element.text or ""
+        elif name in ("p", "tab", "br"):
+            yield " "
+        if name not in _SKIPPED:
+            waiting.extend(element.iterchildren("*", reversed=True))
 
 
 def _row_of(cell: _Element) -> _Element | None:

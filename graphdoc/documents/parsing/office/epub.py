@@ -18,6 +18,7 @@ _CONTAINER = "META-INF/container.xml"
 _PAGES = frozenset({"application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document"})
 # A page's title in a book is that of the book, or of a file.
 _PAGE_TITLE = re.compile(r"<title\b[^>]*>.*?</title\s*>|<title\s*/>", re.IGNORECASE | re.DOTALL)
+_TITLE_END = re.compile(r"</title\s*>|<title\s*/>", re.IGNORECASE)
 _LONGEST_HEAD = 65_536
 _FONTS_ONLY = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
 
@@ -29,8 +30,8 @@ def parse_epub(content: bytes) -> ParsedDocument:
         content: the bytes of the file.
 
     Returns:
-        Title, sections and metadata; authors are kept as ``creator``. Pages that only list the contents are left out
-        and counted.
+        Title, sections and metadata; authors are kept as ``creator``. Pages that only list the contents, and
+        chapters named again, are left out and counted.
 
     Raises:
         DocumentError: it is no EPUB file, damaged, or locked by its seller.
@@ -53,6 +54,7 @@ def parse_epub(content: bytes) -> ParsedDocument:
     outline = Outline()
     dropped: Counter[str] = Counter()
     missing = 0
+    read: set[str] = set()
     for entry in tree.iter("{*}itemref"):
         item = items.get(entry.get("idref", ""))
         if item is None or item.get("media-type", "") not in _PAGES:
@@ -62,7 +64,10 @@ def parse_epub(content: bytes) -> ParsedDocument:
             missing += 1
         elif "nav" in item.get("properties", "").split():
             dropped["nav"] += 1
+        elif name in read:
+            dropped["repeated chapter"] += 1
         else:
+            read.add(name)
             _write_chapter(outline, archive.read(name), title, dropped)
     parsed = outline.finish(opening_title=not title)
     metadata: dict[str, Any] = dropped_metadata(dropped)
@@ -77,8 +82,9 @@ def parse_epub(content: bytes) -> ParsedDocument:
 
 def _write_chapter(outline: Outline, content: bytes, title: str, dropped: Counter[str]) -> None:
     text = clean_text(decode(content, "utf-8", "html"))
-    head = _PAGE_TITLE.sub("", text[:_LONGEST_HEAD])
-    chapter = parse_html(head + text[_LONGEST_HEAD:])
+    # Up to the last end of a title every beginning has an end: none is looked for in vain.
+    head = max((found.end() for found in _TITLE_END.finditer(text, 0, _LONGEST_HEAD)), default=0)
+    chapter = parse_html(_PAGE_TITLE.sub("", text[:head]) + text[head:])
     dropped.update(chapter.metadata.get("dropped_elements", {}))
     # The title page has the title of the book for a heading.
     heading = chapter.title if one_line(chapter.title) != title else ""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import email
-import email.policy
+from contextlib import suppress
 from email.message import EmailMessage
-from typing import Any
+from email.policy import EmailPolicy
+from typing import Any, cast
 
 from ....errors import DocumentError
 from ...section import clean_text
@@ -15,6 +16,22 @@ from ..outline import ParsedDocument, one_line
 _KEPT = {"From": "from", "To": "to", "Date": "date"}
 # Many newsletters have no more than a link in their plain text.
 _STUB = 0.5
+# Of longer headers the parser takes time that grows with the square of their length.
+_LONGEST_HEADER = 4_000
+
+
+class _Policy(EmailPolicy):
+    """Takes headers as they are written where they are too long, or nested too deeply, to be parsed."""
+
+    def header_fetch_parse(self, name: str, value: Any) -> Any:
+        is_needed = name.lower().startswith("content-")
+        value = value[:_LONGEST_HEADER] if is_needed else value
+        if len(value) <= _LONGEST_HEADER:
+            with suppress(RecursionError):
+                return super().header_fetch_parse(name, value)
+            if is_needed:
+                return super().header_fetch_parse(name, value.partition("(")[0])
+        return one_line(clean_text(value))
 
 
 def parse_mail(content: bytes) -> ParsedDocument:
@@ -29,7 +46,14 @@ def parse_mail(content: bytes) -> ParsedDocument:
     Raises:
         DocumentError: it is no mail.
     """
-    message = email.message_from_bytes(content, policy=email.policy.default)
+    try:
+        policy: Any = _Policy()
+        return _parse(cast("EmailMessage", email.message_from_bytes(content, EmailMessage, policy=policy)))
+    except RecursionError:
+        raise DocumentError("its parts are nested too deeply; save the mails inside it one by one") from None
+
+
+def _parse(message: EmailMessage) -> ParsedDocument:
     metadata: dict[str, Any] = {}
     warnings: list[str] = []
     subject = _header(message, "Subject")

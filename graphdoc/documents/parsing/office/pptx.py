@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 _ID = "{http://schemas.openxmlformats.org/officeDocument/2006/relationships}"
 _STRICT_ID = "{http://purl.oclc.org/ooxml/officeDocument/relationships}"
+_PARAGRAPHS = (
+    "{http://schemas.openxmlformats.org/drawingml/2006/main}p",
+    "{http://purl.oclc.org/ooxml/drawingml/main}p",
+)
 _TITLES = ("title", "ctrTitle")
 # Date, foot and number of a slide.
 _FURNITURE = {"dt": "date", "ftr": "running foot", "sldNum": "page number", "hdr": "running head", "sldImg": ""}
@@ -44,15 +48,20 @@ def parse_pptx(content: bytes) -> ParsedDocument:
     outline = Outline()
     dropped: Counter[str] = Counter()
     title, slides, has_text = "", 0, True
+    read: set[str] = set()
     for entry in archive.tree(main).iter("{*}sldId"):
         part = links.get(entry.get(f"{_ID}id") or entry.get(f"{_STRICT_ID}id") or "", ("", ""))[1]
         if part not in archive:
             dropped["missing slide"] += 1
             continue
+        if part in read:
+            dropped["repeated slide"] += 1
+            continue
+        read.add(part)
         slides += 1
         slide = archive.tree(part)
         inner = archive.links(part)
-        heading, is_opening, blocks = _slide(slide, archive, inner, dropped)
+        heading, is_opening, blocks = _slide(slide, archive, inner, dropped, read)
         if is_opening and slides == 1 and heading:
             title = heading
         elif heading or has_text:
@@ -60,8 +69,9 @@ def parse_pptx(content: bytes) -> ParsedDocument:
             outline.start_section(heading, 1)
         has_text = bool(blocks) or (not heading and has_text)
         notes = next((target for kind, target in inner.values() if kind == "notesSlide"), "")
-        if notes in archive:
-            blocks += _slide(archive.tree(notes), archive, {}, Counter())[2]
+        if notes in archive and notes not in read:
+            read.add(notes)
+            blocks += _slide(archive.tree(notes), archive, {}, Counter(), read)[2]
         for block in blocks:
             outline.separate(Break.PARAGRAPH)
             outline.write(block)
@@ -76,14 +86,12 @@ def parse_pptx(content: bytes) -> ParsedDocument:
 
 
 def _slide(
-    slide: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str]
+    slide: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str], read: set[str]
 ) -> tuple[str, bool, list[str]]:
-    """Title of a slide, whether it is that of an opening slide, and its texts."""
+    """Title of a slide, whether it is that of an opening slide, and its texts; parts that were read are not again."""
     heading, is_opening = "", False
     blocks: list[str] = []
-    for shape in slide.iter("{*}sp", "{*}graphicFrame", "{*}pic"):
-        if any(local_name(around) == "Fallback" for around in shape.iterancestors()):
-            continue
+    for shape in _shapes(slide):
         place = next(shape.iter("{*}ph"), None)
         kind = place.get("type", "body") if place is not None else ""
         if kind in _FURNITURE:
@@ -91,7 +99,7 @@ def _slide(
                 dropped[_FURNITURE[kind]] += 1
             continue
         if local_name(shape) == "graphicFrame":
-            blocks += _frame(shape, archive, links, dropped)
+            blocks += _frame(shape, archive, links, dropped, read)
         elif local_name(shape) == "pic":
             named = next(shape.iter("{*}cNvPr"), None)
             blocks.append(one_line(named.get("descr", "")) if named is not None else "")
@@ -102,29 +110,39 @@ def _slide(
     return heading, is_opening, [block for block in blocks if block]
 
 
+def _shapes(slide: _Element) -> Iterator[_Element]:
+    """Texts, frames and pictures; of what stands inside a text or a frame only pictures."""
+    waiting = [(slide, False)]
+    while waiting:
+        element, inside = waiting.pop()
+        name = local_name(element)
+        if name == "pic" or (name in ("sp", "graphicFrame") and not inside):
+            yield element
+        if name != "Fallback":
+            inside = inside or name in ("sp", "graphicFrame")
+            waiting.extend((child, inside) for child in element.iterchildren("*", reversed=True))
+
+
 def _frame(
-    frame: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str]
+    frame: _Element, archive: Archive, links: dict[str, tuple[str, str]], dropped: Counter[str], read: set[str]
 ) -> Iterator[str]:
     """Texts of a table or a diagram; charts are counted."""
-    rows = [
-        "\t".join(one_line(" ".join(_paragraphs(cell))) for cell in row.iter("{*}tc")) for row in frame.iter("{*}tr")
-    ]
-    yield "\n".join(rows)
+    rows = (row.iterchildren("{*}tc") for row in frame.iter("{*}tr"))
+    yield "\n".join("\t".join(one_line(" ".join(_paragraphs(cell))) for cell in row) for row in rows)
     for diagram in frame.iter("{*}relIds"):
         part = links.get(diagram.get(f"{_ID}dm", ""), ("", ""))[1]
-        if part in archive:
+        if part in archive and part not in read:
+            read.add(part)
             yield "\n".join(_paragraphs(archive.tree(part)))
     for _ in frame.iter("{*}chart"):
         dropped["chart"] += 1
 
 
 def _paragraphs(element: _Element) -> Iterator[str]:
-    for paragraph in element.iter(
-        "{http://schemas.openxmlformats.org/drawingml/2006/main}p", "{http://purl.oclc.org/ooxml/drawingml/main}p"
-    ):
-        parts = []
-        for part in paragraph.iter("{*}t", "{*}br", "{*}tab"):
-            parts.append((part.text or "") if local_name(part) == "t" else " ")
-        text = one_line("".join(parts))
-        if text:
-            yield text
+    texts: list[list[str]] = []
+    for part in element.iter(*_PARAGRAPHS, "{*}t", "{*}br", "{*}tab"):
+        if part.tag in _PARAGRAPHS:
+            texts.append([])
+        elif texts:
+            texts[-1].append((part.text or "") if local_name(part) == "t" else " ")
+    return filter(None, (one_line("".join(parts)) for parts in texts))

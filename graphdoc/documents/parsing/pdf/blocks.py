@@ -13,6 +13,7 @@ BULLET = re.compile(r"^(?:[•◦▪▫‣⁃∙●○■□–—*·o➢✓]|\(
 _MARK = re.compile(r"^(?:\d{1,3}|[*†‡§¶]{1,3}|[a-z])$")
 _SENTENCE_END = re.compile(r"[.!?:…。！？][\"'”’»)\]]*$")
 _HYPHENATED = re.compile(r"[^\W\d_]{2,}[-‐]$")
+_LONGEST_END = 200
 _BROKEN_WORDS = 0.02
 # The gap above the first line of a column.
 NEW_COLUMN = 9.0
@@ -217,6 +218,10 @@ def note_mark(line: Line) -> str:
     return start if len(start) <= 3 and _MARK.match(start) and start != "a" and len(line.text) > len(start) else ""
 
 
+def _is_hyphenated(text: str) -> bool:
+    return _HYPHENATED.search(text[-_LONGEST_END:]) is not None
+
+
 class TextJoiner:
     """Joins lines to running text.
 
@@ -231,9 +236,9 @@ class TextJoiner:
         for line in lines:
             words = _WORD.findall(line.text)
             # Parts of words that are broken over lines are no words.
-            first, broken = int(broken), bool(_HYPHENATED.search(line.text))
+            first, broken = int(broken), _is_hyphenated(line.text)
             self._words |= {word.casefold() for word in words[first : len(words) - broken]}
-        hyphens = sum(bool(_HYPHENATED.search(line.text)) for line in lines)
+        hyphens = sum(_is_hyphenated(line.text) for line in lines)
         # Where words are not broken, as in most files of word processors, hyphens at line ends belong to the word.
         self._breaks_words = hyphens > _BROKEN_WORDS * len(lines)
 
@@ -244,15 +249,25 @@ class TextJoiner:
             lines: from top to bottom.
             marks: of notes, which are left out where they stand raised after a word.
         """
-        text = ""
+        parts: list[str] = []
+        # Where thousands of lines are one paragraph, looking at the whole text for each would take hours.
+        end = ""
         for line in lines:
             following = " ".join(_without_marks(segment.pieces, marks) for segment in line.segments)
-            text = self._joined(text, " ".join(following.split())) if text else following
-        return " ".join(text.split())
+            if end:
+                following = " ".join(following.split())
+                joint = self._joint(end, following)
+                if joint is None:
+                    parts[-1], end, joint = parts[-1][:-1], end[:-1], ""
+                following = joint + following
+            parts.append(following)
+            end = (end + following)[-_LONGEST_END:]
+        return " ".join("".join(parts).split())
 
-    def _joined(self, text: str, following: str) -> str:
-        if not _HYPHENATED.search(text) or not following[:1].isalpha():
-            return text + ("" if text.endswith(("—", "/", "-")) and following[:1].isalnum() else " ") + following
+    def _joint(self, text: str, following: str) -> str | None:
+        """What stands between the end of a text and the line that follows; None if a hyphen at the end goes."""
+        if not _is_hyphenated(text) or not following[:1].isalpha():
+            return "" if text.endswith(("—", "/", "-")) and following[:1].isalnum() else " "
         first, second = _WORD.findall(text)[-1], _WORD.findall(following)[0]
         start = first.rpartition("-")[2]
         whole, hyphenated = (start + second).casefold(), f"{start}-{second}".casefold()
@@ -261,7 +276,7 @@ class TextJoiner:
             or hyphenated in self._words
             or (whole not in self._words and not self._breaks_words)
         )
-        return (text if keeps else text[:-1]) + following
+        return "" if keeps else None
 
 
 def _without_marks(pieces: Sequence[Piece], marks: frozenset[str]) -> str:
