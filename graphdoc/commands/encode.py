@@ -165,8 +165,11 @@ def _encode_here(options: argparse.Namespace) -> None:
     if target is None:
         return
     from ..similarity.cosine import similarity_matrix
+    from ..similarity.kinds import similarity_of
 
-    similarity = similarity_matrix(vectors[:MOST_ROWS], vectors, encoder.model.config.vector_similarity)
+    similarity = similarity_matrix(
+        vectors[:MOST_ROWS], vectors, similarity_of(encoder.model.config.similarity).vectors
+    )
     rows = Table([names("document", 44), "passages", Column("coverage", percent), names("nearest", 44), "score"])
     for row, (segmented, _) in enumerate(encoded[:MOST_ROWS]):
         others = [column for column in range(len(ids)) if column != row]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from dataclasses import fields
 from typing import Any
 
-from ..errors import SettingsError
 from ..graphs.kinds import EdgeKind, NodeKind
 from ..registry import GRAPH_KINDS, load
 from ..runtime.files import write_csv
@@ -51,13 +49,9 @@ def run(options: argparse.Namespace) -> None:
     """Build, print and write."""
     OUTPUTS.prepare(options, [options.document])
     document = read_one(options.document, options)
-    settings = {"graph_kind": options.kind, "window": options.window}
+    settings = {"graph_kind": options.kind, "graph_settings": options.window and {"window": options.window}}
     encoder = load_encoder(options, **{key: value for key, value in settings.items() if value is not None})
     kind = encoder.model.config.graph_kind
-    if options.window is not None and "window" not in {field.name for field in fields(load(GRAPH_KINDS[kind]))}:
-        raise SettingsError(
-            f"--window {options.window} has no effect on a {kind} graph; give --kind window, or leave it out"
-        )
     segmented, graph = encoder.segment(document), encoder.graph(document)
     edge_kinds = [EdgeKind(edge).label for edge in graph.edge_kind.tolist()]
     edges = dict(zip(("source", "target"), graph.edge_index.tolist(), strict=True)) | {"edge_kind": edge_kinds}

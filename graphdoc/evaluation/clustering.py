@@ -21,6 +21,7 @@ from ..errors import EvaluationError
 from ..inference.precision import Precision
 from ..runtime.processes import Processes
 from ..similarity.cosine import row_cosines
+from ..similarity.kinds import similarity_of
 from .evaluator import Evaluator, WorkOptions, measured_once
 from .labels import LabelledDocuments, ReadyDocument, plain_document, require_known, require_labels
 from .linear_probe import ProbeScores, linear_probe
@@ -355,7 +356,9 @@ class ClusteringEvaluator(Evaluator):
 
     def normalizes(self, encoder: DocumentEncoder) -> bool:
         """Whether the vectors of an encoder are L2-normalised."""
-        return encoder.model.config.vector_similarity == "cosine" if self.normalize is None else self.normalize
+        if self.normalize is not None:
+            return self.normalize
+        return similarity_of(encoder.model.config.similarity).vectors == "cosine"
 
     def vectors(
         self, encoder: DocumentEncoder, processes: Processes | None = None, **options: Unpack[WorkOptions]

@@ -15,6 +15,7 @@ from ..inference.vectors import encode_segmented_queries, segment_queries
 from ..runtime.processes import Processes
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.cosine import Floats, best_passages, similarity_matrix
+from ..similarity.kinds import similarity_of
 from .evaluator import Evaluator, Vectors, gathered, measured_once, share_of
 from .labels import ReadyDocument, plain_document
 from .measures import metric_name, require_measures
@@ -107,7 +108,7 @@ class RankingEvaluator(Evaluator):
         self, encoder: DocumentEncoder, processes: Processes | None
     ) -> tuple[Callable[[Vectors], Floats], int]:
         """What compares queries with all documents, and with how many vectors it does."""
-        kind = encoder.model.config.vector_similarity
+        kind = similarity_of(encoder.model.config.similarity).vectors
         if self.unit == "document":
             vectors = self.encode(encoder, processes, show_progress=False)
             return lambda asked: similarity_matrix(asked, vectors, kind), len(vectors)

@@ -27,6 +27,7 @@ from ..runtime.text import require_whole
 from ..settings.document import Paragraph
 from ..similarity.cosine import Floats, similarity_matrix
 from ..similarity.hierarchical import By, Direction, DocumentScorer, Normalisation, SentenceSet
+from ..similarity.kinds import similarity_of
 from .baselines import TfidfVectors, text_of
 from .measures import DEFAULT_MEASURES
 from .ranking import FOLDS, BestWeight, best_weight
@@ -297,7 +298,7 @@ def document_vectors(corpus: RankedCorpus) -> Scorer:
     """The model's own document vectors, compared as the model says."""
     encoder = corpus.encoder
     vectors = encoder.encode(corpus.documents, show_progress=corpus.show_progress)
-    return by_vectors(vectors, encoder.model.config.vector_similarity)
+    return by_vectors(vectors, similarity_of(encoder.model.config.similarity).vectors)
 
 
 def by_vectors(vectors: np.ndarray, kind: str = "cosine") -> Scorer:

@@ -54,10 +54,8 @@ class GraphKind(ABC):
     Node 0 is the document node, nodes 1 to n are the passages in reading order, and extra nodes for sections follow
     where a kind has them. Self-loops and the other direction of every edge are added to all kinds alike.
 
-    A kind is a frozen dataclass in a file of this folder and a line in :mod:`graphdoc.registry`. Its fields are the
-    settings that it reads, by their names in :class:`~graphdoc.settings.document.DocumentFields`. A setting that is
-    new goes there first, with its bounds, its default and a line of the docstring; a model gives all settings to its
-    kind, so that the default there is the one that counts, and the one here has to be the same.
+    A kind is a frozen dataclass and a line in :mod:`graphdoc.registry`. Its fields are its own settings, which checks
+    them when it is made; a model has them under ``graph_settings``.
     """
 
     description: ClassVar[str]

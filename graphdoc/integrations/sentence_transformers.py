@@ -20,6 +20,7 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..modeling import DocumentConfig
 from ..runtime.files import write_text
+from ..similarity.kinds import similarity_of
 
 # What sentence-transformers reads beside a checkpoint: its parts, how they are called, and what the whole is like.
 MODULES_FILE, MODULE_FILE, MODEL_FILE = (
@@ -51,7 +52,7 @@ def save_for_sentence_transformers(encoder: DocumentEncoder, folder: str | Path)
         OutputError: the folder cannot be written.
     """
     target = encoder.save_pretrained(folder)
-    similarity = encoder.model.config.vector_similarity
+    similarity = similarity_of(encoder.model.config.similarity).vectors
     model = {
         "model_type": "SentenceTransformer",
         "prompts": {"query": "", "document": ""},

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import get_args
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..settings.document import Similarity
-from ..settings.sub_documents import LEAST_TEMPERATURE, Directions
 from .gathering import ONE_PROCESS, Gather, LossOutput
+
+Similarity = Literal["cosine", "dot"]
+Directions = Literal["both", "one"]
+# With less than this, exponents and gradients leave the range of float32.
+LEAST_TEMPERATURE = 1e-4
 
 
 def require_temperature(temperature: float) -> None:

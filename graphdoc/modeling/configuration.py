@@ -9,7 +9,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from transformers.configuration_utils import SubConfigSpec
 
 from ..graphs.kinds import GraphKind, graph_kind
-from ..registry import GRAPH_KINDS, READOUTS, SIMILARITIES, load
+from ..registry import GRAPH_KINDS, READOUTS, load
 from ..settings.clustering import ClusteringSettings
 from ..settings.document import DocumentFields, DocumentSettings, setting_names
 from ..settings.lexical import LexicalSettings
@@ -48,6 +48,12 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         for name in setting_names():
             # Plain values, which can be saved, where those given were numbers of numpy.
             setattr(self, name, getattr(settings, name))
+        unknown = (self.graph_settings or {}).keys() - {
+            field.name for field in fields(load(GRAPH_KINDS[self.graph_kind]))
+        }
+        if unknown:
+            raise ValueError(f"graph_settings.{min(unknown)} is no setting of graph_kind={self.graph_kind}")
+        _ = self.graph
         if self.graph_layers:
             self.require_heads("graph_heads")
         self.readout_class.check(self)
@@ -71,11 +77,12 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     def describe(self) -> dict[str, Any]:
         """What vectors are made with, as plain values; settings of parts that the model does not have are left out."""
         keys = [
-            *("backbone", "pooling", "projection_size", "normalize_passages", "graph_kind", "window", "graph_layers"),
+            *("backbone", "pooling", "projection_size", "normalize_passages", "graph_kind", "graph_layers"),
             *("graph_heads", "readout", "similarity", "passage_words", "passage_tokens", "max_passages", "language"),
             "trained",
         ]
-        keys += [field.name for field in fields(load(GRAPH_KINDS[self.graph_kind]))]
+        if self.graph_settings:
+            keys.append("graph_settings")
         if self.centre is not None:
             keys.append("centre")
         if self.lexical is not None:
@@ -112,11 +119,6 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
         return None if self.subtopics is None else ClusteringSettings(**self.subtopics)
 
     @property
-    def vector_similarity(self) -> str:
-        """How two vectors alone are compared, ``cosine`` or ``dot``."""
-        return str(load(SIMILARITIES[self.similarity]).vectors)
-
-    @property
     def words(self) -> LexicalSettings | None:
         """What the lexical part is made with; None for a model without one."""
         return None if self.lexical is None else LexicalSettings(**self.lexical)
@@ -134,7 +136,7 @@ class DocumentConfig(DocumentFields, PreTrainedConfig):
     @property
     def graph(self) -> GraphKind:
         """The kind of the graphs, with its settings."""
-        return graph_kind(self.graph_kind, **{name: getattr(self, name) for name in setting_names()})
+        return graph_kind(self.graph_kind, **(self.graph_settings or {}))
 
     @property
     def vector_graph(self) -> GraphKind | None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from ..errors import SettingsError
+from ..errors import ModelError, SettingsError
 from ..graphs.batch import GraphBatch
 from .graph_attention import softmax_by_group
 
@@ -77,7 +77,7 @@ class ReadoutOutput:
 
 
 class Readout(nn.Module, ABC):
-    """How the nodes of a document become its vector: a file in this folder and a line in :mod:`graphdoc.registry`.
+    """How the nodes of a document become its vector: a class and a line in :mod:`graphdoc.registry`.
 
     Args:
         config: configuration of the model.
@@ -148,7 +148,6 @@ class Readout(nn.Module, ABC):
             every number of a passage has a weight of its own, that is their mean over the numbers.
         """
 
-    @abstractmethod
     def terms(self, states: Tensor, batch: GraphBatch, output: DocumentOutput) -> Tensor:
         """Read the vector of one document, which is not split, off nodes that are given as sums over passages.
 
@@ -163,7 +162,14 @@ class Readout(nn.Module, ABC):
 
         Returns:
             ``(origins, hidden)``; over all passages as origins, they add up to ``output.documents[0]``.
+
+        Raises:
+            ModelError: the readout has no exact attribution, as those have that do not define this.
         """
+        raise ModelError(
+            f"readout={self.name} has no exact attribution: it cannot say what a passage adds to a vector, so that "
+            "documents can be encoded, but neither compared nor explained by passages"
+        )
 
     def initial_terms(self, passages: Tensor, output: DocumentOutput) -> Tensor | None:
         """The same without a graph between: a shorter way, where it has one, when nodes are as they were at first.

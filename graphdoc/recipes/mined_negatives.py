@@ -31,6 +31,7 @@ from ..runtime.progress import progress_bar
 from ..runtime.text import counted, printable
 from ..segmentation.spans import SegmentedDocument
 from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
+from ..similarity.kinds import similarity_of
 from ..training.run_folder import NEGATIVES_FOLDER
 from .base import Start, transformer_precision
 from .corpus_vectors import corpus_vectors
@@ -215,7 +216,7 @@ class MinedNegatives:
             if vectors is not None:
                 texts = list(own.values())
                 asked = start.encoder.encode_query(texts, dtype=transformer_precision(start.settings.training))
-            similarity = start.encoder.model.config.vector_similarity
+            similarity = similarity_of(start.encoder.model.config.similarity).vectors
             with self._word_scores(own, "words" in settings.ways) as words:
                 lists = mine(
                     MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),

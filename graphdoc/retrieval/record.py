@@ -8,6 +8,7 @@ from typing import Any
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, RetrievalError
 from ..settings.document import Paragraph
+from ..similarity.kinds import similarity_of
 from ..vectors.folder import origin_of
 from .word_settings import WordSettings
 
@@ -34,7 +35,7 @@ def record_of(
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "source": encoder.source,
-        "similarity": encoder.model.config.vector_similarity,
+        "similarity": similarity_of(encoder.model.config.similarity).vectors,
         "words": words.to_dict(),
         **({} if paragraph is None else {"sentences": {"paragraph": paragraph}}),
         **({"repeats": "leave-out"} if repeats else {}),

@@ -14,6 +14,7 @@ from ..inference.segmenting import require_text, windows_of
 from ..runtime.progress import progress_bar
 from ..segmentation.repeats import Place, RepeatCounter
 from ..segmentation.spans import SegmentedDocument
+from ..similarity.kinds import similarity_of
 from .encoding import encode_for_index, known_vectors
 from .fields import Fields
 from .lance import LanceStore
@@ -106,7 +107,7 @@ def _write(store: LanceStore, encoder: DocumentEncoder, window: list[SegmentedDo
     fields = Fields(store.schema)
     hashes = store.select(["id", "content_hash"], _IS_DOCUMENT, ids=ids).to_pylist()
     hash_of = {row["id"]: row["content_hash"] for row in hashes}
-    unit_length = encoder.model.config.vector_similarity == "cosine"
+    unit_length = similarity_of(encoder.model.config.similarity).vectors == "cosine"
     rows: list[dict[str, Any]] = []
     for encoded in encode_for_index(encoder, window, known_vectors(store, ids), paragraph):
         document = encoded.document.segmented.document

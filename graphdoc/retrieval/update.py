@@ -19,6 +19,7 @@ from ..inference.segmenting import AnyDocument, Workers, as_document, require_te
 from ..runtime.progress import progress_bar
 from ..runtime.ray import RayCluster
 from ..segmentation.spans import Coverage, SegmentedDocument
+from ..similarity.kinds import similarity_of
 from ..vectors.folder import library_versions
 from .encoding import Encoded, Known, encode_for_index, known_vectors
 from .fields import Fields, numbers_without_column
@@ -100,7 +101,7 @@ class Update:
         self._new_columns: dict[str, Any] = {}
         self._paragraph = paragraph_of(store.record)
         self._fields = Fields(store.schema)
-        self._unit_length = encoder.model.config.vector_similarity == "cosine"
+        self._unit_length = similarity_of(encoder.model.config.similarity).vectors == "cosine"
 
     def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
         """Index documents, some thousands of passages at a time; each time is one commit.

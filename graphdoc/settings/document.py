@@ -64,7 +64,7 @@ class DocumentFields:
             :class:`~graphdoc.settings.lexical.LexicalSettings`); None for a model without one.
         lexical_weight: length of the lexical part of a vector, beside vectors of passages of the length 1.
         graph_kind: ``full``, ``section``, ``window`` or ``hierarchical`` (see :mod:`graphdoc.graphs.kinds`).
-        window: reach of the ``window`` graph kind, in passages.
+        graph_settings: settings of the graph kind itself, by name, such as ``{"window": 2}``; None for its defaults.
         graph_layers: number T of graph attention layers (eq. 3); 0 for none.
         graph_heads: attention heads of a layer, concatenated.
         skip: skip connection of a graph layer: ``identity`` (the default of new models on a backbone) or ``linear``, a
@@ -119,7 +119,7 @@ class DocumentFields:
     lexical: dict[str, Any] | None = None
     lexical_weight: Annotated[float, Field(gt=0, le=100)] = 0.7
     graph_kind: GraphKind = "full"
-    window: Count = 2
+    graph_settings: dict[str, Any] | None = None
     graph_layers: Annotated[int, Field(ge=0, le=100)] = 2
     graph_heads: Heads = 2
     skip: Skip = "linear"

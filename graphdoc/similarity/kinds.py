@@ -136,7 +136,8 @@ def maxsim(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor, *, block: i
     That is MaxSim of ColBERT (Khattab and Zaharia 2020), of passages and in both directions.
 
     Args:
-        a: ``(passages of a, hidden)``, document after document, in any precision; products are computed in fp32.
+        a: ``(passages of a, hidden)``, document after document; products are computed in fp32, of doubles in
+            double precision.
         a_counts: ``(documents of a,)``, passages of every document, at least one.
         b: ``(passages of b, hidden)``, with the same width, on any device.
         b_counts: ``(documents of b,)``.
@@ -144,25 +145,15 @@ def maxsim(a: Tensor, a_counts: Tensor, b: Tensor, b_counts: Tensor, *, block: i
             on it. None for all, which a gradient needs.
 
     Returns:
-        ``(documents of a, documents of b)`` in fp32, where ``a`` is.
+        ``(documents of a, documents of b)``, where ``a`` is.
     """
-    own, a_counts = normalize(a.float(), dim=-1), a_counts.to(a.device)
+    dtype = torch.float64 if a.dtype == torch.float64 else torch.float32
+    own, a_counts = normalize(a.to(dtype), dim=-1), a_counts.to(a.device)
     found = [
-        _scores(own, a_counts, normalize(b[rows].to(a.device).float(), dim=-1), b_counts[some].to(a.device))
+        _scores(own, a_counts, normalize(b[rows].to(a.device, dtype), dim=-1), b_counts[some].to(a.device))
         for some, rows in _blocks(b_counts, block)
     ]
     return torch.cat(found, dim=1) if found else own.new_zeros(len(a_counts), 0)
-
-
-def maxsim_of_pair(a: Tensor, b: Tensor) -> Tensor:
-    """Compare two documents by their passages (see :func:`maxsim`), with a gradient; a number.
-
-    Args:
-        a: ``(passages of a, hidden)``.
-        b: ``(passages of b, hidden)``.
-    """
-    products = normalize(a.float(), dim=-1) @ normalize(b.float(), dim=-1).T
-    return (products.amax(dim=1).mean() + products.amax(dim=0).mean()) / 2
 
 
 def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.int64]) -> Floats:
@@ -175,12 +166,9 @@ def maxsim_of_pairs(passages: Sequence[npt.NDArray[Any]], pairs: npt.NDArray[np.
     Returns:
         ``(pairs,)``.
     """
-    unit = [_unit(one) for one in passages]
-    found = np.empty(len(pairs))
-    for number, (first, second) in enumerate(pairs.tolist()):
-        products = unit[first] @ unit[second].T
-        found[number] = (products.max(axis=1).mean() + products.max(axis=0).mean()) / 2
-    return found
+    tensors = [torch.from_numpy(np.asarray(one, np.float64)) for one in passages]
+    scores = [maxsim(*packed([tensors[first]]), *packed([tensors[second]])) for first, second in pairs.tolist()]
+    return torch.cat(scores).numpy()[:, 0] if scores else np.empty(0)
 
 
 class MaxSim(Similarity):
@@ -212,14 +200,16 @@ class MaxSim(Similarity):
 
     def scores(self, a: Sequence[EncodedDocument], b: Sequence[EncodedDocument]) -> Floats:
         """MaxSim of all pairs of documents."""
-        passages = [one.passages for one in (*a, *b)]
-        rows, columns = np.divmod(np.arange(len(a) * len(b)), len(b))
-        return maxsim_of_pairs(passages, np.stack([rows, columns + len(a)], axis=1)).reshape(len(a), len(b))
+        return _maxsim_of([one.passages for one in a], [one.passages for one in b])
 
     def of_changed(self, vectors: Floats, passages: Sequence[Floats], other: EncodedDocument) -> Floats:
         """MaxSim of its passages with those of the other document."""
-        pairs = np.stack([np.arange(len(passages)), np.full(len(passages), len(passages))], axis=1)
-        return maxsim_of_pairs([*passages, other.passages], pairs)
+        return _maxsim_of(passages, [other.passages])[:, 0]
+
+
+def _maxsim_of(a: Sequence[npt.NDArray[Any]], b: Sequence[npt.NDArray[Any]]) -> Floats:
+    sides = (packed([torch.from_numpy(np.asarray(one, np.float64)) for one in some]) for some in (a, b))
+    return np.asarray(maxsim(*next(sides), *next(sides)).numpy())
 
 
 def packed(documents: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from ..graphs.packing import MiniBatch
 from ..losses import Gather, InfoNCE, Loss, LossOutput, PairCosine, SupervisedContrastive
 from ..modeling import DocumentOutput
 from ..similarity.cosine import best_passages
-from ..similarity.kinds import maxsim_of_pair
+from ..similarity.kinds import maxsim, packed
 from .batch import TrainingBatch
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
@@ -250,7 +250,8 @@ class PairMaxSim(Objective):
         numbers = torch.arange(len(documents))
         pairs = zip(numbers[batch.roles["first"]].tolist(), numbers[batch.roles["second"]].tolist(), strict=True)
         with torch.autocast(rows.device.type, enabled=False):
-            found = [maxsim_of_pair(documents[first], documents[second]) for first, second in pairs]
+            sides = [(packed([documents[first]]), packed([documents[second]])) for first, second in pairs]
+            found = [maxsim(*first, *second, block=None)[0, 0] for first, second in sides]
         return self.similarity.of_similarities(torch.stack(found), batch.targets["label"], gather=gather)
 
 

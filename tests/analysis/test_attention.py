@@ -58,7 +58,9 @@ def test_weights_of_one_target_sum_to_one(
 
 @pytest.mark.parametrize("kind", GRAPH_KINDS)
 def test_it_is_the_attention_of_gatconv(tiny_encoder: EncoderFactory, structured: list[Document], kind: str) -> None:
-    encoder = tiny_encoder(graph_kind=kind, graph_layers=2, window=1, skip="linear")
+    encoder = tiny_encoder(
+        graph_kind=kind, graph_layers=2, graph_settings={"window": 1} if kind == "window" else None, skip="linear"
+    )
     table = encoder.attention(structured[0])
     batch = GraphBatch.from_documents([encoder.segment(structured[0])], encoder.model.config.graph)
     with torch.no_grad():

@@ -36,7 +36,13 @@ class TestRoundTrip:
     def test_vectors_are_bit_equal(
         self, tiny_encoder: EncoderFactory, structured: list[Document], tmp_path: Path, readout: str, kind: str
     ) -> None:
-        encoder = tiny_encoder(readout=readout, graph_kind=kind, window=3, max_passages=7, similarity="dot")
+        encoder = tiny_encoder(
+            readout=readout,
+            graph_kind=kind,
+            graph_settings={"window": 3} if kind == "window" else None,
+            max_passages=7,
+            similarity="dot",
+        )
         again = load(encoder.save_pretrained(tmp_path / "checkpoint"))
         assert torch.equal(again.encode(structured, output="torch"), encoder.encode(structured, output="torch"))
         expected = {**encoder.describe(), "name": "checkpoint"}

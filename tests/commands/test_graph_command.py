@@ -72,7 +72,7 @@ def test_sections_beyond_the_passage_limit(graphdoc: Command, tmp_path: Path, mo
     [
         (("--kind", "no_such_kind"), ("--kind", "'no_such_kind'")),
         (("--window", "0"), ("--window", "'0'", "at least 1")),
-        (("--kind", "full", "--window", "1"), ("--window 1", "full", "--kind window")),
+        (("--kind", "full", "--window", "1"), ("graph_settings.window", "full")),
         (("--plot", "g.jpg"), ("g.jpg", ".svg")),
     ],
 )

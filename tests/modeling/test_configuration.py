@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ SETTINGS: dict[str, Any] = {
     "projection_size": None,
     "normalize_passages": True,
     "graph_kind": "window",
-    "window": 5,
+    "graph_settings": {"window": 5},
     "graph_layers": 3,
     "graph_heads": 4,
     "attention_dropout": 0.25,
@@ -150,17 +149,12 @@ def test_names_of_classes_are_on_one_line() -> None:
     ],
 )
 def test_edges_that_no_vector_depends_on_are_not_built(settings: dict[str, Any], expected: WindowGraph | None) -> None:
-    assert DocumentConfig(graph_kind="window", window=3, **settings).vector_graph == expected
+    assert DocumentConfig(graph_kind="window", graph_settings={"window": 3}, **settings).vector_graph == expected
 
 
-def test_what_the_graph_kind_reads_is_described(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectors that are made with another value of it are others; folders of vectors tell them apart by this."""
-
-    @dataclass(frozen=True)
-    class Wider(WindowGraph):
-        structural_chunks: int = 128
-
-    monkeypatch.setattr("graphdoc.graphs.kinds.WindowGraph", Wider)
-    described = DocumentConfig(graph_kind="window", window=3, structural_chunks=9).describe()
-    assert (described["window"], described["structural_chunks"]) == (3, 9)
-    assert "structural_chunks" not in DocumentConfig(graph_kind="full", structural_chunks=9).describe()
+def test_settings_of_a_graph_kind_are_its_own() -> None:
+    config = DocumentConfig(graph_kind="window", graph_settings={"window": 3})
+    assert config.graph == WindowGraph(3) and config.describe()["graph_settings"] == {"window": 3}
+    for kind, settings, named in (("full", {"hops": 2}, "graph_settings.hops"), ("window", {"window": 0}, "window=0")):
+        with pytest.raises(ValueError, match=named):
+            DocumentConfig(graph_kind=kind, graph_settings=settings)

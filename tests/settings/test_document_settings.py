@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -23,10 +22,10 @@ from graphdoc.settings.mistakes import shown
         ("unit", "word", "chunk"),
         ("paragraph", "page", "blank_line"),
         ("section_aggregation", "max", "lstm"),
-        ("window", 0, "1"),
-        ("window", "3", "whole number"),
-        ("window", 2.0, "whole number"),
-        ("window", 10**12, "1,000,000,000"),
+        ("passage_words", 0, "1"),
+        ("passage_words", "3", "whole number"),
+        ("passage_words", 2.0, "whole number"),
+        ("passage_words", 10**12, "1,000,000,000"),
         ("graph_layers", -1, "0"),
         ("graph_layers", True, "whole number"),
         ("graph_layers", 100_000_000, "100"),
@@ -86,15 +85,6 @@ def test_the_schema_names_bounds_and_choices() -> None:
     for name, described in properties.items():
         for choice in described.get("enum", []):
             assert f"``{choice}``" in described["description"], f"{name} does not explain {choice}"
-
-
-@pytest.mark.parametrize("kind", GRAPH_KINDS)
-def test_what_a_graph_kind_reads_is_a_setting_with_the_same_default(kind: str) -> None:
-    """A field that is no setting would never be given, and the default of the settings is the one that counts."""
-    defaults = DocumentSettings.default_values()
-    for field in fields(load(GRAPH_KINDS[kind])):
-        assert field.name in defaults
-        assert field.default == defaults[field.name]
 
 
 def test_settings_and_registry_import_no_torch() -> None:

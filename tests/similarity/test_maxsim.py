@@ -19,7 +19,7 @@ from graphdoc.evaluation.pairs import PairEvaluator, PairSimilarities
 from graphdoc.losses import ONE_PROCESS
 from graphdoc.recipes.compare import objective_of
 from graphdoc.settings.compare import ComparisonSettings
-from graphdoc.similarity.kinds import maxsim, maxsim_of_pair, maxsim_of_pairs
+from graphdoc.similarity.kinds import maxsim, maxsim_of_pairs, packed, similarity_of
 from graphdoc.training.objectives import PairMaxSim
 
 EncoderFactory = Callable[..., DocumentEncoder]
@@ -56,8 +56,6 @@ def test_scores_are_those_of_a_loop(first: list[int], second: list[int], seed: i
     np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
     pairs = np.array([(i, len(a) + j) for i in range(len(a)) for j in range(len(b))])
     np.testing.assert_allclose(maxsim_of_pairs([*a, *b], pairs), expected.ravel(), atol=1e-12)
-    one = maxsim_of_pair(torch.from_numpy(a[0]), torch.from_numpy(b[0]))
-    assert float(one) == pytest.approx(expected[0, 0], abs=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -71,7 +69,7 @@ def test_stored_vectors_may_be_in_half_precision(dtype: torch.dtype) -> None:
 
 def test_a_pair_has_a_gradient() -> None:
     a, b = (torch.randn(count, 4, requires_grad=True, dtype=torch.double) for count in (3, 2))
-    maxsim_of_pair(a, b).backward()  # type: ignore[no-untyped-call]
+    maxsim(*packed([a]), *packed([b]), block=None).backward()  # type: ignore[no-untyped-call]
     assert a.grad is not None and bool(torch.isfinite(a.grad).all()) and float(a.grad.abs().sum()) > 0
 
 
@@ -117,7 +115,7 @@ def test_vectors_of_passages_are_compared(tiny_encoder: EncoderFactory, structur
     for wrong in (encoder.encode(structured), passages[0], [], ["rice"]):
         with pytest.raises(SettingsError, match="level='passage'"):
             encoder.similarity(wrong, passages)
-    assert encoder.model.config.vector_similarity == "cosine"
+    assert similarity_of(encoder.model.config.similarity).vectors == "cosine"
 
 
 def test_pairs_are_measured_passage_by_passage(tiny_encoder: EncoderFactory, structured: list[Document]) -> None:

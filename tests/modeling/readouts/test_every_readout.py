@@ -6,14 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
-from graphdoc.errors import SettingsError
+from graphdoc import DocumentEncoder
+from graphdoc.errors import ModelError, SettingsError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.modeling import DocumentModel
 from graphdoc.modeling.document_model import start_at_mean
-from graphdoc.modeling.readouts import mean_by_group, mean_weights
+from graphdoc.modeling.readouts import Readout, ReadoutOutput, mean_by_group, mean_weights
 from graphdoc.registry import READOUTS, load
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -108,3 +109,24 @@ def test_a_start_at_the_mean_is_one_or_is_refused(
     means = mean_by_group(vectors, batch.rows.document_of, batch.rows.counts)
     found = model.encode_graphs(vectors, batch).documents
     assert float(functional.cosine_similarity(found, means).min()) > 0.97
+
+
+class MaxReadout(Readout):
+    description = "the largest of every number of the passages"
+
+    def forward(
+        self, nodes: Tensor, passages: Tensor, batch: GraphBatch, output_attention: bool = False
+    ) -> ReadoutOutput:
+        parts = torch.split(passages, list(batch.passage_counts))
+        return ReadoutOutput(torch.stack([part.amax(0) for part in parts]))
+
+
+def test_one_without_exact_attribution_encodes_and_says_so_when_compared(
+    monkeypatch: pytest.MonkeyPatch, tiny_encoder: Callable[..., DocumentEncoder]
+) -> None:
+    monkeypatch.setitem(READOUTS, "max", f"{__name__}:MaxReadout")
+    encoder = tiny_encoder(readout="max", graph_layers=0)
+    texts = ["The tide rises. It falls.", "Bread is baked."]
+    assert encoder.encode(texts).shape == (2, encoder.model.config.hidden_size)
+    with pytest.raises(ModelError, match="readout=max"):
+        encoder.compare(*texts)
