@@ -43,9 +43,9 @@ from transformers import AutoConfig
 from graphdoc.graphs.packing import MiniBatch
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.recipes.sub_document_batch import sub_document_batch
-from graphdoc.sampling import SubDocuments
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.recipes.sub_documents import sub_document_batch
+from graphdoc.sampling import SubDocumentSplit
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.step import CachedStep
 
@@ -84,7 +84,7 @@ def make_batch(documents: int) -> TrainingBatch:
         )
         for number in range(documents)
     ]
-    return sub_document_batch(examples, SubDocuments(), 0)
+    return sub_document_batch(examples, SubDocumentSplit(), 0)
 
 
 def run_step(model: DocumentModel, batch: TrainingBatch, way: str, precision: str) -> None:

@@ -1,9 +1,8 @@
 """Train a model to match pairs of long documents, view by view (SST, section 3.4).
 
-    accelerate launch finetune/views.py --config configs/finetune/FILE.yaml corpus.source=papers/
+    torchrun --nproc-per-node 8 finetune/views.py --config sst_cnse training.epochs=3
 
-Takes the arguments of ``graphdoc finetune views`` and does the same. Copy it to put a
-data set, an objective or an evaluation of your own in the place of one of these.
+Takes the arguments of ``graphdoc finetune views`` and does the same.
 """
 
 from __future__ import annotations
@@ -12,36 +11,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from graphdoc import Trainer
 from graphdoc.cli import main
-from graphdoc.recipes.base import Recipe, Start, train
-from graphdoc.recipes.pair_validation import PairValidation
-from graphdoc.recipes.view_data import ViewData
-from graphdoc.recipes.views import begin_views, objective_of
+from graphdoc.losses import ClassificationLoss, InfoNCE, PairCosine
+from graphdoc.sampling import PairViews
 from graphdoc.settings.view_training import ViewRunSettings
-from graphdoc.training.task import Task
 
 
-def recipe(start: Start[ViewRunSettings]) -> Recipe:
-    """Data, objective and evaluation of the model that the run starts from."""
-    settings = start.settings
-    # The settings of views become part of the model, and two views that are read together need a head.
-    begin_views(start.encoder, settings)
-
-    # 1. Pairs that the model is measured on, if the settings name some.
-    validation = PairValidation(start) if settings.validation.pairs else None
-    # 2. Pairs of documents, whose subtopics are found and whose views are drawn once.
-    data = ViewData(start)
-    # 3. The views of a pair match, or do not.
-    objective = objective_of(settings)
-
-    evaluation = validation.evaluation() if validation else None
-    steps = f"{data.steps:,} steps of {data.batch_size:,} pairs"
-    return Recipe(Task("views", data, objective), data, evaluation, [steps], f"Matching of pairs, {steps}.")
-
-
-def train_views(settings: ViewRunSettings, **options: Any) -> Path:
-    """Train by the settings; the loop takes steps, saves checkpoints and goes on where a run was interrupted."""
-    return train(settings, recipe, **options)
+def train_views(settings: ViewRunSettings, *, resume: bool = False, **options: Any) -> Path:
+    """Tell by views of both documents whether a pair matches, another view in every epoch."""
+    data = PairViews(settings.corpus, settings.pairs.file, settings.views.given_values())
+    losses = {
+        "cross_entropy": ClassificationLoss(),
+        "cosine": PairCosine(settings.loss.margin),
+        "contrast": InfoNCE("cosine", settings.loss.temperature),
+    }
+    loss = losses[settings.loss.kind]
+    return Trainer(settings.model.start, data, loss, settings=settings, **options).train(resume)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .encoder import DocumentEncoder
     from .errors import GraphdocError
     from .graphs.joined_graphs import build_graph
+    from .recipes.trainer import Trainer
     from .retrieval.index import DocumentIndex
 
 # Looked up on first use, so that reading documents or asking for help does not wait for torch.
@@ -24,6 +25,7 @@ _HOMES = {
     "DocumentIndex": "retrieval.index",
     "GraphdocError": "errors",
     "Section": "documents.section",
+    "Trainer": "recipes.trainer",
     "build_graph": "graphs.document_graph",
     "read_documents": "documents.readers",
 }
@@ -34,6 +36,7 @@ __all__ = [
     "DocumentIndex",
     "GraphdocError",
     "Section",
+    "Trainer",
     "__version__",
     "build_graph",
     "read_documents",

@@ -46,13 +46,13 @@ VIEW_READERS: dict[str, str] = {
 }
 # Ways to choose the sentences of a view.
 VIEW_SAMPLINGS: dict[str, str] = {
-    "soft": "graphdoc.sampling.view_samplings:SOFT",
-    "hard": "graphdoc.sampling.view_samplings:HARD",
-    "uniform": "graphdoc.sampling.view_samplings:UNIFORM",
-    "random": "graphdoc.sampling.view_samplings:RANDOM",
-    "negative": "graphdoc.sampling.view_samplings:NEGATIVE",
-    "truncated": "graphdoc.sampling.view_samplings:TRUNCATED",
-    "pagerank": "graphdoc.sampling.view_samplings:PAGERANK",
+    "soft": "graphdoc.sampling.views:SOFT",
+    "hard": "graphdoc.sampling.views:HARD",
+    "uniform": "graphdoc.sampling.views:UNIFORM",
+    "random": "graphdoc.sampling.views:RANDOM",
+    "negative": "graphdoc.sampling.views:NEGATIVE",
+    "truncated": "graphdoc.sampling.views:TRUNCATED",
+    "pagerank": "graphdoc.sampling.views:PAGERANK",
 }
 
 

@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError(
             "corpus.streaming=true: the run itself reads documents that are streamed; leave it out to prepare them"
         )
-    from ..corpus.prepare import prepare_run_corpus
-    from ..training.starting_model import load_segmenter
+    from ..corpus.corpus import prepare_run_corpus
+    from ..training.run import load_segmenter
 
     segmenter, config = load_segmenter(settings.model)
     corpus = prepare_run_corpus(settings, segmenter, config.paragraph)

@@ -1,22 +1,234 @@
-"""Where the documents of a training corpus come from: files or a data set."""
+"""Where the documents of a training corpus come from: files, a data set, or documents in hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from ..documents.document import Document
-from ..documents.readers import ReadingReport, read_documents
+from ..documents.readers import ReadingReport, Skipped, read_documents
+from ..documents.readers.folders import FoundFile, find_files, is_pattern
 from ..documents.readers.identities import SeenIds
 from ..documents.readers.left_out_sections import LeftOutSections
-from ..errors import DocumentError
-from ..runtime.text import counted
+from ..errors import DocumentError, OutputError
+from ..runtime.files import file_checksum, file_stamp, write_text
+from ..runtime.progress import progress_bar
+from ..runtime.text import counted, one_line
 from ..segmentation.sentences import without_first_sentence
 from ..settings.corpus import CorpusSettings
-from .data_set import BrokenRows, DataSet
-from .document import TEST_SPLITS, VALIDATION_SPLITS, plain_split, split_of, text_hash
-from .report import CorpusReport
-from .source_files import file_identities, source_files
+from .document import TEST_SPLITS, VALIDATION_SPLITS, CorpusReport, plain_split, split_of, text_hash, values_hash
+
+_BLOCKS, _BLOCK_BYTES = 16, 2**14
+_RESTED_NS = 2 * 10**9
+
+
+def file_identities(paths: Iterable[Path], records: Path) -> list[list[Any]]:
+    """Path, size and hash of files, in their order; a file that is not there has neither.
+
+    Args:
+        paths: the files.
+        records: folder that keeps what was hashed.
+    """
+    found = [path.absolute() for path in paths]
+    names = hashlib.blake2b("\0".join(map(str, found)).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    record = records / f"{names}.json"
+    known, now = _read(record), {}
+    identities = []
+    with progress_bar(None, len(found), "Checking", "files") as bar:
+        for path in found:
+            name = str(path)
+            try:
+                # Opening a named pipe would wait for a writer.
+                if not path.is_file():
+                    raise FileNotFoundError
+                entry = now[name] = _entry(path, known.get(name))
+            except (OSError, OutputError):
+                # Reading says what is wrong.
+                identities.append([name, None, None])
+            else:
+                identities.append([name, entry["stamp"][0], entry["checksum"]])
+            bar.update(1)
+    if now != known:
+        # Without a record the files are hashed again.
+        with suppress(OutputError):
+            write_text(record, json.dumps(now))
+    return identities
+
+
+def _entry(path: Path, known: Any) -> dict[str, Any]:
+    stamp, sample = list(file_stamp(path)), _sample(path)
+    if (
+        isinstance(known, dict)
+        and known.get("rested")
+        and (known.get("stamp"), known.get("sample")) == (stamp, sample)
+    ):
+        return known
+    rested = time.time_ns() - max(stamp[1:3]) > _RESTED_NS
+    checksum = file_checksum(path)
+    return {
+        "stamp": stamp,
+        "sample": sample,
+        "checksum": checksum,
+        "rested": rested and list(file_stamp(path)) == stamp,
+    }
+
+
+def _sample(path: Path) -> str:
+    """Hash of blocks spread evenly over a file, the first and the last among them."""
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as stream:
+        last = max(0, path.stat().st_size - _BLOCK_BYTES)
+        for place in sorted({last * block // (_BLOCKS - 1) for block in range(_BLOCKS)}):
+            stream.seek(place)
+            digest.update(stream.read(_BLOCK_BYTES))
+    return digest.hexdigest()
+
+
+def _read(record: Path) -> Mapping[str, Any]:
+    try:
+        known = json.loads(record.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def source_files(sources: Iterable[str]) -> Iterator[Path]:
+    """The files that paths, folders and patterns mean, in the order in which they are read."""
+    for source in sources:
+        path = Path(source)
+        if path.is_dir() or (not path.exists() and is_pattern(source)):
+            try:
+                yield from [found.path for found in find_files(source) if isinstance(found, FoundFile)]
+            except DocumentError:
+                # Reading says what is wrong.
+                continue
+        elif path.exists():
+            yield path
+        else:
+            # One document of a corpus is named by the file and its id.
+            places = (position for position, character in enumerate(source) if character == "#")
+            yield from [Path(source[:place]) for place in places if Path(source[:place]).is_file()][:1]
+
+
+_LONGEST_REASON = 300
+
+
+class DataSet:
+    """One split of a data set, read row by row.
+
+    Files of this machine are read where they lie. ``datasets`` would copy them to its cache, and take that copy
+    again for files that were changed and have kept their time.
+
+    Args:
+        settings: which one, and how.
+
+    Raises:
+        DocumentError: there is no such data set, configuration or split.
+    """
+
+    def __init__(self, settings: CorpusSettings) -> None:
+        import datasets  # type: ignore[import-untyped, unused-ignore]
+
+        self._settings = settings
+        self._options = {"revision": settings.revision, "data_files": settings.data_files}
+        self._builder: Any = self._named(
+            lambda: datasets.load_dataset_builder(str(settings.dataset), settings.dataset_config, **self._options)
+        )
+        found = self._builder.config.data_files or {}
+        self._files = [str(file) for files in found.values() for file in files]
+        self._is_local = bool(self._files) and not any("://" in file for file in self._files)
+        self._is_read_in_place = settings.streaming or (self._is_local and "[" not in settings.split)
+        if self._is_read_in_place:
+            self._rows = self._named(lambda: self._builder.as_streaming_dataset(split=settings.split))
+
+    def identity(self, records: Path) -> dict[str, Any]:
+        """What differs when its rows may have changed.
+
+        Args:
+            records: folder that keeps what is known of files.
+        """
+        settings = self._settings
+        named = {"dataset": settings.dataset, "configuration": self._builder.config.name, "split": settings.split}
+        if self._is_local:
+            return {**named, "files": file_identities(map(Path, self._files), records)}
+        # The last part is a hash of the revision, or of addresses with their times.
+        return {**named, "version": Path(self._builder.cache_dir).parts[-4:]}
+
+    def rows(self, rank: int = 0, count: int = 1) -> Iterator[Any]:
+        """Read the rows.
+
+        Args:
+            rank: which share is read: whole files where their number is a multiple of ``count``, else every
+                ``count``-th row.
+            count: number of shares.
+
+        Raises:
+            BrokenRows: they cannot be read on.
+            DocumentError: the data set cannot be loaded.
+        """
+        import datasets
+
+        settings = self._settings
+        if self._is_read_in_place:
+            from datasets.distributed import split_dataset_by_node  # type: ignore[import-untyped, unused-ignore]
+
+            yield from self._watched(split_dataset_by_node(self._rows, rank, count) if count > 1 else self._rows)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            options = {**self._options, "cache_dir": folder if self._is_local else None}
+            yield from self._watched(
+                self._named(
+                    lambda: datasets.load_dataset(
+                        str(settings.dataset), settings.dataset_config, split=settings.split, **options
+                    )
+                )
+            )
+
+    def _named(self, load: Any) -> Any:
+        try:
+            return load()
+        # Builders raise whatever their format raises: a name, split or file that is wrong, or the network.
+        except Exception as error:
+            settings = self._settings
+            given = {"configuration": settings.dataset_config, "split": settings.split, **self._options}
+            raise DocumentError(
+                f"data set {settings.dataset!r} cannot be loaded "
+                f"({', '.join(f'{name} {value!r}' for name, value in given.items() if value is not None)}): "
+                f"{_reason(error.__cause__ or error)}; check its name, configuration and split"
+            ) from error
+
+    def _watched(self, rows: Any) -> Iterator[Any]:
+        """Pass rows on, and say in one line where a data set breaks, whatever its format raises."""
+        number = 0
+        iterator = iter(rows)
+        while True:
+            try:
+                row = next(iterator)
+            except StopIteration:
+                return
+            except Exception as error:
+                raise BrokenRows(self._settings.name, number, error) from error
+            number += 1
+            yield row
+
+
+class BrokenRows(DocumentError):
+    """A data set that cannot be read any further."""
+
+    def __init__(self, name: str, number: int, error: Exception) -> None:
+        reason = f"it cannot be read after row {number} ({_reason(error)}), and the rest is not read; load it again"
+        super().__init__(f"{name}: {reason}")
+        self.skipped = Skipped(name, reason)
+
+
+def _reason(error: BaseException) -> str:
+    return one_line(str(error), _LONGEST_REASON) or type(error).__name__
 
 
 class CorpusSource:
@@ -42,6 +254,9 @@ class CorpusSource:
         """Hashes of the files, or the version of the data set: what differs when documents may have changed."""
         settings = self._settings
         records = settings.corpora_folder.parent / "sources"
+        if settings.in_hand is not None:
+            documents = read_documents(settings.in_hand, columns=settings.columns, on_error="skip")
+            return {"documents": values_hash(map(_content, documents))}
         if self._data_set is not None:
             return self._data_set.identity(records)
         return {"sources": settings.sources, "files": file_identities(source_files(settings.sources), records)}
@@ -64,8 +279,9 @@ class CorpusSource:
         sections = LeftOutSections(tuple(dict.fromkeys(settings.leave_out_sections)))
         report.sections_left_out = sections.counts
         unwanted = {plain_split(split): split for split in settings.leave_out_splits}
+        given: Any = settings.sources if settings.in_hand is None else settings.in_hand
         found = read_documents(
-            settings.sources if self._data_set is None else self._data_set.rows(rank, count),
+            given if self._data_set is None else self._data_set.rows(rank, count),
             columns=settings.columns,
             encoding=settings.encoding,
             text_headings=settings.text_headings,
@@ -101,6 +317,12 @@ class CorpusSource:
             raise DocumentError(f"{settings.name} cannot be read on: {error}; check where it lies") from error
         finally:
             report.take_errors(reading)
+
+
+def _content(document: Document) -> tuple[object, ...]:
+    """All of a document that training may read."""
+    sections = [(section.heading, section.text) for section in document.sections]
+    return (document.id, document.title, document.label, split_of(document), sections)
 
 
 def nothing_to_train_on(settings: CorpusSettings, report: CorpusReport) -> DocumentError:

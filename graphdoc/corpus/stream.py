@@ -15,10 +15,9 @@ from ..runtime.processes import Processes
 from ..runtime.text import one_line
 from ..segmentation.segmenter import Segmenter
 from ..settings.corpus import CorpusSettings
-from .document import TrainingDocument
-from .parallel_segmentation import tokenise_in_order
-from .prepare import training_segmenter
-from .report import CorpusReport
+from .corpus import training_segmenter
+from .document import CorpusReport, TrainingDocument
+from .shards import tokenise_in_order
 from .source import CorpusSource, nothing_to_train_on
 
 logger = logging.getLogger(__name__)
@@ -27,6 +26,8 @@ T = TypeVar("T")
 
 # Batches that are made ready before the processes agree on the number of steps.
 _BATCHES_AHEAD = 8
+# Documents among which the next one is drawn.
+SHUFFLED = 10_000
 
 
 class StreamingCorpus(IterableDataset[TrainingDocument]):
@@ -43,6 +44,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         segmenter: tokenizer and sizes of passages; ``max_passages`` is taken from the settings.
         processes: the processes of the job; None for one.
         seed: seed of the order.
+        shuffled: documents among which the next one is drawn.
 
     Attributes:
         report: counts of the epoch so far: documents, copies and errors of what this process reads; what was kept and
@@ -53,7 +55,13 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
     """
 
     def __init__(
-        self, settings: CorpusSettings, segmenter: Segmenter, processes: Processes | None = None, *, seed: int = 0
+        self,
+        settings: CorpusSettings,
+        segmenter: Segmenter,
+        processes: Processes | None = None,
+        *,
+        seed: int = 0,
+        shuffled: int = SHUFFLED,
     ) -> None:
         if not settings.streaming:
             raise ValueError("streaming is not set; set it, or use prepare_corpus")
@@ -62,7 +70,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
         self._segmenter = training_segmenter(segmenter, settings)
         self._reported_errors = 0
         self._rank, self._processes = (processes.rank, processes.count) if processes is not None else (0, 1)
-        self._seed = seed
+        self._seed, self._shuffled = seed, shuffled
         self._epoch = 0
         self._consumed = 0
         self._skip = 0
@@ -128,7 +136,7 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
             own = source.documents(report, rank, count)
         else:
             own = islice(source.documents(report), rank, None, count)
-        waiting = islice(_shuffled(own, self._settings.shuffle_buffer, draw), skip, None)
+        waiting = islice(_shuffled(own, self._shuffled, draw), skip, None)
         tokenised = tokenise_in_order(waiting, self._segmenter, self._settings.processes)
         reports_errors = source.has_shares or not rank
         for consumed, document in enumerate(tokenised, start=skip + 1):
@@ -157,9 +165,6 @@ class StreamingCorpus(IterableDataset[TrainingDocument]):
 
 def _shuffled(items: Iterator[T], buffer: int, draw: np.random.Generator) -> Iterator[T]:
     """Draw each item from a buffer that is filled up from the stream."""
-    if buffer == 1:
-        yield from items
-        return
     waiting = list(islice(items, buffer))
     for item in items:
         place = int(draw.integers(len(waiting)))

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +13,20 @@ import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
-from ..errors import OutputError
 from ..matching.matcher import DrawnPair, ViewDrawer, ViewPair
 from ..matching.sentence_source import SentenceFeatures
 from ..matching.special_tokens import SpecialTokens
 from ..matching.view_tokens import FieldTokens
-from ..runtime.files import is_unchanged, mark_checked, mark_path, write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
-from ..sampling.query_likelihood import SentenceLikelihoods
-from ..sampling.subtopic_views import View
+from ..sampling.views import SentenceLikelihoods, View
 from ..settings.view_training import PoolOrder
 from ..subtopics.clustering import Subtopics
 from ..subtopics.terms import TermMaker
 from ..version import __version__
-from .prepare import TrainingCorpus
+from .corpus import TrainingCorpus
+from .parts import Parts
 
 Rows = npt.NDArray[np.int64]
 Numbers = npt.NDArray[np.int32]
@@ -42,7 +39,6 @@ PART_PAIRS = 1024
 # Pairs that are drawn together, and from how many on in processes of their own.
 BLOCK_PAIRS = 32
 MANY_PAIRS = 512
-_MOST_OPEN = 256
 
 
 class ViewPool:
@@ -63,10 +59,9 @@ class ViewPool:
         self.folder = folder
         self.views_of_pair = views
         self._pairs = pairs
-        for number in range(_parts(pairs)):
-            self._open(number)
-        # Every mapping keeps a file open, and a process may have only so many.
-        self._part = lru_cache(maxsize=_MOST_OPEN)(self._open)
+        self._parts = record_parts(folder, pairs)
+        for number in range(_part_count(pairs)):
+            self._parts.open(number)
 
     def __len__(self) -> int:
         """Number of pairs."""
@@ -109,12 +104,20 @@ class ViewPool:
         if not 0 <= pair < self._pairs:
             raise IndexError(f"pair {pair} of {self._pairs}")
         part, own = divmod(pair, PART_PAIRS)
-        numbers = self._part(part)
+        numbers = self._parts[part]
         first, last = numbers[own : own + 2].tolist()
         return numbers[first:last]
 
-    def _open(self, part: int) -> Numbers:
-        return _open_part(self.folder / _part_name(part), _pairs_of_part(part, self._pairs))
+
+def record_parts(folder: Path, pairs: int) -> Parts:
+    """The parts of a pool of views."""
+
+    def check(number: int, numbers: npt.NDArray[Any]) -> None:
+        count = _pairs_of_part(number, pairs)
+        if numbers.dtype != np.int32 or numbers[0] != count + 1 or numbers[count] != len(numbers):
+            raise ValueError("records of other pairs")
+
+    return Parts(folder, check)
 
 
 @dataclass(frozen=True)
@@ -170,8 +173,7 @@ def prepare_view_pool(
     """
     folder = corpus.folder / f"views-{_fingerprint(corpus, rows, drawer, views, order, features_of.identity)}"
     rank, count = (processes.rank, processes.count) if processes is not None else (0, 1)
-    own = range(rank, _parts(len(rows)), count)
-    missing = [part for part in own if not _is_whole(folder / _part_name(part), _pairs_of_part(part, len(rows)))]
+    missing = record_parts(folder, len(rows)).missing(range(rank, _part_count(len(rows)), count))
     if missing:
         wanted = np.unique(np.concatenate([rows[_range_of(part, len(rows))] for part in missing]))
         fields = {
@@ -199,6 +201,7 @@ def prepare_view_pool(
 
 def _fill(folder: Path, shared: _Shared, missing: Sequence[int], workers: int, show_progress: bool | None) -> None:
     pairs = len(shared.rows)
+    store = record_parts(folder, pairs)
     blocks = [
         range(first, min(first + BLOCK_PAIRS, part.stop))
         for part in (_range_of(number, pairs) for number in missing)
@@ -214,7 +217,7 @@ def _fill(folder: Path, shared: _Shared, missing: Sequence[int], workers: int, s
             waiting += records
             bar.update(len(records))
             if len(waiting) == _pairs_of_part(part, pairs):
-                mark_checked(write_atomically(folder / _part_name(part), partial(_save, waiting)))
+                store.write(part, _joined(waiting))
                 part, waiting = next(parts, -1), []
 
 
@@ -250,11 +253,11 @@ def _record_of(drawn: DrawnPair) -> Numbers:
     return np.concatenate(parts).astype(np.int32)
 
 
-def _save(records: Sequence[Numbers], path: Path) -> None:
+def _joined(records: Sequence[Numbers]) -> Numbers:
+    """Records one after the other, behind the places where they begin and end."""
     lengths = np.array([len(record) for record in records], np.int64)
     ends = len(records) + 1 + np.concatenate([[0], np.cumsum(lengths)])
-    with path.open("wb") as stream:
-        np.save(stream, np.concatenate([ends, *records]).astype(np.int32), allow_pickle=False)
+    return np.concatenate([ends, *records]).astype(np.int32)
 
 
 def _fingerprint(
@@ -278,7 +281,7 @@ def _fingerprint(
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _parts(pairs: int) -> int:
+def _part_count(pairs: int) -> int:
     return -(-pairs // PART_PAIRS)
 
 
@@ -289,27 +292,3 @@ def _range_of(part: int, pairs: int) -> slice:
 def _pairs_of_part(part: int, pairs: int) -> int:
     own = _range_of(part, pairs)
     return int(own.stop - own.start)
-
-
-def _part_name(part: int) -> str:
-    return f"part-{part:05d}.npy"
-
-
-def _is_whole(path: Path, pairs: int) -> bool:
-    # A part without its mark was written by a run that ended before it was done with it.
-    if not path.exists() or not mark_path(path).exists():
-        return False
-    _open_part(path, pairs)
-    return True
-
-
-def _open_part(path: Path, pairs: int) -> Numbers:
-    try:
-        if not is_unchanged(path):
-            raise ValueError("another checksum")
-        numbers: Numbers = np.load(path, mmap_mode="r", allow_pickle=False)
-        if numbers.dtype != np.int32 or numbers[0] != pairs + 1 or numbers[pairs] != len(numbers):
-            raise ValueError("other pairs")
-    except (OSError, ValueError, EOFError, IndexError) as error:
-        raise OutputError(f"{path} is missing or was changed; remove it and run again") from error
-    return numbers

@@ -219,8 +219,6 @@ class SubDocumentContrast:
         directions: ``both`` views look for the other, or ``one``: only the anchors look for their candidate, as when
             anchors are queries (section 3.3).
         mask_groups: leave out candidates whose document is of the anchor's group, such as exact copies.
-        mask_similar: leave out candidates whose cosine to the anchor's own candidate is above this, since they are
-            probably near-duplicates; None keeps all.
 
     Raises:
         ValueError: a value is out of range.
@@ -234,14 +232,11 @@ class SubDocumentContrast:
     temperature: float = 1.0
     directions: Directions = "both"
     mask_groups: bool = True
-    mask_similar: float | None = None
 
     def __post_init__(self) -> None:
         InfoNCE(self.similarity, self.temperature)
         if self.directions not in get_args(Directions):
             raise ValueError(f"directions {self.directions!r} is unknown; use both or one")
-        if self.mask_similar is not None and not 0 < self.mask_similar <= 1:
-            raise ValueError(f"mask_similar={self.mask_similar} must be above 0 and at most 1, or None")
 
     def __call__(
         self,
@@ -279,14 +274,9 @@ class SubDocumentContrast:
     @torch.no_grad()
     def _left_out(self, candidates: Tensor, groups: Tensor | None, gather: Gather) -> Tensor | None:
         """Pairs that are no negatives, the same in both directions, ``(documents, documents of all processes)``."""
-        masks = []
-        if self.mask_groups and groups is not None:
-            masks.append(groups.unsqueeze(1) == gather.rows(groups)[0])
-        if self.mask_similar is not None:
-            with torch.autocast(candidates.device.type, enabled=False):
-                unit = functional.normalize(candidates.float(), dim=-1)
-                masks.append(unit @ gather.rows(unit)[0].T > self.mask_similar)
-        return torch.stack(masks).any(dim=0) if masks else None
+        if not self.mask_groups or groups is None:
+            return None
+        return groups.unsqueeze(1) == gather.rows(groups)[0]
 
 
 @dataclass(frozen=True)

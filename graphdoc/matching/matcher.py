@@ -19,10 +19,8 @@ from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
 from ..inference.sentences import sentence_segmenter
 from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS, load
-from ..sampling.centrality import centrality
-from ..sampling.draws import random_generator
-from ..sampling.subtopic_views import Purpose, View, draw_views
-from ..sampling.view_samplings import Sampling, ViewSide
+from ..sampling.batches import random_generator
+from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.views import ViewSettings

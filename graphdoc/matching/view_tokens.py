@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..sampling.subtopic_views import View
+from ..sampling.views import View
 from .special_tokens import Ids, SpecialTokens
 
 

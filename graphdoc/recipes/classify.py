@@ -2,20 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
-from ..errors import ModelError
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ..corpus.document import TEST_SPLITS, TRAIN_SPLITS, VALIDATION_SPLITS, plain_split, values_hash
+from ..corpus.parts import PassageVectors
+from ..documents.document import Document
+from ..errors import DocumentError, SettingsError
 from ..evaluation import ClassificationEvaluator
+from ..evaluation.labels import class_names, held_out_rows, named, ordered_classes
+from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import GraphKind
 from ..losses import ClassificationLoss, balanced_weights
+from ..runtime.text import counted
+from ..sampling import DocumentSections, EpochBatches
+from ..sampling.batches import Rows
 from ..settings.classify import ClassificationSettings
+from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import Classification
-from ..training.starting_model import begin_training
-from ..training.task import Task
-from .base import Recipe, RunOptions, Start, prepared_once, train, transformer_precision
-from .classify_data import LabelledData
+from ..training.run import Recipe, RunContext, begin_training
+from .base import (
+    CorpusData,
+    RunOptions,
+    VectorsOfDocuments,
+    batch_of_parts,
+    prepared_once,
+    train,
+    transformer_precision,
+    vectors_at,
+)
 
 
 def train_classifier(settings: ClassificationSettings, **options: Unpack[RunOptions]) -> Path:
@@ -23,31 +47,20 @@ def train_classifier(settings: ClassificationSettings, **options: Unpack[RunOpti
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[ClassificationSettings]) -> Recipe:
+def recipe(run: RunContext[ClassificationSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
-    settings, encoder, labels = start.settings, start.encoder, start.settings.labels
-    data = LabelledData(start)
+    settings, encoder, labels = run.settings, run.encoder, run.settings.labels
+    data = LabelledData(run)
     encoder.model.add_head(data.classes, multi_label=labels.multi_label, dropout=labels.dropout)
     begin_training(encoder, settings.model)
-    data.load()
-    loss = ClassificationLoss(labels.multi_label, class_weights_of(settings, data), labels.label_smoothing)
-    return Recipe(
-        Task("classify", data, Classification(loss)),
-        data,
-        evaluation_of(start, data),
-        [f"{data.steps:,} steps of {data.batch_size:,} documents"],
-        _how(settings, data),
-    )
-
-
-def _how(settings: ClassificationSettings, data: LabelledData) -> str:
-    """How the model was trained, in a sentence for its card."""
-    training, labels = settings.training, settings.labels
+    loss = run.loss or ClassificationLoss(labels.multi_label, class_weights_of(settings, data), labels.label_smoothing)
     kind = "any number of classes" if labels.multi_label else "one class"
-    return (
-        f"Classification of documents into {kind} out of {len(data.classes):,}, by cross entropy (class weights: "
-        f"{labels.class_weights}), batches of {training.batch_size:,} documents, {training.epochs:g} epochs, "
-        f"{settings.model.tune} passage encoder."
+    return Recipe(
+        data,
+        Classification(loss),
+        evaluation_of(run, data),
+        f"Classification into {kind} out of {len(data.classes):,} (class weights: {labels.class_weights})",
+        [f"{data.steps:,} steps of {data.batch_size:,} documents"],
     )
 
 
@@ -58,11 +71,11 @@ def class_weights_of(settings: ClassificationSettings, data: LabelledData) -> tu
     return balanced_weights(data.counts, data.documents if settings.labels.multi_label else None)
 
 
-def evaluation_of(start: Start[ClassificationSettings], data: LabelledData) -> RunEvaluation | None:
+def evaluation_of(run: RunContext[ClassificationSettings], data: LabelledData) -> RunEvaluation | None:
     """Accuracy, F1 and loss on the documents that are measured, of which as much is read as of any at inference."""
     if not data.has_validation:
         return None
-    settings, labels = start.settings, start.settings.labels
+    settings, labels = run.settings, run.settings.labels
     validation = settings.validation
 
     def read() -> ClassificationEvaluator:
@@ -74,18 +87,319 @@ def evaluation_of(start: Start[ClassificationSettings], data: LabelledData) -> R
             best=validation.best,
         )
 
-    ready = prepared_once(start, read)
+    ready = prepared_once(run, read)
 
     def measure() -> Mapping[str, float]:
         evaluator = ready()
         assert evaluator is not None
-        try:
-            return evaluator(start.encoder)
-        except ModelError as error:
-            # Its weights were numbers a moment ago.
-            raise ModelError(
-                f"{error}; or training has diverged: lower training.learning_rate, or warm up over more steps "
-                "(training.warmup)"
-            ) from error
+        return evaluator(run.encoder)
 
     return RunEvaluation(measure, validation.best, validation.best != "loss", validation.at_start)
+
+
+WHOLE = DocumentSections(sections=1)
+
+
+@dataclass(frozen=True)
+class LabelledCollator:
+    """Makes batches of labelled documents, in the processes that load ahead.
+
+    Args:
+        target: name of what is to be learned, ``class`` or ``group``.
+        values: ``(rows, ...)``, what is to be learned of every document of the corpus, by its row.
+        graph: kind of the graphs; None where vectors depend on no edges.
+        passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
+        sections: how documents are split into sections; None leaves them whole.
+        most_tokens: most tokens of a section; None for no limit.
+    """
+
+    target: str
+    values: npt.NDArray[Any]
+    graph: GraphKind | None
+    passage_vectors: PassageVectors | None = None
+    sections: DocumentSections | None = None
+    most_tokens: int | None = None
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch of documents of one epoch."""
+        rows = [row for _, _, row in places]
+        return section_batch(
+            [example for example, _, _ in places],
+            self.sections,
+            places[0][1],
+            {self.target: torch.from_numpy(self.values[rows])},
+            graph=self.graph,
+            passage_vectors=vectors_at(self.passage_vectors, rows),
+            most_tokens=self.most_tokens,
+        )
+
+
+def token_counts(example: TrainingExample) -> npt.NDArray[np.int64]:
+    """Tokens of every passage of a document, special tokens included, ``(passages,)``."""
+    return np.array([len(ids) for ids in example.token_ids], np.int64)
+
+
+def section_batch(
+    examples: Sequence[TrainingExample],
+    sections: DocumentSections | None,
+    epoch: int,
+    targets: Mapping[str, Tensor],
+    *,
+    graph: GraphKind | str | None = "full",
+    passage_vectors: VectorsOfDocuments | None = None,
+    most_tokens: int | None = None,
+) -> TrainingBatch:
+    """Build the graphs of documents, whole or split into sections.
+
+    The graph of a document is that of the whole document with its own sections, as at inference; the sections it is
+    split into are those of the readout and of the structural embeddings.
+
+    Args:
+        examples: the documents.
+        sections: how they are split; None leaves them whole.
+        epoch: number of the epoch, for the draw.
+        targets: what the objective compares with, ``(documents, ...)`` by name.
+        graph: kind of the graphs; None where vectors depend on no edges.
+        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
+            go along instead of token ids.
+        most_tokens: most tokens of a section, special tokens included; None for no limit.
+
+    Returns:
+        The batch; every passage of every document is in it exactly once, but for those beyond ``most_tokens``.
+    """
+    how = WHOLE if sections is None else sections
+    splits = [how.draw(example.id, epoch, example.sections) for example in examples]
+    if most_tokens is not None:
+        splits = [
+            split.limited(token_counts(example), most_tokens) for example, split in zip(examples, splits, strict=True)
+        ]
+    batch = batch_of_parts(
+        examples,
+        [(number, split.order) for number, split in enumerate(splits)],
+        JoinedGraphs.of_sections(
+            [example.sections[split.order] for example, split in zip(examples, splits, strict=True)], graph
+        ),
+        passage_vectors,
+        section_ids=None if sections is None else np.concatenate([split.section_ids for split in splits]),
+        chunk_ids=None if sections is None else np.concatenate([split.chunk_ids for split in splits]),
+    )
+    return TrainingBatch(graphs=batch, ids=tuple(example.id for example in examples), targets=targets)
+
+
+# The paper reads twice as many passages at inference as in training; beyond, it is worth telling.
+USUAL_RATIO = 2
+
+
+class LabelledData(CorpusData):
+    """Batches of a corpus with labels, for training and for validation.
+
+    Args:
+        run: settings, model and processes.
+
+    Attributes:
+        classes: names of the classes that training documents have.
+        counts: training documents of every class, ``(classes,)``.
+        documents: documents to train on.
+        truth: labels of the documents that are measured.
+
+    Raises:
+        DocumentError: there are too few documents with labels, or too few classes; none to measure has a label that
+            one to train on has.
+        SettingsError: settings need documents to measure, and there are none.
+    """
+
+    def __init__(self, run: RunContext[ClassificationSettings]) -> None:
+        super().__init__(run)
+        settings = self._settings = run.settings
+        self._names = self._labels()
+        self._train, self._validation = self._parts()
+        found = Counter(name for row in self._train for name in self._names_of(row))
+        self.classes = ordered_classes(found)
+        self.counts = [found[name] for name in self.classes]
+        if len(self.classes) < 2 and not (self.classes and settings.labels.multi_label):
+            raise DocumentError(
+                f"{settings.corpus.name}: the {counted(len(self._train), 'document')} to train on have "
+                f"{'one label' if self.classes else 'no label'} ({named(self.classes) or 'none'}), and there is "
+                "nothing to tell apart; give documents of two classes, or name their column (corpus.columns.label)"
+            )
+        known = set(self.classes)
+        self.documents = len(self._train)
+        self.truth = [self._names_of(row) for row in self._validation]
+        self._is_known = any(set(names) <= known for names in self.truth)
+        self._require_measurable()
+        self._unseen = Counter(name for names in self.truth for name in names if name not in known)
+        self._targets = self._numbered()
+        self.plan(EpochBatches, rows=self._train)
+
+    def _require_measurable(self) -> None:
+        """Refuse what no measuring would tell anything of.
+
+        Raises:
+            DocumentError: no document to measure has a label that the model will know.
+            SettingsError: settings need documents to measure, or such all of whose labels it will know.
+        """
+        settings = self._settings
+        found = [name for names in self.truth for name in names]
+        if found and not set(found) & set(self.classes):
+            raise DocumentError(
+                f"{settings.corpus.name}: no document to measure has a label that one to train on has: to train on "
+                f"are {named(self.classes)}, to measure {named(ordered_classes(found))}; check labels and the field "
+                "split"
+            )
+        if settings.validation.best == "loss" and self.has_validation and not self._is_known:
+            raise SettingsError(
+                "validation.best=loss needs documents to measure that have no label unseen in training, and there are "
+                "none; use macro_f1"
+            )
+
+    def collator(self) -> LabelledCollator:
+        """What makes batches of whole documents."""
+        return LabelledCollator("class", self._targets, self._config.vector_graph, self.vectors)
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether there are documents to measure."""
+        return bool(len(self._validation))
+
+    def validation_documents(self) -> list[Document]:
+        """The documents that are measured, with their whole texts.
+
+        Raises:
+            DocumentError: they are not where they were when the corpus was made ready.
+        """
+        return self.documents_of(self._validation)
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {
+            **self._corpus.record(),
+            "classes": dict(zip(self.classes, self.counts, strict=True)),
+            "labels_hash": values_hash(zip(self._corpus.ids, self._names, self._corpus.splits, strict=True)),
+            "train": self.documents,
+            "validation": len(self._validation),
+            "left_out": dict(self._left_out),
+        }
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        lines = [
+            self.report.summary(),
+            f"{self.documents:,} documents of {len(self.classes)} classes to train on ({self._sizes()}), "
+            f"{len(self._validation):,} to measure",
+        ]
+        if not self.has_validation:
+            share = f"validation.share={self._settings.validation.share:g} of every class, rounded down, or split dev"
+            lines.append(f"no documents to measure ({share}): the last model is the result")
+        lines += [*self._reads_more()]
+        lines += [f"left out: {counted(count, 'document')} {reason}" for reason, count in self._left_out.items()]
+        if self._other_splits:
+            lines.append(
+                f"{counted(self._other_splits.total(), 'document')} to train on with a split that is none of train, "
+                f"dev and test: {named(map(str, self._other_splits))}"
+            )
+        ids = self._corpus.ids
+        trained_on = {ids[row] for row in self._train}
+        if shared := sum(ids[row] in trained_on for row in self._validation):
+            lines.append(f"{counted(shared, 'document')} to measure with the id of one to train on; accuracy flatters")
+        single = [name for name, count in zip(self.classes, self.counts, strict=True) if count == 1]
+        if single:
+            have = "has" if len(single) == 1 else "have"
+            lines.append(f"{len(single):,} of the classes {have} one document to train on: {named(single)}")
+        if self._unseen:
+            lines.append(
+                f"{counted(self._unseen.total(), 'document')} to measure with labels that none to train on has "
+                f"({named(self._unseen)}); they count as missed"
+            )
+        return lines
+
+    def _reads_more(self) -> Iterator[str]:
+        """A line where the model will read far more of a document than it is trained and measured on."""
+        trained, read = self._settings.corpus.max_passages, self._config.max_passages
+        if self.report.documents_cut and (read is None or read > USUAL_RATIO * trained):
+            who = "the trained model, and validation," if self.has_validation else "the trained model"
+            number = "all" if read is None else str(read)
+            yield (
+                f"training reads the first {counted(trained, 'passage')} of a document, {who} "
+                f"{'all' if read is None else f'up to {read:,}'}, which can be better or worse: try graphdoc evaluate "
+                f"classify with --max-passages {trained} and with {number}; model.settings.max_passages sets it"
+            )
+
+    def _sizes(self) -> str:
+        return f"{min(self.counts):,} to {max(self.counts):,} each"
+
+    def _names_of(self, row: int) -> tuple[str, ...]:
+        names = self._names[row]
+        assert names is not None
+        return names
+
+    def _labels(self) -> list[tuple[str, ...] | None]:
+        """Classes of every document of the corpus, None for those that are left out, which are counted."""
+        labels = self._settings.labels
+        self._left_out: Counter[str] = Counter()
+        result: list[tuple[str, ...] | None] = []
+        for label in self._corpus.labels:
+            names = class_names(label, labels.separator)
+            if names is None:
+                self._left_out["without a label"] += 1
+            elif len(names) != 1 and not labels.multi_label:
+                several = "several labels" if names else "an empty list of labels"
+                self._left_out[f"with {several} (labels.multi_label=true trains on them)"] += 1
+                names = None
+            result.append(names)
+        return result
+
+    def _parts(self) -> tuple[Rows, Rows]:
+        """Rows that are trained on, and rows that are measured."""
+        settings = self._settings
+        splits = [split and plain_split(split) for split in self._corpus.splits]
+        usable = [row for row, names in enumerate(self._names) if names is not None]
+        if not usable:
+            raise DocumentError(
+                f"{settings.corpus.name}: none of the {len(self._names):,} documents has "
+                f"{'labels' if settings.labels.multi_label else 'one label'}{self._why_none_is_usable()}"
+            )
+        test = [row for row in usable if splits[row] in TEST_SPLITS]
+        validation = [row for row in usable if splits[row] in VALIDATION_SPLITS]
+        if len(test) + len(validation) < len(usable):
+            if test:
+                self._left_out["whose split is test"] += len(test)
+            train = np.setdiff1d(usable, [*test, *validation])
+            self._other_splits = Counter(split for row in train if (split := splits[row]) not in TRAIN_SPLITS)
+        else:
+            raise DocumentError(
+                f"{settings.corpus.name}: the split of all {len(usable):,} documents is test or validation; give "
+                "documents to train on, or leave the field out"
+            )
+        if not validation and settings.validation.share:
+            firsts = [(self._names_of(row) or ("",))[0] for row in train]
+            held_out = held_out_rows(firsts, settings.validation.share, settings.training.seed)
+            train, validation = train[~held_out], train[held_out].tolist()
+        return train.astype(np.int64), np.array(validation, np.int64)
+
+    def _why_none_is_usable(self) -> str:
+        without = self._left_out.get("without a label", 0)
+        if without == len(self._names):
+            return f"; {self._where_labels_are()}"
+        return f": {', '.join(f'{count:,} are {reason}' for reason, count in self._left_out.items())}"
+
+    def _where_labels_are(self) -> str:
+        corpus = self._settings.corpus
+        if corpus.label_from == "folder":
+            return (
+                "put the files of every class into a folder directly below the source, or take labels from a column "
+                "(corpus.label_from=column)"
+            )
+        return (
+            f"name the column that holds them (corpus.columns.label is {corpus.columns.label!r}), or, where every "
+            "class has a folder of its own, set corpus.label_from=folder"
+        )
+
+    def _numbered(self) -> npt.NDArray[Any]:
+        """Targets of every row of the corpus; those of rows that are not trained on mean nothing."""
+        place = {name: number for number, name in enumerate(self.classes)}
+        if not self._settings.labels.multi_label:
+            return np.array([place.get((names or ("",))[0], 0) for names in self._names], np.int64)
+        result = np.zeros((len(self._names), len(self.classes)), np.float32)
+        for row, names in enumerate(self._names):
+            result[row, [place[name] for name in names or () if name in place]] = 1
+        return result

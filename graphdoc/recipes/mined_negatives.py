@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +15,104 @@ import numpy as np
 import numpy.typing as npt
 from tqdm.auto import tqdm
 
-from ..corpus.document import values_hash
-from ..corpus.passage_vectors import PassageVectors
-from ..corpus.prepare import TrainingCorpus
-from ..corpus.report import CorpusReport
+from ..corpus.corpus import TrainingCorpus
+from ..corpus.document import CorpusReport, values_hash
+from ..corpus.parts import PassageVectors
 from ..corpus.source import CorpusSource
+from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, OutputError, SettingsError
 from ..evaluation import Judgements
-from ..inference.segmenting import Workers, segment_in_order
+from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.packing import Packing
+from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
 from ..retrieval.mined_documents import MinedDocuments
 from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
 from ..retrieval.word_process import WordProcess
+from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, printable
 from ..segmentation.spans import SegmentedDocument
 from ..settings.retrieve import LIST_MAKERS, RetrievalSettings
+from ..settings.training import TrainingSettings
 from ..similarity.kinds import similarity_of
+from ..training.run import RunContext
 from ..training.run_folder import NEGATIVES_FOLDER
-from .base import Start, transformer_precision
-from .corpus_vectors import corpus_vectors
+from .base import CorpusData, batch_of_parts, transformer_precision, vectors_at
+
+Vectors = npt.NDArray[np.float32]
+
+
+def corpus_vectors(
+    encoder: DocumentEncoder,
+    corpus: TrainingCorpus,
+    passage_vectors: PassageVectors | None,
+    training: TrainingSettings,
+    processes: Processes,
+    *,
+    show_progress: bool | None = None,
+) -> Vectors:
+    """Encode all documents of a corpus, each process some of them, in eval mode and in the precision of training.
+
+    Args:
+        encoder: the model.
+        corpus: the documents.
+        passage_vectors: vectors of their passages, where the passage encoder is frozen.
+        training: how the transformer computes.
+        processes: the processes of the run, all of which have to call.
+        show_progress: show a bar in the first process; None shows it on a terminal when the work is long.
+
+    Returns:
+        ``(documents, hidden)``, in every process.
+
+    Raises:
+        ModelError: a number of a vector is infinite or none.
+        OutputError: another process has stopped.
+    """
+    # A training corpus holds tokens and no text, so that there is no lexical part.
+    found = np.empty((len(corpus), encoder.model.config.hidden_size), np.float32)
+    windows = list(_windows(corpus.passage_counts))
+    options: dict[str, Any] = {
+        "dtype": transformer_precision(training),
+        "packing": Packing.on(encoder.model.device, training.token_budget, training.padding),
+    }
+    with progress_bar(show_progress if processes.is_first else False, len(corpus)) as bar:
+        for start in range(0, len(windows), processes.count):
+            some = windows[start : start + processes.count]
+            own: Vectors | None = None
+            if processes.rank < len(some):
+                own = _encode(encoder, corpus, passage_vectors, some[processes.rank], options)
+            # A window at a time, so that no exchange is large.
+            for rows, vectors in zip(some, processes.gather(own), strict=False):
+                found[rows.start : rows.stop] = vectors
+                bar.update(len(rows))
+    return found
+
+
+def _windows(passage_counts: npt.NDArray[np.int64]) -> Iterator[range]:
+    """Documents that are encoded together."""
+    ends = np.cumsum(passage_counts, dtype=np.int64)
+    full = np.flatnonzero(np.diff(ends // WINDOW_PASSAGES, prepend=0)) + 1
+    cuts = sorted({0, *full.tolist(), len(passage_counts)})
+    return (range(first, last) for first, last in pairwise(cuts))
+
+
+def _encode(
+    encoder: DocumentEncoder,
+    corpus: TrainingCorpus,
+    passage_vectors: PassageVectors | None,
+    rows: Sequence[int],
+    options: dict[str, Any],
+) -> Vectors:
+    examples = [corpus[row] for row in rows]
+    graphs = JoinedGraphs.of_sections([one.sections for one in examples], encoder.model.config.vector_graph)
+    parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
+    batch = batch_of_parts(examples, parts, graphs, vectors_at(passage_vectors, list(rows)))
+    documents = encoder.run_batch((), batch, **options).output.documents
+    assert documents is not None
+    return documents.float().cpu().numpy()
+
 
 _START = "start"
 _WORDS = ".words"
@@ -45,18 +123,21 @@ class ListedCorpus:
     """What lists of negatives are made of.
 
     Args:
-        corpus: the documents.
-        passage_vectors: vectors of their passages, where the passage encoder stands still.
+        data: the documents, and the vectors of their passages where the passage encoder is frozen.
         groups: ``(documents,)``, equal numbers for copies of one text.
         judgements: the queries that are trained on.
         own: documents by query id that queries were made of, which are no negatives.
     """
 
-    corpus: TrainingCorpus
-    passage_vectors: PassageVectors | None
+    data: CorpusData
     groups: npt.NDArray[np.int64]
     judgements: Judgements
     own: Mapping[str, frozenset[str]]
+
+    @property
+    def corpus(self) -> TrainingCorpus:
+        """The documents."""
+        return self.data.corpus
 
 
 class MinedNegatives:
@@ -66,12 +147,12 @@ class MinedNegatives:
     that the model itself makes after N steps (Graph-RoBERTa, section 3.3). All processes have the same.
 
     Args:
-        start: what the recipe begins with; its settings name lists.
+        run: settings, model and processes; its settings name lists.
         data: documents and queries.
     """
 
-    def __init__(self, start: Start[RetrievalSettings], data: ListedCorpus) -> None:
-        self._start, self._data, self._settings = start, data, start.settings.negatives
+    def __init__(self, run: RunContext[RetrievalSettings], data: ListedCorpus) -> None:
+        self._run, self._data, self._settings = run, data, run.settings.negatives
         self._refresh_epoch: int | None = None
         self._refresh_step = 0
         self._name: str | None = None
@@ -82,7 +163,7 @@ class MinedNegatives:
     @property
     def folder(self) -> Path:
         """Where the files lie."""
-        return self._start.settings.folder / NEGATIVES_FOLDER
+        return self._run.settings.folder / NEGATIVES_FOLDER
 
     @property
     def is_given(self) -> bool:
@@ -120,7 +201,7 @@ class MinedNegatives:
         if name == self._name:
             return None
         found: list[NegativeLists | None] = []
-        processes = self._start.processes
+        processes = self._run.processes
         processes.run_first(lambda: found.append(self._read(name)))
         lists = processes.gather(found[0] if found else None)[0]
         if lists is None:
@@ -146,11 +227,11 @@ class MinedNegatives:
                 tqdm.write(f"{counted(len(unknown), 'document')} of these lists not in the corpus, or left out of it")
         return lists
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """Which lists are in use, for a checkpoint."""
         return {"lists": self._name, "content": self._content}
 
-    def go_on(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Use the lists that a checkpoint was written with."""
         self._begun = {str(state["lists"]): str(state["content"])}
 
@@ -179,7 +260,7 @@ class MinedNegatives:
 
     def _made_for(self, name: str) -> str:
         """Hash of what lists are made for."""
-        judged, training = self._data.judgements, self._start.settings.training
+        judged, training = self._data.judgements, self._run.settings.training
         weights = self._weights() if name == _START and self._settings.lists != "words" else ""
         values: list[object] = [self._data.corpus.content, training.seed, weights]
         values += sorted((name, str(value)) for name, value in self._settings.as_values().items())
@@ -187,10 +268,10 @@ class MinedNegatives:
         return values_hash(values)
 
     def _weights(self) -> str:
-        return weights_hash(self._start.encoder.model.state_dict())
+        return weights_hash(self._run.encoder.model.state_dict())
 
     def _mine(self, by: Any, step: int) -> NegativeLists:
-        start, data, processes = self._start, self._data, self._start.processes
+        run, data, processes = self._run, self._data, self._run.processes
         way: Way = by
         settings = MiningSettings(
             way, self._settings.depth, self._settings.margin or None, self._settings.mask_similar
@@ -199,12 +280,12 @@ class MinedNegatives:
         queries, vectors = dict(data.judgements.queries), None
         if "vectors" in settings.ways:
             vectors = corpus_vectors(
-                start.encoder,
+                run.encoder,
                 data.corpus,
-                data.passage_vectors,
-                start.settings.training,
+                data.data.vectors,
+                run.settings.training,
                 processes,
-                show_progress=start.show_progress,
+                show_progress=run.show_progress,
             )
         # The index of words is in the first process alone.
         first, every = (0, 1) if "words" in settings.ways else (processes.rank, processes.count)
@@ -215,8 +296,8 @@ class MinedNegatives:
             asked = None
             if vectors is not None:
                 texts = list(own.values())
-                asked = start.encoder.encode_query(texts, dtype=transformer_precision(start.settings.training))
-            similarity = similarity_of(start.encoder.model.config.similarity).vectors
+                asked = run.encoder.encode_query(texts, dtype=transformer_precision(run.settings.training))
+            similarity = similarity_of(run.encoder.model.config.similarity).vectors
             with self._word_scores(own, "words" in settings.ways) as words:
                 lists = mine(
                     MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),
@@ -227,8 +308,8 @@ class MinedNegatives:
                     never=data.own,
                     record={"model": {"weights": self._weights()} if vectors is not None else None,
                             "step": step, "made_for": made_for, "corpus": data.corpus.content},
-                    device=start.encoder.device,
-                    show_progress=start.show_progress if processes.is_first else False,
+                    device=run.encoder.device,
+                    show_progress=run.show_progress if processes.is_first else False,
                 )  # fmt: skip
             parts.append(lists)
 
@@ -244,14 +325,14 @@ class MinedNegatives:
         if not is_asked:
             yield None
             return
-        start, place = self._start, self.folder / _WORDS
+        run, place = self._run, self.folder / _WORDS
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        documents = (document for _, document in CorpusSource(start.settings.corpus).documents(CorpusReport()))
-        segmented = segment_in_order(documents, start.encoder.segmenter, Workers.on(start.encoder.device))
+        documents = (document for _, document in CorpusSource(run.settings.corpus).documents(CorpusReport()))
+        segmented = segment_in_order(documents, run.encoder.segmenter, Workers.on(run.encoder.device))
         try:
-            with WordProcess(place, start.encoder.model.config.language) as search:
-                with progress_bar(start.show_progress, len(self._data.corpus), "Indexing words") as bar:
+            with WordProcess(place, run.encoder.model.config.language) as search:
+                with progress_bar(run.show_progress, len(self._data.corpus), "Indexing words") as bar:
                     search.index(_counted(segmented, bar.update))
                 yield lambda query, positives: search.scores(queries[query], positives, self._settings.depth)
         finally:

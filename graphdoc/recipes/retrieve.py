@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
-from ..losses import InfoNCE
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from ..corpus.corpus import TrainingCorpus
+from ..corpus.document import values_hash
+from ..corpus.parts import PassageVectors
+from ..encoder import DocumentEncoder
+from ..errors import EvaluationError
+from ..evaluation import Judgements
+from ..graphs.batch import GraphBatch, TokenIds
+from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import GraphKind
+from ..graphs.packing import Packing
+from ..inference.precision import computed_in, inference
+from ..inference.vectors import segment_queries
+from ..losses import InfoNCE, Loss
+from ..runtime.text import counted
+from ..sampling import EpochBatches, NegativeDraws, RowLists
 from ..settings.retrieve import RetrievalSettings
+from ..settings.training import TrainingSettings
+from ..training.data import TrainingBatch, TrainingExample
 from ..training.objectives import BestPassageContrast, Objective, QueryContrast
-from ..training.starting_model import begin_training
-from ..training.task import Task
-from .base import Recipe, RunOptions, Start, train
-from .query_sets import QuerySets, read_query_sets
-from .ranking_validation import encoded_documents, evaluation_of, write_test_run
-from .retrieve_data import RetrievalData
+from ..training.run import Recipe, RunContext, begin_training
+from .base import CorpusData, Examples, RunOptions, batch_of_parts, train
+from .mined_negatives import ListedCorpus, MinedNegatives
+from .pairs import rows_by_id
+from .queries import QuerySets, Ranking, queries_counted, read_query_sets
 
 
 def train_retrieval(settings: RetrievalSettings, **options: Unpack[RunOptions]) -> Path:
@@ -23,50 +43,41 @@ def train_retrieval(settings: RetrievalSettings, **options: Unpack[RunOptions]) 
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[RetrievalSettings]) -> Recipe:
+def recipe(run: RunContext[RetrievalSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
-    settings, encoder = start.settings, start.encoder
-    # A head would read vectors that are no longer those it was trained on.
+    settings, encoder = run.settings, run.encoder
+    # A head for classes would read other vectors than those it was trained on.
     encoder.model.remove_head()
     begin_training(encoder, settings.model)
     # Before the corpus is made ready, which takes longer than finding a mistake in the queries.
-    sets = queries_of(start)
-    data = RetrievalData(start, sets)
-    is_ranked = sets.test is not None or (sets.validation is not None and settings.validation.documents is None)
-    encoded = encoded_documents(start) if settings.model.tune == "frozen" and is_ranked else None
-    return Recipe(
-        Task("retrieve", data, objective_of(settings)),
-        data,
-        evaluation_of(start, sets, encoded),
-        _announcement(settings, data, sets),
-        _how(settings, data),
-        partial(write_test_run, start, sets, encoded) if sets.test is not None else None,
-    )
-
-
-def queries_of(start: Start[RetrievalSettings]) -> QuerySets:
-    """The queries of the run, read once and given to all processes."""
     found: list[QuerySets] = []
-    start.processes.run_first(lambda: found.append(read_query_sets(start.settings)))
-    (sets,) = start.processes.gather(found)[0]
-    return sets
-
-
-def objective_of(settings: RetrievalSettings) -> Objective:
-    """What the model is trained for."""
-    contrast = InfoNCE(settings.loss.similarity, settings.loss.temperature)
-    return QueryContrast(contrast) if settings.loss.unit == "document" else BestPassageContrast(contrast)
-
-
-def _announcement(settings: RetrievalSettings, data: RetrievalData, sets: QuerySets) -> Sequence[str]:
-    """What is going to happen, in lines."""
+    run.processes.run_first(lambda: found.append(read_query_sets(settings)))
+    (sets,) = run.processes.gather(found)[0]
+    data = RetrievalData(run, sets)
+    ranking = Ranking(run, sets)
+    queries, how = settings.queries, f"{_loss_words(settings)}, {data.negatives_line()}"
+    what = f"made of {', '.join(queries.made_from)}" if queries.made_from else f"of {queries.source}"
     lines = sets.describe()
     if sets.validation is None:
         lines.append("no queries to measure (validation.share): the last model is the result")
-    return [
-        *lines,
-        f"{data.steps:,} steps of {data.batch_size:,} pairs; {data.negatives_line()}; {_loss_words(settings)}",
-    ]
+    return Recipe(
+        data,
+        objective_of(settings, run.loss),
+        ranking.evaluation(),
+        f"Retrieval of documents by queries {what}: {how}",
+        [*lines, f"{data.steps:,} steps of {data.batch_size:,} pairs; {how}"],
+        encode=ranking.encode,
+        last_words=ranking.write_test_run if sets.test is not None else None,
+    )
+
+
+def objective_of(settings: RetrievalSettings, given: Loss | None = None) -> Objective:
+    """What the model is trained for, by the loss of the settings or by one in hand."""
+    contrast = given or InfoNCE(settings.loss.similarity, settings.loss.temperature)
+    if settings.loss.unit == "document":
+        return QueryContrast(contrast)
+    assert isinstance(contrast, InfoNCE), "best passages are told apart by their similarities"
+    return BestPassageContrast(contrast)
 
 
 def _loss_words(settings: RetrievalSettings) -> str:
@@ -75,11 +86,302 @@ def _loss_words(settings: RetrievalSettings) -> str:
     return f"{'dot products' if loss.similarity == 'dot' else 'cosines'}{of}, temperature {loss.temperature:g}"
 
 
-def _how(settings: RetrievalSettings, data: RetrievalData) -> str:
-    """How the model was trained, in a sentence for its card."""
-    training, queries = settings.training, settings.queries
-    what = f"made of {', '.join(queries.made_from)}" if queries.made_from else f"of {queries.source}"
-    return (
-        f"Retrieval of documents by queries {what}: {_loss_words(settings)}, {data.negatives_line()}, batches of "
-        f"{training.batch_size:,} pairs, {training.epochs:g} epochs, {settings.model.tune} passage encoder."
+@dataclass(frozen=True)
+class QueryExample:
+    """A query as training sees it: one passage.
+
+    Args:
+        id: its id.
+        token_ids: the token ids of the passage, special tokens included.
+    """
+
+    id: str
+    token_ids: Sequence[TokenIds]
+    group: int = -1
+    sections: Rows = field(default_factory=lambda: np.zeros(1, np.int64))
+
+
+@dataclass(frozen=True)
+class QueryTexts:
+    """Tokenised queries, as few large arrays.
+
+    Args:
+        ids: their ids.
+        tokens: token ids of all of them, one after the other.
+        vectors: ``(queries, encoder hidden)``, their pooled vectors, where the passage encoder is frozen.
+    """
+
+    ids: Sequence[str]
+    tokens: RowLists
+    vectors: npt.NDArray[np.float32] | None = None
+
+    def __getitem__(self, number: int) -> QueryExample:
+        """One query."""
+        return QueryExample(self.ids[number], (self.tokens[number].astype(np.int32),))
+
+
+@dataclass(frozen=True)
+class QueryCollator:
+    """Makes batches of queries and documents, in the processes that load ahead.
+
+    Args:
+        corpus: the documents.
+        queries: ``(pairs,)``, number of the query of every pair.
+        rows: ``(pairs,)``, row of its document.
+        texts: the queries.
+        answers: groups of all documents that are no negatives of a query, for every query.
+        groups: ``(documents,)``, equal numbers for copies of one text.
+        negatives: draws further documents for every pair.
+        graph: kind of the graphs; None where vectors depend on no edges.
+        passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
+    """
+
+    corpus: TrainingCorpus
+    queries: Rows
+    rows: Rows
+    texts: QueryTexts
+    answers: RowLists
+    groups: Rows
+    negatives: NegativeDraws
+    graph: GraphKind | None
+    passage_vectors: PassageVectors | None = None
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch; a query or document that is in several pairs is in the batch once.
+
+        Returns:
+            The batch, with the roles ``query`` (of every pair) and ``candidate``, and the targets of
+            :class:`~graphdoc.training.objectives.QueryContrast`.
+        """
+        epoch, pairs = places[0][1], [number for _, _, number in places]
+        queries = self.queries[pairs].tolist()
+        positives = self.rows[pairs].tolist()
+        drawn = [self.negatives.draw(epoch, pair, query).tolist() for pair, query in zip(pairs, queries, strict=True)]
+        query_place = {query: number for number, query in enumerate(dict.fromkeys(queries))}
+        place = {row: number for number, row in enumerate(dict.fromkeys([*positives, *chain(*drawn)]))}
+        given = {row: example for row, (example, _, _) in zip(positives, places, strict=True)}
+        documents = [given.get(row) or self.corpus[row] for row in place]
+        examples: list[TrainingExample] = [*(self.texts[query] for query in query_place), *documents]
+        answers = [self.answers[query] for query in queries]
+        padded = np.full((len(answers), max(map(len, answers))), -1, np.int64)
+        for row, groups in zip(padded, answers, strict=True):
+            row[: len(groups)] = groups
+        vectors = None
+        if self.passage_vectors is not None:
+            assert self.texts.vectors is not None
+            vectors = [
+                *(self.texts.vectors[query : query + 1] for query in query_place),
+                *(self.passage_vectors.vectors_of(row) for row in place),
+            ]
+        graphs = JoinedGraphs.join(
+            [
+                JoinedGraphs.of_queries([0] * len(query_place)),
+                JoinedGraphs.of_sections([one.sections for one in documents], self.graph),
+            ]
+        )
+        parts = [(number, np.arange(len(one.sections))) for number, one in enumerate(examples)]
+        return TrainingBatch(
+            graphs=batch_of_parts(examples, parts, graphs, vectors),
+            ids=tuple(one.id for one in documents),
+            targets={
+                "positive": torch.tensor([place[row] for row in positives]),
+                "group": torch.from_numpy(self.groups[list(place)]),
+                "answers": torch.from_numpy(padded),
+            },
+            roles={
+                "query": torch.tensor([query_place[query] for query in queries]),
+                "candidate": slice(len(query_place), None),
+            },
+        )
+
+
+Rows = npt.NDArray[np.int64]
+
+
+class RetrievalData(CorpusData):
+    """Batches of queries with answers and negatives.
+
+    An epoch passes once over the pairs of a query and a document that answers it.
+
+    Args:
+        run: settings, model and processes.
+        sets: the queries of the run.
+
+    Attributes:
+        judgements: the queries that are trained on, and the judged documents that there are.
+        mined: gives lists of negatives; None where they are not drawn from lists.
+
+    Raises:
+        EvaluationError: no judged document is in the corpus, one document answers all queries and there is no other
+            that they are separated from, or no query has a judged negative where these are wanted.
+        SettingsError: batches are too small for the processes.
+    """
+
+    def __init__(self, run: RunContext[RetrievalSettings], sets: QuerySets) -> None:
+        super().__init__(run)
+        settings, corpus = run.settings, self._corpus
+        self._settings, self._measured, self._groups = settings, sets.validation, corpus.groups
+        self.judgements = judged = sets.train.among(corpus.ids)
+        self._row_of = rows_by_id(corpus, judged.source, [id for grades in judged.qrels.values() for id in grades])
+        positives = [self._rows_of(judged.positives(query)) for query in judged.queries]
+        made_of = (self._rows_of(sets.own.get(query, ())) for query in judged.queries)
+        self._answers = RowLists.of(
+            np.unique(self._groups[np.concatenate(parts)]) for parts in zip(positives, made_of, strict=True)
+        )
+        self._queries = np.repeat(np.arange(len(positives)), list(map(len, positives)))
+        self._rows = np.concatenate(positives)
+        self.documents = len(np.unique(self._rows))
+        self._require_others()
+        self._lists_hash: str | None = None
+        kind = settings.negatives.kind if settings.negatives.per_query else "none"
+        pools = self._judged_negatives() if kind == "judged" else None
+        if kind == "lists":
+            pools = RowLists.of([np.empty(0, np.int64)] * len(positives))
+        self._negatives = NegativeDraws(
+            settings.negatives.per_query, self._training.seed, self._groups, self._answers, pools
+        )
+        if kind == "judged" and not self._negatives.pool_sizes.any():  # type: ignore[union-attr]
+            raise EvaluationError(
+                f"{judged.source}: no query has a judged document that does not answer it; set negatives.kind=random, "
+                "or give judgements of grade 0"
+            )
+        self.mined: MinedNegatives | None = None
+        if settings.negatives.kind == "lists":
+            self.mined = MinedNegatives(run, ListedCorpus(self, self._groups, judged, sets.own))
+        self.plan(EpochBatches, examples=Examples(corpus, self._rows), across_epochs=self.mined is None)
+        if self.mined is not None:
+            self.mined.plan(self.steps, len(self._batches))
+            if self.mined.is_given:
+                # They are data of the run, whose mistakes are found before it begins.
+                self.begin_epoch(0)
+
+    def collator(self) -> QueryCollator:
+        """What makes batches of queries and documents."""
+        texts = query_texts(self._run.encoder, self.judgements, self._training, encode=self.vectors is not None)
+        return QueryCollator(
+            self._corpus, self._queries, self._rows, texts, self._answers, self._groups, self._negatives,
+            self._config.vector_graph, self.vectors,
+        )  # fmt: skip
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Draw from the lists that an epoch has (see :class:`~graphdoc.training.data.TaskData`)."""
+        if self.mined is not None and (lists := self.mined.lists_for(epoch)) is not None:
+            self.use_lists(lists.lists)
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """Which lists of negatives are in use, for a checkpoint."""
+        return None if self.mined is None else self.mined.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Use the lists that a checkpoint was written with."""
+        if self.mined is not None:
+            self.mined.load_state_dict(state)
+
+    def use_lists(self, lists: Mapping[str, Sequence[str]]) -> None:
+        """Draw negatives from these lists from the next epoch on.
+
+        Answers of a query, their copies and unknown documents are passed over.
+
+        Args:
+            lists: ids of documents by query id, the best first; a query that is missing has no further negatives.
+        """
+        names = list(self.judgements.queries)
+        self._lists_hash = values_hash((query, *lists.get(query, ())) for query in names)
+        self._negatives.use(RowLists.of(self._rows_of(lists.get(query, ())) for query in names))
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        queries, measured = self.judgements, self._measured
+        return {
+            **self._corpus.record(),
+            "queries": len(queries),
+            "queries_hash": values_hash(queries.queries.items()),
+            "pairs": len(self._rows),
+            "pairs_hash": _grades_hash(queries),
+            **(
+                {}
+                if measured is None
+                else {
+                    "measured_queries_hash": values_hash(measured.queries.items()),
+                    "measured_grades_hash": _grades_hash(measured),
+                }
+            ),
+            "train": self.documents,
+            "left_out": dict(queries.left_out),
+            **({} if self._lists_hash is None else {"negatives_hash": self._lists_hash}),
+        }
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        queries, wanted = self.judgements, self._settings.negatives.per_query
+        lines = [
+            self.report.summary(),
+            f"{counted(len(self._rows), 'pair')} of {queries_counted(len(queries))} and {self.documents:,} documents "
+            "that answer them to train on",
+        ]
+        if unknown := len(queries.unknown_documents):
+            lines.append(f"{counted(unknown, 'judged document')} not in the corpus, or left out of it")
+        sizes = self._negatives.pool_sizes
+        is_known = self.mined is None or self.mined.is_given
+        if wanted and is_known and sizes is not None and (few := int((sizes < wanted).sum())):
+            lines.append(f"{queries_counted(few)} with fewer than negatives.per_query={wanted} to draw from")
+        return lines
+
+    def negatives_line(self) -> str:
+        """What queries are separated from, in a few words."""
+        negatives = self._settings.negatives
+        further = f" and {negatives.per_query} of each query ({negatives.kind})" if negatives.per_query else ""
+        return f"negatives: the documents of a batch{further}"
+
+    def _rows_of(self, ids: Sequence[str] | frozenset[str]) -> Rows:
+        """Rows of the documents that are there."""
+        return np.array([self._row_of[id] for id in ids if id in self._row_of], np.int64)
+
+    def _require_others(self) -> None:
+        """Refuse pairs that leave nothing to learn: whatever the weights are, the loss would be 0."""
+        kind, per_query = self._settings.negatives.kind, self._settings.negatives.per_query
+        is_drawn = per_query > 0 and (kind != "random" or len(np.unique(self._groups)) > 1)
+        if is_drawn or len(np.unique(self._groups[self._rows])) > 1:
+            return
+        way_out = "" if len(np.unique(self._groups)) == 1 else ", or set negatives.per_query=1"
+        raise EvaluationError(
+            f"{self.judgements.source}: all {queries_counted(len(self.judgements))} to train on are answered by one "
+            f"document, {self._corpus.ids[int(self._rows[0])]!r}, or its copies, and there is no other to "
+            f"separate it from; give queries of several documents{way_out}"
+        )
+
+    def _judged_negatives(self) -> RowLists:
+        """Documents that were judged not to answer a query, for every query."""
+        qrels = self.judgements.qrels
+        return RowLists.of(
+            self._rows_of([id for id, grade in qrels[query].items() if grade <= 0])
+            for query in self.judgements.queries
+        )
+
+
+def _grades_hash(judged: Judgements) -> str:
+    return values_hash(
+        (query, id, grade) for query, grades in judged.qrels.items() for id, grade in sorted(grades.items())
     )
+
+
+def query_texts(
+    encoder: DocumentEncoder, judged: Judgements, training: TrainingSettings, *, encode: bool
+) -> QueryTexts:
+    """Tokenise queries once, and encode them once where the passage encoder is frozen.
+
+    Args:
+        encoder: the model and its tokenizer.
+        judged: the queries.
+        training: how the transformer computes.
+        encode: whether to encode them.
+    """
+    token_ids = tuple(np.asarray(one.token_ids[0]) for one in segment_queries(encoder, judged.queries.values()))
+    vectors = None
+    if encode:
+        model = encoder.model
+        packing = Packing.on(model.device, training.token_budget, training.padding)
+        precision = None if training.precision == "float32" else training.precision
+        with computed_in(precision, model.passage_encoder, "the model"), inference(model):
+            vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing).float().cpu().numpy()
+    return QueryTexts(tuple(judged.queries), RowLists.of(token_ids), vectors)

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
+import numpy as np
 import torch
 from torch.nn import functional
 
 from ..checkpoints.language_models import load_language_model_head
+from ..corpus.corpus import TrainingCorpus
 from ..encoder import DocumentEncoder
-from ..errors import SettingsError
+from ..errors import DocumentError, ModelError, SettingsError
 from ..evaluation.pair_scores import pair_auc
+from ..graphs.batch import GraphBatch
+from ..graphs.joined_graphs import JoinedGraphs
 from ..losses import MaskedTokens, PairContrast, PairCosine
 from ..modeling import DocumentModel
+from ..runtime.text import counted
+from ..sampling.batches import Rows, random_generator
+from ..sampling.sentence_pairs import (
+    INTRA_PROBABILITY,
+    MaskedSentence,
+    Sentence,
+    SentencePairBatches,
+    SentencePairDraws,
+    TokenMasks,
+)
 from ..settings.sentence_pairs import SentencePairLossSettings, SentencePairSettings
-from ..training.batch import TrainingBatch
+from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
-from ..training.sentence_pairs import SentencePairContrast
-from ..training.starting_model import begin_training, is_checkpoint
+from ..training.objectives import SentencePairContrast
+from ..training.run import Recipe, RunContext, begin_training, is_checkpoint
 from ..training.step import CachedStep
-from ..training.task import Task
-from .base import Recipe, RunOptions, Start, train
-from .held_out import measuring_step
-from .sentence_pair_data import SentencePairData
+from .base import CorpusData, Examples, RunOptions, measuring_step, train
 
 HEAD = "language_model"
 
@@ -33,18 +47,24 @@ def pretrain(settings: SentencePairSettings, **options: Unpack[RunOptions]) -> P
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[SentencePairSettings]) -> Recipe:
+def recipe(run: RunContext[SentencePairSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
-    settings = start.settings
-    begin_sentences(start.encoder, settings)
-    data = SentencePairData(start)
-    objective = objective_of(settings, start.encoder.model)
+    settings, loss = run.settings, run.settings.loss
+    begin_sentences(run.encoder, settings)
+    data = SentencePairData(run)
+    # SDR, eq. 1-3, with drawn pairs.
+    objective = SentencePairContrast(
+        run.loss or pair_loss(loss),
+        loss.contrast_weight,
+        MaskedTokens(loss.mlm_weight),
+        run.encoder.model.training_parts[HEAD] if loss.mlm_weight else None,
+    )
     return Recipe(
-        Task("sentence_pairs", data, objective),
         data,
-        evaluation_of(start, data, objective),
+        objective,
+        evaluation_of(run, data, objective),
+        f"Sentence pairs without labels (SDR, section 3.2): {_loss(settings)}",
         [f"{data.steps:,} steps of {data.batch_size:,} pairs; {_loss(settings)}"],
-        _how(settings),
     )
 
 
@@ -62,7 +82,7 @@ def begin_sentences(encoder: DocumentEncoder, settings: SentencePairSettings) ->
     """
     model = encoder.model
     _require_trained_parts(model, settings)
-    # A head would read vectors that are no longer those it was trained on.
+    # A head for classes would read other vectors than those it was trained on.
     model.remove_head()
     if settings.loss.mlm_weight:
         start = settings.model.start
@@ -99,30 +119,19 @@ def _require_trained_parts(model: DocumentModel, settings: SentencePairSettings)
         )
 
 
-def objective_of(settings: SentencePairSettings, model: DocumentModel) -> SentencePairContrast:
-    """What the model is trained for (SDR, eq. 1-3, with drawn pairs)."""
-    loss = settings.loss
-    return SentencePairContrast(
-        pair_loss(loss),
-        loss.contrast_weight,
-        MaskedTokens(loss.mlm_weight),
-        model.training_parts[HEAD] if loss.mlm_weight else None,
-    )
-
-
 def pair_loss(settings: SentencePairLossSettings) -> PairCosine | PairContrast:
     """The loss between the sentences of pairs: with those that were drawn (SDR, eq. 1), or all of the batch."""
     return PairContrast(settings.temperature) if settings.compares_all else PairCosine(1 - settings.margin)
 
 
 def evaluation_of(
-    start: Start[SentencePairSettings], data: SentencePairData, objective: SentencePairContrast
+    run: RunContext[SentencePairSettings], data: SentencePairData, objective: SentencePairContrast
 ) -> RunEvaluation | None:
     """How the model is measured meanwhile, None for not at all."""
-    evaluation = start.settings.evaluation
+    evaluation = run.settings.evaluation
     if data.held_out is None:
         return None
-    measure = HeldOutPairs(measuring_step(start, objective), data.held_out)
+    measure = HeldOutPairs(measuring_step(run, objective), data.held_out)
     return RunEvaluation(measure, evaluation.best, not evaluation.best.endswith("loss"), evaluation.at_start)
 
 
@@ -168,10 +177,221 @@ def _loss(settings: SentencePairSettings) -> str:
     return " + ".join(parts)
 
 
-def _how(settings: SentencePairSettings) -> str:
-    """How the model was trained, in a sentence for its card."""
-    training = settings.training
-    return (
-        f"Sentence pairs without labels (SDR, section 3.2): {_loss(settings)}; batches of {training.batch_size:,} "
-        f"pairs, {training.epochs:g} epochs, {settings.model.tune} passage encoder."
+def sentence_pair_batch(
+    pairs: Sequence[tuple[TrainingExample, TrainingExample]],
+    labels: Sequence[int],
+    masked: Sequence[Sequence[MaskedSentence]] | None,
+    *,
+    clean: bool,
+    groups: Sequence[tuple[int, int]] | None = None,
+) -> TrainingBatch:
+    """Put pairs of sentences together; a sentence is encoded as a query is.
+
+    Args:
+        pairs: both sentences of every pair, each a document of one passage.
+        labels: 1 for pairs of one paragraph, else 0.
+        masked: both sentences of every pair with masked tokens; None for none.
+        clean: whether pairs are compared as they are; otherwise with masked tokens.
+        groups: text groups of both documents of every pair; None where pairs do not see each other.
+
+    Returns:
+        The batch, with the roles ``first`` and ``second`` and the target ``label``; where there are groups, the
+        target ``group``, ``(2 pairs,)``, those of first sentences before second ones; and where tokens are masked, the
+        targets ``masked_places``, ``(masked, 2)``, sentence and place of every masked token, and ``masked_tokens``,
+        ``(masked,)``, what stood there. Where pairs are compared as they are, sentences with masked tokens come after
+        those of all pairs.
+    """
+    # All first sentences, then all second ones.
+    sentences = list(chain(*zip(*pairs, strict=True)))
+    token_ids = [one.token_ids[0] for one in sentences] if clean or masked is None else []
+    targets = {"label": torch.tensor(labels, dtype=torch.int64)}
+    if groups is not None:
+        targets["group"] = torch.tensor(groups, dtype=torch.int64).reshape(-1, 2).T.reshape(-1)
+    if masked is not None:
+        everything = list(chain(*zip(*masked, strict=True)))
+        rows = len(token_ids) + np.repeat(np.arange(len(everything)), [len(one.places) for one in everything])
+        places = np.stack([rows, np.concatenate([one.places for one in everything])], axis=1)
+        targets["masked_places"] = torch.from_numpy(places)
+        targets["masked_tokens"] = torch.from_numpy(np.concatenate([one.tokens for one in everything]))
+        token_ids += [one.token_ids for one in everything]
+    sections = [int(one.sections[0]) for one in sentences] * (len(token_ids) // len(sentences))
+    return TrainingBatch(
+        GraphBatch.from_graphs(JoinedGraphs.of_queries(sections), tuple(token_ids)),
+        ids=tuple(one.id for one in sentences),
+        targets=targets,
+        roles={"first": slice(len(pairs)), "second": slice(len(pairs), 2 * len(pairs))},
     )
+
+
+# The draw of pairs that are held out belongs to no epoch of training.
+HELD_OUT_EPOCH = -1
+
+
+@dataclass(frozen=True)
+class SentencePairCollator:
+    """Makes batches of pairs, in the processes that load ahead.
+
+    Args:
+        corpus: a corpus that was cut into sentences.
+        pairs: draws the partners.
+        masks: masks tokens; None for none.
+        clean: whether pairs are compared as they are; otherwise with masked tokens.
+        compares_all: whether the loss compares sentences with those of other pairs.
+        seed: seed of the masks.
+    """
+
+    corpus: TrainingCorpus
+    pairs: SentencePairDraws
+    masks: TokenMasks | None
+    clean: bool
+    compares_all: bool
+    seed: int
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch of the pairs of some anchors in an epoch."""
+        drawn = [self.pairs.draw(epoch, number) for _, epoch, number in places]
+        pairs = [(place[0], self._read(pair.second)) for place, pair in zip(places, drawn, strict=True)]
+        masked = None
+        if self.masks is not None:
+            masked = [
+                self.masks.draw([one.token_ids[0] for one in pair], self.seed, epoch, number)  # type: ignore[misc]
+                for pair, (_, epoch, number) in zip(pairs, places, strict=True)
+            ]
+        groups = None
+        if self.compares_all:
+            of = self.corpus.groups
+            groups = [(int(of[pair.first.document]), int(of[pair.second.document])) for pair in drawn]
+        labels = [int(pair.is_intra) for pair in drawn]
+        return sentence_pair_batch(pairs, labels, masked, clean=self.clean, groups=groups)
+
+    def _read(self, sentence: Sentence) -> TrainingExample:
+        return self.corpus.passage(*sentence)
+
+
+class SentencePairData(CorpusData):
+    """Batches of sentence pairs, and pairs of documents that are held out.
+
+    Args:
+        run: settings, model and processes.
+
+    Attributes:
+        held_out: pairs that are measured, in one batch; None where none are held out.
+
+    Raises:
+        DocumentError: there are no pairs, or too few documents.
+        ModelError: tokens are to be masked, and the tokenizer has no mask token.
+        SettingsError: batches are too small for the processes.
+    """
+
+    def __init__(self, run: RunContext[SentencePairSettings]) -> None:
+        settings, self._masks = run.settings, _masks(run)
+        super().__init__(run)
+        corpus, seed, loss = self._corpus, self._training.seed, settings.loss
+        order = random_generator(seed, "held out").permutation(len(corpus))
+        share = settings.evaluation.held_out
+        held_out = np.sort(order[: max(2, round(len(corpus) * share)) if share else 0])
+        trained = np.sort(order[len(held_out) :])
+        # Where the batch has the negatives, a pair of two documents would have nothing to find.
+        self._pairs = self._pairs_of(trained, 1.0 if loss.compares_all else INTRA_PROBABILITY)
+        self._require(settings, self._pairs, len(trained), len(held_out))
+        self.documents, self._held_out_documents = len(self._pairs.documents), len(held_out)
+        self.plan(
+            SentencePairBatches,
+            examples=self._anchors(self._pairs),
+            pairs_per_epoch=settings.pairs_per_epoch,
+        )
+        self.held_out: TrainingBatch | None = None
+        if share:
+            measured = self._pairs_of(held_out)
+            self._require(settings, measured, len(held_out), 0)
+            numbers = random_generator(seed, "held-out pairs").permutation(len(measured))
+            anchors = self._anchors(measured)
+            chosen = np.sort(numbers[: settings.evaluation.most_pairs]).tolist()
+            collate = self._collator(measured)
+            self.held_out = collate([(anchors[number], HELD_OUT_EPOCH, number) for number in chosen])
+            if loss.compares_all and not self.held_out.targets["label"].any():
+                raise DocumentError(
+                    f"{settings.corpus.name}: of {counted(len(chosen), 'pair')} that would be measured none is of one "
+                    "paragraph: there is no partner to find; raise evaluation.most_pairs or evaluation.held_out"
+                )
+
+    def _pairs_of(self, rows: Rows, intra: float = INTRA_PROBABILITY) -> SentencePairDraws:
+        corpus = self._corpus
+        return SentencePairDraws(
+            corpus.passage_counts, corpus.paragraphs, corpus.groups, self._training.seed, rows=rows,
+            intra_probability=intra,
+        )  # fmt: skip
+
+    def _anchors(self, pairs: SentencePairDraws) -> Examples:
+        """The anchors of pairs, each as a document of one passage."""
+        counts = np.ones(len(pairs), np.int64)
+        return Examples(self._corpus, pairs.documents_of_anchors, counts, pairs.numbers_of_anchors)
+
+    def _collator(self, pairs: SentencePairDraws) -> SentencePairCollator:
+        loss = self._run.settings.loss
+        masks, clean = self._masks if loss.masks else None, loss.contrast_on == "clean"
+        return SentencePairCollator(self._corpus, pairs, masks, clean, loss.compares_all, self._training.seed)
+
+    def collator(self) -> SentencePairCollator:
+        """What draws partners and masks tokens."""
+        return self._collator(self._pairs)
+
+    def _require(
+        self, settings: SentencePairSettings, pairs: SentencePairDraws, documents: int, held_out: int
+    ) -> None:
+        """Refuse documents of which no pairs of both kinds can be made.
+
+        Raises:
+            DocumentError: they are too few, or have no paragraphs of two sentences.
+        """
+        aside = f", and {held_out:,} more held out (evaluation.held_out)" if held_out else ""
+        what = f"{settings.corpus.name}: {counted(documents, 'document')}{aside}"
+        if not documents:
+            raise DocumentError(
+                f"{settings.corpus.name}: {counted(held_out, 'document')} {'is' if held_out == 1 else 'are'} held out "
+                "(evaluation.held_out), none is left to train on; give more documents, or set evaluation.held_out=0"
+            )
+        if not len(pairs):
+            raise DocumentError(
+                f"{what} with no paragraph of two sentences, so that nothing belongs together; give documents of "
+                "longer paragraphs, or set model.settings.paragraph"
+            )
+        if pairs.groups < 2:
+            raise DocumentError(
+                f"{what} with paragraphs of two sentences in only {counted(pairs.groups, 'text')}, so that there is "
+                "no other document to draw pairs from; give more documents"
+            )
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        most = self._run.settings.pairs_per_epoch
+        epoch = "" if most is None else f", {most:,} of them in an epoch"
+        lines = [
+            self.report.summary(),
+            f"{len(self._pairs):,} sentences of {self.documents:,} documents to train on{epoch}, "
+            f"{self._held_out_documents:,} documents held out",
+        ]
+        if self._pairs.alone:
+            lines.append(f"left out: {counted(self._pairs.alone, 'sentence')} alone in a paragraph")
+        return lines
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {
+            **self._corpus.record(),
+            "sentences": len(self._pairs),
+            "sentences_alone": self._pairs.alone,
+            "train": self.documents,
+            "held_out": self._held_out_documents,
+            "held_out_pairs": 0 if self.held_out is None else len(self.held_out.targets["label"]),
+        }
+
+
+def _masks(run: RunContext[SentencePairSettings]) -> TokenMasks | None:
+    """What masks tokens, before a corpus is made ready in vain."""
+    if not run.settings.loss.masks:
+        return None
+    try:
+        return TokenMasks(run.encoder.tokenizer)
+    except ModelError as error:
+        raise ModelError(f"model.start={run.settings.model.start}: {error}") from error

@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
+import numpy as np
+import torch
+
+from ..corpus.document import CorpusReport
+from ..corpus.parts import PassageVectors
+from ..corpus.stream import StreamingCorpus
+from ..documents.readers import read_documents
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError, EvaluationError, ModelError, SettingsError
+from ..evaluation import ClusteringEvaluator, read_pair_file
+from ..graphs.joined_graphs import JoinedGraphs
+from ..graphs.kinds import GraphKind
+from ..inference.precision import Precision
 from ..losses import SubDocumentContrast
-from ..sampling import SubDocuments
-from ..settings.sub_documents import PretrainingSettings
+from ..runtime.text import counted
+from ..sampling import DocumentSplit, EpochBatches, SubDocumentSplit
+from ..sampling.batches import Rows, random_generator
+from ..settings.sub_documents import EvaluationSettings, PretrainingSettings
+from ..training.data import StreamLoader, TaskData, TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import ViewContrast
-from ..training.starting_model import begin_training
-from ..training.task import Task
-from .base import Recipe, RunOptions, Start, prepared_once, train, transformer_precision
-from .held_out import HeldOutEvaluation, cluster_evaluation, measuring_step, score_of
-from .sub_document_data import PretrainingData, open_data
+from ..training.run import Recipe, RunContext, begin_training
+from .base import (
+    CorpusData,
+    HeldOutEvaluation,
+    RunOptions,
+    VectorsOfDocuments,
+    batch_of_parts,
+    measuring_step,
+    prepared_once,
+    train,
+    transformer_precision,
+    vectors_at,
+)
+
+logger = logging.getLogger(__name__)
+
+# The draw of documents that are held out belongs to no epoch of training.
+HELD_OUT_EPOCH = -1
 
 
 def pretrain(settings: PretrainingSettings, **options: Unpack[RunOptions]) -> Path:
@@ -23,52 +54,41 @@ def pretrain(settings: PretrainingSettings, **options: Unpack[RunOptions]) -> Pa
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[PretrainingSettings]) -> Recipe:
+def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
-    settings, encoder, processes = start.settings, start.encoder, start.processes
-    begin_training(encoder, settings.model)
-    data = open_data(start, SubDocuments(settings.split, settings.training.seed))
-    objective = ViewContrast(SubDocumentContrast(**settings.loss.as_values()))
-    steps = (
-        f"{data.steps:,} steps of {data.batch_size:,} documents: each is compared with {data.batch_size - 1:,} "
-        f"negatives, by {settings.loss.similarity} at temperature {settings.loss.temperature:g}"
-    )
+    settings, processes = run.settings, run.processes
+    begin_training(run.encoder, settings.model)
+    split = SubDocumentSplit(split=settings.split, seed=settings.training.seed)
+    data = StreamedData(run, split) if settings.corpus.streaming else StoredData(run, split)
+    objective = ViewContrast(run.loss or SubDocumentContrast(**settings.loss.as_values()))
+    how = f"{settings.loss.similarity} similarity, temperature {settings.loss.temperature:g}"
 
     def streamed() -> str:
         share = f" (share of the first of {processes.count} processes)" if processes.count > 1 else ""
         return f"streamed in the last epoch{share}: {data.report.summary()}"
 
     return Recipe(
-        Task("sub_documents", data, objective),
         data,
-        evaluation_of(start, data, objective),
-        [steps],
-        _how(settings),
+        objective,
+        evaluation_of(run, data, objective),
+        f"Contrast between sub-documents (`{settings.split}`), without labels: {how}",
+        [f"{data.steps:,} steps of {data.batch_size:,} documents; {how}"],
         # A stored corpus says it before the first step.
-        streamed if settings.corpus.streaming else None,
-    )
-
-
-def _how(settings: PretrainingSettings) -> str:
-    """How the model was trained, in a sentence for its card."""
-    loss, training = settings.loss, settings.training
-    return (
-        f"Contrastive pretraining between sub-documents (split `{settings.split}`) without labels: InfoNCE on "
-        f"{loss.similarity} similarity at temperature {loss.temperature:g}, batches of {training.batch_size:,} "
-        f"documents, {training.epochs:g} epochs, {settings.model.tune} passage encoder."
+        last_words=streamed if settings.corpus.streaming else None,
     )
 
 
 def evaluation_of(
-    start: Start[PretrainingSettings], data: PretrainingData, objective: ViewContrast
+    run: RunContext[PretrainingSettings], data: StoredData | StreamedData, objective: ViewContrast
 ) -> RunEvaluation | None:
     """Loss on documents held out, and clustering of labelled documents, as far as they are asked for."""
-    settings, encoder, evaluation = start.settings, start.encoder, start.settings.evaluation
+    settings, encoder, evaluation = run.settings, run.encoder, run.settings.evaluation
     if not evaluation.measures:
         return None
-    precision = transformer_precision(settings.training)
-    ready = prepared_once(start, lambda: cluster_evaluation(evaluation, precision))
-    held_out = HeldOutEvaluation(measuring_step(start, objective), data.held_out) if data.held_out else None
+    ready = prepared_once(run, lambda: cluster_evaluation(evaluation, transformer_precision(settings.training)))
+    held_out = None
+    if isinstance(data, StoredData) and evaluation.held_out:
+        held_out = HeldOutEvaluation(measuring_step(run, objective), data.held_out)
 
     def measure() -> Mapping[str, float]:
         clustering = ready()
@@ -77,3 +97,244 @@ def evaluation_of(
 
     best = evaluation.best or ("nmi" if evaluation.clusters else "loss")
     return RunEvaluation(measure, best, not best.endswith("loss"), evaluation.at_start)
+
+
+def sub_document_batch(
+    examples: Sequence[TrainingExample],
+    split: DocumentSplit,
+    epoch: int,
+    *,
+    graph: GraphKind | str | None = "full",
+    passage_vectors: VectorsOfDocuments | None = None,
+) -> TrainingBatch:
+    """Split documents into sub-documents and build the graphs of both.
+
+    Edges are those of the graph kind over the passages that a sub-document has, in reading order.
+
+    Args:
+        examples: the documents, each of two passages at least.
+        split: how they are split.
+        epoch: number of the epoch, for the draw.
+        graph: kind of the graphs; None where vectors depend on no edges.
+        passage_vectors: pooled vectors of every document's passages, ``(passages, encoder hidden)`` each, which then
+            go along instead of token ids.
+
+    Returns:
+        The batch, with the roles ``anchor`` and ``candidate`` and the target ``group``.
+    """
+    draws = [split.draw(example.id, epoch, len(example.sections)) for example in examples]
+    parts: list[tuple[int, Rows]] = []
+    graphs: list[JoinedGraphs] = []
+    for view in (0, 1):
+        parts += [(number, draw[view]) for number, draw in enumerate(draws)]
+        sections = [example.sections[draw[view]] for example, draw in zip(examples, draws, strict=True)]
+        if view == 0 and split.has_queries:
+            graphs.append(JoinedGraphs.of_queries([one[0] for one in sections]))
+        else:
+            graphs.append(JoinedGraphs.of_sections(sections, graph))
+    return TrainingBatch(
+        graphs=batch_of_parts(examples, parts, JoinedGraphs.join(graphs), passage_vectors),
+        ids=tuple(example.id for example in examples),
+        targets={"group": torch.tensor([example.group for example in examples], dtype=torch.int64)},
+        roles={"anchor": slice(len(examples)), "candidate": slice(len(examples), None)},
+    )
+
+
+@dataclass(frozen=True)
+class SubDocumentCollator:
+    """Makes batches of sub-documents, in the processes that load ahead.
+
+    Args:
+        split: how documents are split.
+        graph: kind of the graphs; None where vectors depend on no edges.
+        passage_vectors: vectors of a frozen passage encoder, which then go along instead of tokens.
+    """
+
+    split: DocumentSplit
+    graph: GraphKind | None
+    passage_vectors: PassageVectors | None = None
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch of documents of one epoch."""
+        return sub_document_batch(
+            [example for example, _, _ in places],
+            self.split,
+            places[0][1],
+            graph=self.graph,
+            passage_vectors=vectors_at(self.passage_vectors, [row for _, _, row in places]),
+        )
+
+
+class StoredData(CorpusData):
+    """Batches of a corpus that was cut and tokenised once.
+
+    Args:
+        run: settings, model and processes.
+        split: how documents are split.
+
+    Raises:
+        DocumentError: there are too few documents.
+        SettingsError: batches are too small for the processes.
+    """
+
+    def __init__(self, run: RunContext[PretrainingSettings], split: DocumentSplit) -> None:
+        super().__init__(run)
+        self._split = split
+        rows, self._held_out = self._hold_out(run.settings)
+        self.documents = len(rows)
+        self.plan(EpochBatches, rows=rows)
+        if self.documents < self._training.batch_size and run.processes.is_first:
+            logger.warning(
+                "there are %d documents, fewer than batch_size=%d: every batch holds all of them, and the run has %s; "
+                "more of them take more epochs",
+                self.documents,
+                self._training.batch_size,
+                counted(self.steps, "step"),
+            )
+
+    def collator(self) -> SubDocumentCollator:
+        """What splits documents."""
+        return SubDocumentCollator(self._split, self._config.vector_graph, self.vectors)
+
+    def held_out(self) -> list[TrainingBatch]:
+        """Batches of the documents that are held out."""
+        collator = self.collator()
+        return [
+            collator([(self._corpus[row], HELD_OUT_EPOCH, row) for row in part.tolist()])
+            for part in held_out_parts(self._held_out, self._training.batch_size)
+        ]
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a line or two."""
+        return [
+            self.report.summary(),
+            f"{self.documents:,} documents to train on, {len(self._held_out):,} held out",
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its corpus."""
+        return {**self._corpus.record(), "held_out": len(self._held_out)}
+
+    def _hold_out(self, settings: PretrainingSettings) -> tuple[Rows, Rows]:
+        """Rows that are trained on, and rows that are held out."""
+        count = len(self._corpus)
+        order = random_generator(settings.training.seed, "held out").permutation(count)
+        share = settings.evaluation.held_out
+        held_out = max(2, round(count * share)) if share else 0
+        if count - held_out < 2:
+            raise DocumentError(
+                f"{settings.corpus.name} has {counted(count, 'document')} of two passages or more"
+                + (f", of which {held_out} are held out" if held_out else "")
+                + f"; there have to be 2 to train on ({self.report.summary()})"
+            )
+        return np.sort(order[held_out:]), np.sort(order[:held_out])
+
+
+def held_out_parts(rows: Rows, batch_size: int) -> list[Rows]:
+    """Deal documents that are held out to batches of nearly one size, since the loss grows with it; none of one."""
+    if not len(rows):
+        return []
+    return np.array_split(rows, min(max(1, round(len(rows) / batch_size)), len(rows) // 2))
+
+
+class StreamedData(TaskData):
+    """Batches of a corpus that is read and cut anew in every epoch, without being copied.
+
+    Args:
+        run: settings, model and processes.
+        split: how documents are split.
+
+    Raises:
+        SettingsError: something is asked for that a stream cannot give.
+    """
+
+    def __init__(self, run: RunContext[PretrainingSettings], split: DocumentSplit) -> None:
+        settings, processes = run.settings, run.processes
+        training = settings.training
+        assert training.max_steps is not None, "settings of a stream have them"
+        if training.batch_size % processes.count:
+            raise SettingsError(
+                f"training.batch_size={training.batch_size} is no multiple of the {processes.count} processes, as "
+                "corpus.streaming needs; change one of them"
+            )
+        self._processes = processes
+        self._corpus = StreamingCorpus(settings.corpus, run.encoder.segmenter, processes, seed=training.seed)
+        self._name = settings.corpus.name
+        self.batch_size, self.steps = training.batch_size, training.max_steps
+        self.documents = training.batch_size * training.max_steps
+        collator = SubDocumentCollator(split, run.encoder.model.config.vector_graph)
+        self.loader = StreamLoader(self._corpus, training.batch_size // processes.count, collator, processes)
+
+    def load(self) -> None:
+        """Do nothing: a stream is read when its batches are asked for."""
+
+    @property
+    def report(self) -> CorpusReport:
+        """What was read, kept and left out of the epoch so far."""
+        return self._corpus.report
+
+    def describe(self) -> list[str]:
+        """What there is to train on."""
+        return [f"streaming {self._name}, in a share for each process"]
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its corpus."""
+        return {"streamed": self._name}
+
+    def state_dict(self) -> dict[str, Any]:
+        """The place in the stream, the same in every process."""
+        return {**self._corpus.state, "processes": self._processes.count}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a place in the stream.
+
+        Raises:
+            ModelError: it was reached by another number of processes, whose shares were others.
+        """
+        if state["processes"] != self._processes.count:
+            raise ModelError(
+                f"the run was streamed by {state['processes']} processes, whose shares of the corpus are not those of "
+                f"{self._processes.count}; resume it with {state['processes']}, or start anew"
+            )
+        self._corpus.load_state(state)
+
+
+def cluster_evaluation(settings: EvaluationSettings, dtype: Precision | None = None) -> ClusteringEvaluator | None:
+    """The labelled documents that a run is measured on, None if there are none.
+
+    Args:
+        settings: where they are and what is measured.
+        dtype: precision that the transformer computes in; None is that of its weights.
+
+    Raises:
+        DocumentError: they cannot be read, or have no split.
+        EvaluationError: there are too few of them.
+    """
+    if not settings.clusters:
+        return None
+    if settings.data is not None:
+        parts: dict[str, list[object]] = {"train": [], "test": []}
+        for document in read_documents(settings.data):
+            split = str(document.metadata.get("split"))
+            if split in parts:
+                parts[split].append(document)
+        train, test = parts["train"], parts["test"]
+        if not train or not test:
+            raise DocumentError(
+                f"{settings.data} has {len(train)} documents with split train and {len(test)} with test; give both, "
+                "or name two sources as evaluation.train and evaluation.test"
+            )
+    else:
+        train, test = list(read_documents(settings.train)), list(read_documents(settings.test))
+    pairs = read_pair_file(settings.pairs) if settings.pairs is not None else ()
+    seeds = range(settings.seeds)
+    try:
+        return ClusteringEvaluator(train, test, pairs=pairs, seeds=seeds, dtype=dtype)  # type: ignore[arg-type]
+    except EvaluationError as error:
+        name = "data" if settings.data is not None else "train"
+        raise EvaluationError(f"evaluation.{name}={getattr(settings, name)}: {error}") from error
+
+
+def score_of(encoder: DocumentEncoder, evaluation: ClusteringEvaluator) -> dict[str, float]:
+    """What an evaluation gives, without its spread over seeds."""
+    return {name: value for name, value in evaluation(encoder).items() if not name.endswith("_std")}

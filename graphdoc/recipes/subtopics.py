@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
+import numpy as np
+import torch
+
+from ..corpus.corpus import training_segmenter
+from ..corpus.parts import PassageVectors
+from ..documents.readers.pair_files import read_pair_file
 from ..encoder import DocumentEncoder
 from ..errors import SettingsError
+from ..evaluation.pair_scores import pair_auc
+from ..evaluation.pairs import require_both_labels
+from ..inference.pipeline import StreamOptions
+from ..inference.sentences import sentence_segmenter
 from ..losses import SubtopicLoss
+from ..losses.clustering import ClusterTerms
 from ..modeling.graph_attention import GraphAttention
+from ..runtime.text import counted
+from ..sampling.batches import BalancedPairBatches, Rows
+from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.clustering import ClusteringSettings
-from ..settings.subtopics import SubtopicLossSettings, SubtopicRunSettings
+from ..settings.subtopics import SubtopicRunSettings
 from ..subtopics.clustering import number_of_subtopics
-from ..training.starting_model import begin_training
-from ..training.subtopics import SubtopicClusters
-from ..training.task import Task
-from .base import Recipe, RunOptions, Start, train
-from .subtopic_data import SubtopicData
-from .subtopic_validation import SubtopicValidation
+from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
+from ..training.data import TrainingBatch, TrainingExample
+from ..training.loop import RunEvaluation
+from ..training.objectives import SubtopicClusters, paired_sentences
+from ..training.run import Recipe, RunContext, begin_training
+from .base import CorpusData, Examples, RunOptions, measuring_step, train, transformer_precision
+from .pairs import CorpusPairs, validation_pairs
 
 
 def train_subtopics(settings: SubtopicRunSettings, **options: Unpack[RunOptions]) -> Path:
@@ -26,19 +42,25 @@ def train_subtopics(settings: SubtopicRunSettings, **options: Unpack[RunOptions]
     return train(settings, recipe, **options)
 
 
-def recipe(start: Start[SubtopicRunSettings]) -> Recipe:
+def recipe(run: RunContext[SubtopicRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
-    settings = start.settings
-    begin_subtopics(start.encoder, settings)
-    objective = objective_of(settings.loss)
-    validation = SubtopicValidation(start, objective) if settings.validation.pairs else None
-    data = SubtopicData(start)
+    settings, loss = run.settings, run.settings.loss
+    begin_subtopics(run.encoder, settings)
+    clusters = SubtopicLoss(loss.divergence, loss.orthogonality, loss.similar_weight, loss.dissimilar_weight)
+    objective = SubtopicClusters(clusters)
+    validation = SubtopicValidation(run, objective) if settings.validation.pairs else None
+    data = SubtopicData(run)
+    measured = "no pairs to measure (validation.pairs): the last model is the result"
+    if validation is not None and run.processes.is_first:
+        measured = validation.describe(data.found.ids)
+    how = _graph_and_loss(settings)
     return Recipe(
-        Task("subtopics", data, objective),
         data,
+        objective,
         validation.evaluation() if validation else None,
-        _announcement(settings, data, validation) if start.processes.is_first else (),
-        _how(settings),
+        f"Subtopics of pairs of documents (SST, section 3.2): {how}",
+        [measured, f"{data.steps:,} steps of {data.batch_size:,} pairs, half of them similar; {how}"],
+        encode=validation.encode if validation else None,
     )
 
 
@@ -86,24 +108,6 @@ def begin_subtopics(encoder: DocumentEncoder, settings: SubtopicRunSettings) -> 
     config.trained = was_trained
 
 
-def objective_of(loss: SubtopicLossSettings) -> SubtopicClusters:
-    """What the model is trained for."""
-    return SubtopicClusters(
-        SubtopicLoss(loss.divergence, loss.orthogonality, loss.similar_weight, loss.dissimilar_weight)
-    )
-
-
-def _announcement(
-    settings: SubtopicRunSettings, data: SubtopicData, validation: SubtopicValidation | None
-) -> Sequence[str]:
-    """What is going to happen, in lines."""
-    measured = "no pairs to measure (validation.pairs): the last model is the result"
-    return [
-        measured if validation is None else validation.describe(data.found.ids),
-        f"{data.steps:,} steps of {data.batch_size:,} pairs, half of them similar; {_graph_and_loss(settings)}",
-    ]
-
-
 def _graph_and_loss(settings: SubtopicRunSettings) -> str:
     """How pairs are read and clustered, in a few words."""
     subtopics, loss = settings.subtopics, settings.loss
@@ -115,11 +119,220 @@ def _graph_and_loss(settings: SubtopicRunSettings) -> str:
     )
 
 
-def _how(settings: SubtopicRunSettings) -> str:
-    """How the model was trained, in a sentence for its card."""
-    training = settings.training
-    return (
-        f"Subtopics of pairs of documents (SST, section 3.2): {_graph_and_loss(settings)}; first "
-        f"{settings.corpus.max_passages:,} sentences of a document, batches of {training.batch_size:,} pairs, "
-        f"{training.epochs:g} epochs."
-    )
+def subtopic_batch(
+    pairs: Sequence[tuple[Vectors, Vectors]], labels: Sequence[int], ids: Sequence[str], settings: ClusteringSettings
+) -> TrainingBatch:
+    """Put pairs into a batch.
+
+    Args:
+        pairs: vectors of the sentences of both documents of every pair.
+        labels: 1 for pairs that are similar, else 0.
+        ids: an id for every pair.
+        settings: those of the model.
+
+    Returns:
+        The batch, with the targets ``label`` and ``columns``, both ``(pairs,)``.
+    """
+    columns = [columns_of(len(first) + len(second), settings) for first, second in pairs]
+    targets = {"label": torch.tensor(labels), "columns": torch.tensor(columns)}
+    return TrainingBatch(pair_graphs(pairs, settings.neighbours), tuple(ids), targets)
+
+
+@dataclass(frozen=True)
+class SubtopicCollator:
+    """Makes batches of pairs, in the processes that load ahead.
+
+    Args:
+        vectors: vectors of the sentences of all documents.
+        rows: ``(pairs, 2)``, rows of both documents of every pair.
+        labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
+        settings: those of the model.
+    """
+
+    vectors: PassageVectors
+    rows: Rows
+    labels: Rows
+    settings: ClusteringSettings
+
+    def __call__(self, places: Sequence[tuple[TrainingExample, int, int]]) -> TrainingBatch:
+        """Make a batch of pairs."""
+        numbers = [number for _, _, number in places]
+        pairs = [tuple(self.vectors.vectors_of(row) for row in self.rows[number].tolist()) for number in numbers]
+        ids = [example.id for example, _, _ in places]
+        return subtopic_batch(pairs, self.labels[numbers].tolist(), ids, self.settings)  # type: ignore[arg-type]
+
+
+class SubtopicData(CorpusData):
+    """Batches of labelled pairs, half of them similar.
+
+    Args:
+        run: settings, model and processes; its model has its head for subtopics.
+
+    Attributes:
+        found: the pairs that are trained on.
+
+    Raises:
+        DocumentError: pairs name documents that are not there.
+        EvaluationError: pairs do not have both labels.
+        SettingsError: batches are too small for the processes.
+    """
+
+    def __init__(self, run: RunContext[SubtopicRunSettings]) -> None:
+        # Before the corpus is made ready, which takes longer than finding a mistake in the pairs.
+        settings = run.settings
+        given = read_pair_file(settings.pairs.file or "")
+        super().__init__(run)
+        self.found = CorpusPairs.of(self._corpus, given, settings.pairs.unknown, setting="pairs.unknown=leave_out")
+        self.documents = len(self.found.ids)
+        rows = self.found.rows
+        sentences = self._corpus.passage_counts[rows].sum(axis=1)
+        self.plan(
+            BalancedPairBatches, sentences, examples=Examples(self._corpus, rows[:, 0]), labels=self.found.labels
+        )
+
+    def collator(self) -> SubtopicCollator:
+        """What makes graphs of pairs."""
+        clustering = self._config.clustering
+        assert self.vectors is not None and clustering is not None
+        return SubtopicCollator(self.vectors, self.found.rows, self.found.labels, clustering)
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+        return {**self._corpus.record(), **self.found.record()}
+
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+        return [self.report.summary(), self.found.describe()]
+
+
+# Pairs that are measured at once.
+BATCH_PAIRS = 256
+
+
+@dataclass(frozen=True)
+class MeasuredPair:
+    """A pair that is measured.
+
+    Args:
+        ids: ids of its documents.
+        label: 1 for documents that are similar, else 0.
+    """
+
+    ids: tuple[str, str]
+    label: int
+
+
+class SubtopicValidation:
+    """The validation pairs of a run, with the vectors of their sentences, made once in the first process.
+
+    Args:
+        run: settings, model and processes; its settings have ``validation.pairs``.
+        objective: what is trained.
+
+    Attributes:
+        pairs: the pairs, each once; there in the first process.
+        left_out: how many are not measured, by reason.
+
+    Raises:
+        DocumentError: a document of a pair is not there, is there twice or has no text.
+        EvaluationError: pairs do not have both labels.
+    """
+
+    pairs: list[MeasuredPair]
+    left_out: dict[str, int]
+
+    def __init__(self, run: RunContext[SubtopicRunSettings], objective: SubtopicClusters) -> None:
+        self._run, self._objective = run, objective
+        self._documents: list[SegmentedDocument] = []
+        self._vectors: dict[str, Vectors] = {}
+        run.processes.run_first(self._read)
+
+    def _read(self) -> None:
+        settings, encoder = self._run.settings, self._run.encoder
+        segmenter = training_segmenter(sentence_segmenter(encoder, with_context=False), settings.corpus)
+        given, documents = validation_pairs(settings.validation, settings.corpus, segmenter)
+        kept = given.among(documents, "leave_out")
+        apart = kept.chosen([number for number, pair in enumerate(kept) if pair.a != pair.b])
+        require_both_labels(apart, len(given))
+        self.pairs = [MeasuredPair((pair.a, pair.b), pair.label) for pair in apart]
+        self.left_out = {
+            "of unknown documents": len(given) - len(kept),
+            "with themselves": len(kept) - len(apart),
+        }
+        wanted = {id for pair in self.pairs for id in pair.ids}
+        self._documents = [document for id, document in documents.items() if id in wanted]
+
+    def encode(self) -> None:
+        """Make the vectors of all sentences, in the first process."""
+        self._run.processes.run_first(self._encode)
+
+    def _encode(self) -> None:
+        settings, encoder = self._run.settings, self._run.encoder
+        precision = transformer_precision(settings.training)
+        options: StreamOptions = {
+            "dtype": precision,
+            "token_budget": settings.training.token_budget,
+            "padding": settings.training.padding,
+            "show_progress": self._run.show_progress,
+            "totals": Coverage(),
+        }
+        for document in encoder.with_passage_vectors(self._documents, **options):
+            assert document.passage_vectors is not None
+            self._vectors[document.document.id] = document.passage_vectors
+
+    def evaluation(self) -> RunEvaluation:
+        """How a run measures its model."""
+        validation = self._run.settings.validation
+        return RunEvaluation(self.measure, validation.best, validation.best == "auc", validation.at_start)
+
+    def measure(self) -> Mapping[str, float]:
+        """Measure the model, which is in eval mode.
+
+        Returns:
+            ``loss``; the terms ``modularity`` and ``collapse`` over all pairs, ``similar_divergence`` over those that
+            are similar and ``dissimilar_orthogonality`` over the others; ``similar_shared`` and
+            ``dissimilar_shared``, the mean mass that both documents have in the same subtopics; ``auc``, the
+            probability that this mass is larger for a similar pair than for another one.
+        """
+        step = measuring_step(self._run, self._objective)
+        found: list[ClusterTerms] = []
+        for first in range(0, len(self.pairs), BATCH_PAIRS):
+            batch = self._batch(self.pairs[first : first + BATCH_PAIRS])
+            rows = step.measure(batch).rows
+            assert rows is not None
+            found.append(
+                self._objective.clusters.terms(rows.cpu(), paired_sentences(batch.graphs, batch.targets["columns"]))
+            )
+        terms = ClusterTerms(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+        labels = torch.tensor([pair.label for pair in self.pairs])
+        similar = labels == 1
+        return {
+            "loss": float(self._objective.clusters.of_terms(terms, labels).mean()),
+            "auc": pair_auc(labels.numpy(), terms.shared.numpy().astype(np.float64)),
+            "modularity": float(terms.modularity.mean()),
+            "collapse": float(terms.collapse.mean()),
+            "similar_divergence": float(terms.divergence[similar].mean()),
+            "dissimilar_orthogonality": float(terms.orthogonality[~similar].mean()),
+            "similar_shared": float(terms.shared[similar].mean()),
+            "dissimilar_shared": float(terms.shared[~similar].mean()),
+        }
+
+    def _batch(self, pairs: list[MeasuredPair]) -> TrainingBatch:
+        clustering = self._run.encoder.model.config.clustering
+        assert clustering is not None
+        vectors = [(self._vectors[pair.ids[0]], self._vectors[pair.ids[1]]) for pair in pairs]
+        return subtopic_batch(vectors, [pair.label for pair in pairs], [pair.ids[0] for pair in pairs], clustering)
+
+    def describe(self, trained: Collection[str]) -> str:
+        """What is measured, in a line; in the first process.
+
+        Args:
+            trained: ids of the documents that are trained on.
+        """
+        line = f"{counted(len(self.pairs), 'pair')} of {len(self._documents):,} documents to measure"
+        left_out = [f"{count:,} {reason}" for reason, count in self.left_out.items() if count]
+        line += f"; left out: {', '.join(left_out)}" if left_out else ""
+        if beyond := sum(one.coverage.passages - one.coverage.encoded_passages for one in self._documents):
+            line += f"; {counted(beyond, 'sentence')} of them beyond corpus.max_passages"
+        seen = len({one.document.id for one in self._documents}.intersection(trained))
+        return line + (f"; {seen:,} of these documents are trained on too" if seen else "")

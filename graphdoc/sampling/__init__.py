@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from .balanced_pairs import BalancedPairBatches
+from .batches import BalancedPairBatches, DocumentBatches, EpochBatches, PairBatches, Place
 from .class_balanced import ClassBalancedBatches
-from .document_sections import SECTION_POSITIONS, SPLIT_RULES, DocumentSections, SectionSplit
-from .epoch_batches import DocumentBatches, EpochBatches, Place
-from .group_labels import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
-from .negative_draws import NegativeDraws, RowLists
-from .pair_batches import PairBatches
-from .sub_documents import SPLITS, DocumentSplit, SubDocuments
+from .groups import GroupLabels, GroupReport, groups_of_labels, groups_of_links, groups_of_pairs
+from .negatives import NegativeDraws, RowLists
+from .sub_documents import (
+    SECTION_POSITIONS,
+    SPLIT_RULES,
+    SPLITS,
+    DocumentSections,
+    DocumentSplit,
+    SectionSplit,
+    SubDocumentSplit,
+)
+from .tasks import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
 
 __all__ = [
     "SECTION_POSITIONS",
@@ -17,18 +23,26 @@ __all__ = [
     "SPLIT_RULES",
     "BalancedPairBatches",
     "ClassBalancedBatches",
+    "Classes",
     "DocumentBatches",
     "DocumentSections",
     "DocumentSplit",
     "EpochBatches",
     "GroupLabels",
     "GroupReport",
+    "Groups",
     "NegativeDraws",
     "PairBatches",
+    "PairViews",
     "Place",
+    "Queries",
     "RowLists",
     "SectionSplit",
+    "SentencePairs",
+    "SubDocumentSplit",
     "SubDocuments",
+    "SubtopicPairs",
+    "Task",
     "groups_of_labels",
     "groups_of_links",
     "groups_of_pairs",

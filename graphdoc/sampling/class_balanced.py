@@ -8,22 +8,21 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from .draws import Rows
-from .epoch_batches import DocumentBatches
+from .batches import DocumentBatches, Rows
 
-# A document needs another one of its group.
-FEWEST = 2
+# A document needs another one of its group, and no group more than this share of a batch.
+FEWEST, MOST_SHARE = 2, 0.5
 
 
 class ClassBalancedBatches(DocumentBatches):
     """Batches of a few documents each from many groups, drawn anew in every epoch.
 
-    In every batch, each document has at least one other of its group, and there are several groups. Documents come in
-    hands of about ``per_class`` of one group; hands are dealt to batches such that those of one group lie as far apart
-    as they can. Within an epoch all documents come once, but for those that fit nowhere: less than a batch of them,
-    and what a large group holds beyond its share (``most_share``). Which ones these are is drawn in every epoch, so
-    that all documents have their turn. Only where a batch would be left to one group do two documents of another come
-    a second time.
+    In every batch, each document has at least one other of its group, and there are several groups. Each group is
+    split into chunks of about ``per_class`` documents, which are spread over the batches as far apart as they can be.
+    Within an epoch all documents come once, but for those that fit nowhere: less than a batch of them, and what a
+    large group holds beyond its share of half a batch. Which ones these are is drawn in every epoch, so that all
+    documents have their turn. Only where a batch would be left to one group do two documents of another come a second
+    time.
 
     Args:
         passage_counts: passages of every document of the corpus.
@@ -34,10 +33,9 @@ class ClassBalancedBatches(DocumentBatches):
         rank: this process.
         processes: number of processes.
         rows: documents that are trained on; None for all.
-        per_class: documents that a group gives to a batch, if it has as many.
+        per_class: documents that a group gives to a batch, if it has as many; None for 4, or half of a small batch.
         smallest: documents that a group must have, or it is left out. 1 keeps documents that are alone in their group;
             that is for models that split documents into sections, which are positives of each other.
-        most_share: largest share of a batch for one group.
 
     Attributes:
         batch_size: most documents of a batch.
@@ -53,21 +51,19 @@ class ClassBalancedBatches(DocumentBatches):
     def __init__(
         self,
         passage_counts: npt.NDArray[np.int64],
-        labels: npt.NDArray[np.int64],
         batch_size: int,
         seed: int,
         rank: int = 0,
         processes: int = 1,
         *,
+        labels: npt.NDArray[np.int64],
         rows: Rows | None = None,
-        per_class: int = 4,
+        per_class: int | None = None,
         smallest: int = FEWEST,
-        most_share: float = 0.5,
     ) -> None:
         if smallest not in (1, FEWEST):
             raise ValueError(f"smallest={smallest} must be 1 or {FEWEST}")
-        if not 0 < most_share <= 1:
-            raise ValueError(f"most_share={most_share} must be above 0 and at most 1")
+        per_class = max(FEWEST, min(4, batch_size // 2)) if per_class is None else per_class
         if per_class < FEWEST or batch_size < 2 * per_class:
             raise ValueError(
                 f"a batch of {batch_size} documents has no room for {per_class} documents each (per_class) of two "
@@ -80,7 +76,7 @@ class ClassBalancedBatches(DocumentBatches):
         super().__init__(passage_counts, min(batch_size, self.documents), seed, rank, processes)
         self._per_class = max(FEWEST, min(per_class, self.batch_size // 2))
         # There is always room for a second group, or a batch would have nothing to separate.
-        most = min(int(self.batch_size * most_share), self.batch_size - FEWEST)
+        most = min(int(self.batch_size * MOST_SHARE), self.batch_size - FEWEST)
         self._most = max(self._per_class, most)
         self._sizes = sizes
         self._length = self._full_batches(sizes)
@@ -143,7 +139,7 @@ class ClassBalancedBatches(DocumentBatches):
             room[batch] -= count
             left[group] -= count
 
-        for group, size in self._hands(draw):
+        for group, size in self._chunks(draw):
             own = np.zeros(len(plan), np.int64)
             for batch in batches_of[group]:
                 own[batch] = plan[batch][group]
@@ -153,7 +149,7 @@ class ClassBalancedBatches(DocumentBatches):
                 # First where the group has least, then where most room is, then by lot.
                 worth = np.where(fits, own * self.batch_size - room + draw.random(len(plan)), np.inf)
                 deal(group, int(worth.argmin()), size)
-        # What did not fit as a hand fills up, one by one, batches that the group is in already, or else any.
+        # What did not fit as a chunk fills up, one by one, batches that the group is in already, or else any.
         for batch in np.flatnonzero(room).tolist():
             for group in draw.permutation(list(plan[batch])).tolist():
                 deal(group, batch, int(room[batch]))
@@ -167,10 +163,10 @@ class ClassBalancedBatches(DocumentBatches):
                 counts[other] = int(fewest[other])
         return plan
 
-    def _hands(self, draw: np.random.Generator) -> list[tuple[int, int]]:
-        """All hands, as group and number of documents, in the order in which they are dealt."""
-        hands = []
+    def _chunks(self, draw: np.random.Generator) -> list[tuple[int, int]]:
+        """All chunks, as group and number of documents, in the order in which they are dealt."""
+        chunks = []
         for group, size in enumerate(np.minimum(self._sizes, len(self) * self._most).tolist()):
             count = max(1, min(round(size / self._per_class), size // FEWEST))
-            hands += [(group, size // count + (number < size % count)) for number in range(count)]
-        return [hands[place] for place in draw.permutation(len(hands)).tolist()]
+            chunks += [(group, size // count + (number < size % count)) for number in range(count)]
+        return [chunks[place] for place in draw.permutation(len(chunks)).tolist()]

@@ -1,14 +1,17 @@
-"""Pairs of sentences, from one paragraph or from two documents, as SDR is trained on (section 3.2)."""
+"""Pairs of sentences, from one paragraph or from two documents, and masks on their tokens (SDR, section 3.2)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
-from .draws import Rows, random_generator
-from .epoch_batches import EpochBatches
+from ..errors import ModelError
+from .batches import EpochBatches, Rows, random_generator
 
 INTRA_PROBABILITY = 0.5
 
@@ -39,7 +42,7 @@ class SentencePair(NamedTuple):
     is_intra: bool
 
 
-class SentencePairs:
+class SentencePairDraws:
     """Pairs every sentence of a paragraph of two or more with a partner, anew in every epoch.
 
     The partner is another sentence of the same paragraph with probability 0.5, or that which is given, each with the
@@ -100,6 +103,16 @@ class SentencePairs:
         """Rows of the documents that have anchors, ascending."""
         return np.unique(self._documents).astype(np.int64)
 
+    @property
+    def documents_of_anchors(self) -> Rows:
+        """Row of the document of every anchor, ``(anchors,)``."""
+        return self._documents.astype(np.int64)
+
+    @property
+    def numbers_of_anchors(self) -> Rows:
+        """Place of every anchor in its document, ``(anchors,)``."""
+        return self._numbers.astype(np.int64)
+
     def anchor(self, number: int) -> Sentence:
         """An anchor by its number."""
         return Sentence(int(self._documents[number]), int(self._numbers[number]))
@@ -137,7 +150,7 @@ class SentencePairBatches(EpochBatches):
     """Batches of anchors in an order of its own for every epoch, of all of them or of a part.
 
     Args:
-        pairs: the pairs.
+        sentences: ``(anchors,)``, 1 for each.
         batch_size: pairs of a batch, over all processes.
         seed: seed of the order.
         rank: this process.
@@ -150,7 +163,7 @@ class SentencePairBatches(EpochBatches):
 
     def __init__(
         self,
-        pairs: SentencePairs,
+        sentences: Rows,
         batch_size: int,
         seed: int,
         rank: int = 0,
@@ -158,8 +171,8 @@ class SentencePairBatches(EpochBatches):
         *,
         pairs_per_epoch: int | None = None,
     ) -> None:
-        self._most = min(len(pairs), pairs_per_epoch or len(pairs))
-        super().__init__(np.ones(len(pairs), np.int64), min(batch_size, self._most), seed, rank, processes)
+        self._most = min(len(sentences), pairs_per_epoch or len(sentences))
+        super().__init__(sentences, min(batch_size, self._most), seed, rank, processes)
 
     def __len__(self) -> int:
         """Number of batches of an epoch."""
@@ -170,3 +183,66 @@ def _range_of(ends: Rows, number: int) -> tuple[int, int]:
     """First member of the range that a number is in, and one past its last."""
     place = int(np.searchsorted(ends, number, side="right"))
     return int(ends[place - 1]) if place else 0, int(ends[place])
+
+
+MASKED_SHARE = 0.15
+
+Tokens = npt.NDArray[np.integer[Any]]
+
+
+class MaskedSentence(NamedTuple):
+    """A sentence, some of whose tokens are masked.
+
+    Args:
+        token_ids: ``(tokens,)``, as the transformer sees them.
+        places: ``(masked,)``, which of them are to be guessed.
+        tokens: ``(masked,)``, the tokens that stood there.
+    """
+
+    token_ids: Tokens
+    places: Rows
+    tokens: Rows
+
+
+class TokenMasks:
+    """Masks tokens as BERT and RoBERTa do (Devlin et al. 2019, section 3.1), by the collator of transformers.
+
+    Of all tokens but the special ones, 15 % are chosen; of these 80 % become the mask token, 10 % any token, and 10 %
+    stay. What is drawn depends on the key alone.
+
+    Args:
+        tokenizer: knows the special tokens.
+        share: share of tokens that are chosen.
+
+    Raises:
+        ModelError: the tokenizer has no mask token.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, share: float = MASKED_SHARE) -> None:
+        if tokenizer.mask_token is None:
+            raise ModelError(
+                "its tokenizer has no mask token; start from an encoder trained by masked language modelling, such as "
+                "roberta-base, or train without masks (loss.mlm_weight=0 and loss.contrast_on=clean)"
+            )
+        self._special = np.array(tokenizer.all_special_ids)
+        self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=share)
+
+    def draw(self, sentences: Sequence[Tokens], *key: int | str) -> list[MaskedSentence]:
+        """Mask sentences that belong together.
+
+        Args:
+            sentences: token ids of every sentence, special tokens included.
+            key: what the draw depends on.
+        """
+        together = torch.from_numpy(np.concatenate(sentences).astype(np.int64)).unsqueeze(0)
+        special = torch.from_numpy(np.isin(together.numpy(), self._special))
+        seed = int(random_generator("masks", *key).integers(2**63))
+        self._collator.generator = torch.Generator().manual_seed(seed)
+        inputs, labels = self._collator.torch_mask_tokens(together, special_tokens_mask=special)
+        # What is left as it is has a negative label.
+        chosen = [part.numpy() for part in (inputs[0], labels[0])]
+        ends = np.cumsum([len(one) for one in sentences])[:-1]
+        return [
+            MaskedSentence(ids, np.flatnonzero(label >= 0), label[label >= 0])
+            for ids, label in zip(*(np.split(part, ends) for part in chosen), strict=True)
+        ]

@@ -59,10 +59,6 @@ class GroupSettings(Settings):
     smallest: Literal[1, 2] | None = None
     """documents that a group must have; with 1, documents that are alone in their group are trained on too: their
     sections belong together; null is 1 where documents are split into sections, else 2"""
-    per_batch: Annotated[int, Field(ge=2, le=10**6)] = 4
-    """documents that a group gives to a batch, about"""
-    most_share: Annotated[float, Field(gt=0, le=1)] = 0.5
-    """largest share of a batch for one group"""
 
     @model_validator(mode="after")
     def _check_file(self) -> Self:
@@ -209,7 +205,7 @@ class ComparisonSettings(LabelledRunSettings):
 
     @model_validator(mode="after")
     def _check_groups(self) -> Self:
-        groups, batch_size = self.groups, self.training.batch_size
+        groups = self.groups
         of_groups = " or ".join(name for name, kind in LOSS_KINDS.items() if kind.takes == "groups")
         if self.loss.takes_pairs and groups.by != "pairs":
             raise self.refused(
@@ -221,11 +217,6 @@ class ComparisonSettings(LabelledRunSettings):
                 f"groups.{name}", not self.loss.takes_pairs or name in ("by", "file", "unknown"),
                 f"with loss.kind={self.loss.kind}, which takes pairs as they are; set groups.{name}="
                 f"{'null' if default is None else default}, or loss.kind={of_groups}",
-            )  # fmt: skip
-        if not self.loss.takes_pairs and batch_size < 2 * groups.per_batch:
-            raise self.refused(
-                "training.batch_size", f"has no room for groups.per_batch={groups.per_batch} documents of two groups; "
-                "raise the one or lower the other"
             )  # fmt: skip
         if groups.smallest == 1 and self.sections.number == 1:
             raise self.refused(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 from pydantic.dataclasses import dataclass
 
 from ..documents.parsing.rows import Columns
@@ -33,6 +32,9 @@ class ColumnNames(Columns):
 
 class CorpusSettings(Settings):
     """Where a training corpus comes from and how it is made ready."""
+
+    # Documents in hand, which are read instead of the source that names them.
+    _in_hand: Any = PrivateAttr(default=None)
 
     source: list[FileName] | FileName | None = None
     """files, folders, glob patterns and corpora, one or a list"""
@@ -70,8 +72,6 @@ class CorpusSettings(Settings):
     """leave out documents whose text is exactly that of an earlier one"""
     streaming: bool = False
     """read the documents anew in every epoch instead of storing their tokens"""
-    shuffle_buffer: Annotated[int, Field(ge=1, le=sys.maxsize)] = 10_000
-    """documents among which the next one is drawn when streaming; 1 keeps the order"""
     preparing_processes: Annotated[int, Field(ge=1, le=MOST_PREPARING_PROCESSES)] | None = None
     """processes that cut and tokenise; null takes one for every core"""
     cache: FileName | None = None
@@ -101,8 +101,22 @@ class CorpusSettings(Settings):
                 "max_passages", f"is below {{here}}least_passages={self.least_passages}, so that no document would be "
                 "kept; raise the one or lower the other"
             )  # fmt: skip
-        self.require_effect("shuffle_buffer", self.streaming, "without {here}streaming=true; leave it out")
         return self
+
+    @property
+    def in_hand(self) -> Any:
+        """Documents in hand, which are read instead of ``source``; None where there are none."""
+        return self._in_hand
+
+    def holding(self, documents: Any) -> Self:
+        """The same settings for documents in hand, which can be read several times."""
+        held = self.model_copy()
+        held._in_hand = documents
+        return held
+
+    def replace(self, **changes: Any) -> Self:
+        """The same settings with some others, checked anew, for the same documents."""
+        return super().replace(**changes).holding(self._in_hand)
 
     @property
     def sources(self) -> list[str]:

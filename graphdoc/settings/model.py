@@ -52,8 +52,6 @@ class ModelSettings(Settings):
     """how the passage encoder is trained; what lies above it is always trained"""
     lora: LoraSettings = LoraSettings()
     """the low-rank updates, for tune: lora"""
-    gradient_checkpointing: bool = False
-    """compute activations of the transformer again instead of holding them, for mini-batches of long passages"""
     compile: bool = False
     """compile the transformer, which pays off in runs of hours"""
     store: Literal["whole", "updates"] = "whole"
@@ -84,8 +82,4 @@ class ModelSettings(Settings):
             raise self.refused(
                 f"lora.{name}", f"has no effect with {{here}}tune={self.tune}; set {{here}}tune=lora, or leave it out"
             )
-        self.require_effect(
-            "gradient_checkpointing", self.tune != "frozen",
-            "on a frozen passage encoder; leave it out, or set {here}tune=lora or full",
-        )  # fmt: skip
         return self

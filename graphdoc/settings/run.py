@@ -60,7 +60,7 @@ class RunSettings(Settings):
     @model_validator(mode="after")
     def _check_rates(self) -> Self:
         learns = self.model.tune != "frozen"
-        for name in ("encoder_learning_rate", "layer_decay", "keep_activations"):
+        for name in ("encoder_learning_rate", "keep_activations"):
             self.require_effect(
                 f"training.{name}", learns,
                 "on a frozen passage encoder; leave it out, or set model.tune=lora or full",
@@ -80,8 +80,7 @@ class RunSettings(Settings):
     def _check_is_measured(self) -> Self:
         fix = self.evaluation_fix
         reason = ", which this recipe does not have; leave it out" if fix is None else f"; {fix}, or leave it out"
-        for name in ("patience", "evaluation_steps"):
-            self.require_effect(f"training.{name}", self.is_measured, f"without an evaluation{reason}")
+        self.require_effect("training.evaluation_steps", self.is_measured, f"without an evaluation{reason}")
         return self
 
     @property

@@ -33,8 +33,6 @@ class ContrastSettings(Settings):
     """both views look for the other, or one: the single passage for the rest of its document (section 3.3)"""
     mask_groups: bool = True
     """exact copies of a document are no negatives of it"""
-    mask_similar: Annotated[float, Field(gt=0, le=1)] | None = None
-    """cosine to the positive above which a candidate is a near-duplicate and so no negative; null keeps all"""
 
 
 class EvaluationSettings(Settings):

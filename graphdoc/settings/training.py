@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 
 from .base import Count, Settings
 
-Optimizer = Literal["adam", "adamw", "adafactor"]
-Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup", "inverse_sqrt", "warmup_stable_decay"]
+Optimizer = Literal["adam", "adamw"]
+Schedule = Literal["linear", "cosine", "constant", "constant_with_warmup"]
 Tracker = Literal["tensorboard", "wandb", "mlflow"]
 # Without float16, which would need its losses scaled.
 TrainingPrecision = Literal["float32", "bfloat16"]
@@ -31,9 +31,6 @@ class TrainingSettings(Settings):
     """highest learning rate"""
     encoder_learning_rate: LearningRate | None = None
     """that of the passage encoder; null for the same"""
-    layer_decay: Annotated[float, Field(gt=0, le=1, examples=[0.9])] | None = None
-    """learning rate of each layer of the passage encoder, as a share of the next one's; the embeddings come below the
-    first; null for the same rate everywhere"""
     optimizer: Optimizer = "adam"
     """adam is the paper's"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
@@ -44,9 +41,6 @@ class TrainingSettings(Settings):
     """share of all steps (below 1) or number of steps over which the learning rate rises"""
     clip: Annotated[float, Field(ge=0)] = 1.0
     """longest gradient; longer ones are shortened to it; 0 for none"""
-    moving_average: Annotated[float, Field(gt=0, lt=1, examples=[0.999])] | None = None
-    """share that the average of the weights keeps at every step, such as 0.999; the average is then measured and
-    saved; null for none"""
     precision: TrainingPrecision = "float32"
     """what the transformer computes in; graph, loss and weights are in float32"""
     token_budget: Count | None = None
@@ -67,8 +61,6 @@ class TrainingSettings(Settings):
     """steps between entries in the log"""
     evaluation_steps: Count | None = None
     """steps between evaluations; null for one at the end of every epoch"""
-    patience: Count | None = None
-    """evaluations without a better result after which a run ends; null for never"""
     trackers: list[Tracker] = Field(default_factory=list)
     """where numbers are also written"""
 

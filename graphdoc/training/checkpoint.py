@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,88 @@ from ..checkpoints.save import save_checkpoint
 from ..errors import ModelError, OutputError
 from ..modeling import DocumentModel
 from ..modeling.document_model import TRAINING_PARTS
+from ..runtime.files import write_text
 from ..runtime.processes import Processes
 from ..runtime.text import one_line
-from .moving_average import FILE as AVERAGE_FILE
-from .moving_average import MovingAverage
-from .optimizer import load_optimizer, save_optimizer
-from .state import TrainState
-from .tuning import merged_weights, trained_updates, trained_weights
+from .optimizer import load_optimizer, merged_weights, save_optimizer, trained_updates, trained_weights
+
+# What measurements are called in the log, before their names.
+MEASURED = "eval_"
+
+
+@dataclass
+class TrainState:
+    """How far a run has come.
+
+    Fields are named as in transformers' ``TrainerState``.
+
+    Args:
+        global_step: steps done.
+        max_steps: steps of the whole run.
+        epoch: epochs done, with their fraction.
+        best_metric: the best number so far by which models are judged, None where nothing was measured.
+        best_global_step: the step of the best model, None where there is none or it is gone.
+        log_history: all entries of the log, each with its step.
+    """
+
+    global_step: int = 0
+    max_steps: int = 0
+    epoch: float = 0.0
+    best_metric: float | None = None
+    best_global_step: int | None = None
+    log_history: list[dict[str, Any]] = field(default_factory=list)
+
+    def log(self, entry: Mapping[str, Any]) -> dict[str, Any]:
+        """Add an entry to the history, and give it with the epoch."""
+        complete = {**entry, "epoch": self.epoch}
+        self.log_history.append({**complete, "step": self.global_step})
+        return complete
+
+    def judge(self, measured: Mapping[str, float], metric: str, *, greater_is_better: bool) -> bool:
+        """Take note of what was measured.
+
+        Few documents to measure give the same number again and again, at first to models that hardly know anything
+        yet. The lower loss decides between them, or where none is measured, the later one wins.
+
+        Args:
+            measured: the numbers, as in the log.
+            metric: the number by which models are judged.
+            greater_is_better: whether more of it is better.
+
+        Returns:
+            Whether this is the best model so far.
+        """
+        score = measured[MEASURED + metric]
+        best = self.best_metric
+        if best is None:
+            best = -math.inf if greater_is_better else math.inf
+        if score > best if greater_is_better else score < best:
+            self.best_metric, self.best_global_step = score, self.global_step
+            return True
+        if score == self.best_metric and self._wins_tie(measured, MEASURED + metric):
+            self.best_global_step = self.global_step
+            return True
+        return False
+
+    def _wins_tie(self, measured: Mapping[str, float], metric: str) -> bool:
+        loss = MEASURED + "loss"
+        entries = (entry for entry in self.log_history if entry["step"] == self.best_global_step and metric in entry)
+        before = next(entries, {})
+        return loss not in measured or measured[loss] < before.get(loss, math.inf)
+
+    def save(self, path: Path) -> None:
+        """Write the state as JSON."""
+        write_text(path, json.dumps(asdict(self), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> TrainState:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            OSError, ValueError, TypeError: the file is missing or damaged.
+        """
+        return cls(**json.loads(path.read_text(encoding="utf-8")))
+
 
 STATE_FILE = "trainer_state.json"
 TRAINING_FOLDER = "training"
@@ -50,7 +126,6 @@ class RunCheckpoints:
         tokenizer: tokenizer of its passage encoder.
         name: what model cards call it.
         keep: checkpoints that are kept, apart from the best.
-        moving_average: the average of the weights, which is then the result.
         describe_training: gives the sections of the model card on how it was trained.
         only_updates: store what was trained on top of the backbone instead of all weights.
         data_state: gives the place in the data; None where the number of the step says it all.
@@ -64,13 +139,11 @@ class RunCheckpoints:
         *,
         name: str,
         keep: int = 2,
-        moving_average: MovingAverage | None = None,
         describe_training: Callable[[], str] = str,
         only_updates: bool = False,
         data_state: Callable[[], Mapping[str, Any] | None] = lambda: None,
     ) -> None:
         self.folder = folder
-        self.moving_average = moving_average
         self._model, self._tokenizer, self._name = model, tokenizer, name
         self._keep, self._describe, self._data_state = keep, describe_training, data_state
         self._only_updates = only_updates
@@ -133,31 +206,20 @@ class RunCheckpoints:
                 shutil.rmtree(old, ignore_errors=True)
 
     def save_result(self, folder: Path) -> Path:
-        """Write the model as it is used: with the averaged weights if there are any, and low-rank updates added in.
+        """Write the model as it is used, with low-rank updates added in.
 
         Raises:
             OutputError: it cannot be written.
         """
-        with self.result_weights():
-            weights = None if self._only_updates else merged_weights(self._model)
-            return save_checkpoint(
-                self._model,
-                self._tokenizer,
-                folder,
-                name=self._name,
-                weights=weights,
-                updates=trained_updates(self._model) if self._only_updates else None,
-                training=self._describe(),
-            )
-
-    @contextmanager
-    def result_weights(self) -> Iterator[None]:
-        """A context in which the model has the weights that are the result of the run."""
-        if self.moving_average is None:
-            yield
-            return
-        with self.moving_average.applied():
-            yield
+        return save_checkpoint(
+            self._model,
+            self._tokenizer,
+            folder,
+            name=self._name,
+            weights=None if self._only_updates else merged_weights(self._model),
+            updates=trained_updates(self._model) if self._only_updates else None,
+            training=self._describe(),
+        )
 
     @staticmethod
     def load_state(checkpoint: Path) -> TrainState:
@@ -169,7 +231,7 @@ class RunCheckpoints:
         path = checkpoint / STATE_FILE
         try:
             state = TrainState.load(path)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, TypeError) as error:
             raise ModelError(
                 f"{path} cannot be used ({type(error).__name__}: {one_line(str(error), 80)}); {_way_out(checkpoint)}"
             ) from error
@@ -178,7 +240,7 @@ class RunCheckpoints:
         return state
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Give the model the weights of a checkpoint as they were in training, and the average its own.
+        """Give the model the weights of a checkpoint as they were in training.
 
         Raises:
             ModelError: the checkpoint is damaged or belongs to another model.
@@ -194,9 +256,6 @@ class RunCheckpoints:
             with torch.no_grad():
                 for name, weight in own.items():
                     weight.copy_(saved[name])
-            if self.moving_average is not None:
-                path = training / AVERAGE_FILE
-                self.moving_average.load(training)
         except (OSError, SafetensorError, KeyError, RuntimeError) as error:
             raise ModelError(f"{path} cannot be used ({one_line(str(error), 200)}); {_way_out(checkpoint)}") from error
 
@@ -236,9 +295,7 @@ class RunCheckpoints:
         parts = {name: trained.pop(name) for name in list(trained) if name.startswith(TRAINING_PARTS)}
         if parts:
             save_file(parts, folder / PARTS_FILE)
-        if self.moving_average is not None:
-            self.moving_average.save(folder)
-        if self.moving_average is not None or len(trained) + len(parts) < len(list(self._model.parameters())):
+        if len(trained) + len(parts) < len(list(self._model.parameters())):
             save_file(trained, folder / TRAINED_FILE)
         save_optimizer(folder, optimizer, schedule)
         if (place := self._data_state()) is not None:
@@ -256,22 +313,22 @@ def _way_out(checkpoint: Path) -> str:
 
 
 def not_finite(weights: Iterable[tuple[str, Tensor]]) -> str | None:
-    """Name of a weight that is infinite or none, None where all are numbers."""
+    """Name of a weight that is NaN or infinite, None where all are finite."""
     return next((name for name, weight in weights if not torch.isfinite(weight).all()), None)
 
 
 def require_finite(model: DocumentModel, step: int) -> None:
-    """Refuse weights that are no numbers, before they are written or measured.
+    """Refuse weights that are NaN or infinite, before they are written or measured.
 
     Args:
         model: the model in training.
         step: after how many steps.
 
     Raises:
-        ModelError: a weight that is trained is infinite or none.
+        ModelError: there is one among those that are trained.
     """
     if (wrong := not_finite(trained_weights(model).items())) is not None:
         raise ModelError(
-            f"after step {step} the weights {wrong} are no numbers and nothing was written; earlier checkpoints are "
-            "whole: lower training.learning_rate, or warm up over more steps (training.warmup)"
+            f"weight {wrong} became NaN or infinite after step {step}; no checkpoint was written: lower "
+            "training.learning_rate, or warm up over more steps (training.warmup)"
         )

@@ -4,37 +4,84 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, distributed, nn
 from torch.nn.utils import clip_grad_norm_
 
 from ..errors import DocumentError, ModelError
 from ..graphs.packing import Packing
 from ..inference.precision import computed_in, inference
 from ..modeling import DocumentModel
-from ..runtime.processes import Processes, StopRequest
-from ..sampling.draws import random_generator
+from ..runtime.processes import Processes, StopRequest, exchange, process_count
+from ..sampling.batches import random_generator
 from ..settings.training import TrainingSettings
-from .checkpoint import RunCheckpoints, require_finite
-from .distributed import broadcast_weights, mean_over_processes, reduce_gradients
-from .log import RunLog, StepMeans
+from .checkpoint import MEASURED, RunCheckpoints, TrainState, require_finite
+from .data import TaskData, TrainingBatch
+from .objectives import Objective
 from .optimizer import make_optimizer, make_schedule
-from .run_folder import ids_file, write_ids
-from .state import MEASURED, TrainState
+from .run_folder import WRONG_BATCH, RunLog, StepMeans, write_ids
 from .step import CachedStep
-from .task import Task
 
 logger = logging.getLogger(__name__)
 
 # A stream has no end of an epoch at which to save and measure.
 STREAM_SAVE_STEPS = 500
+
+
+def reduce_gradients(parameters: Iterable[nn.Parameter]) -> int:
+    """Replace every gradient by its mean over all processes, all gradients of one type in one reduction.
+
+    A step with gradient caching has many backward passes; reducing here, once, instead of after each of them costs
+    one exchange whatever the batch. Parameters without gradient count as zero, so that processes whose documents did
+    not reach a parameter fit those whose did.
+
+    Args:
+        parameters: the parameters; those that need no gradient are passed over.
+
+    Returns:
+        Number of reductions, 0 in a single process.
+    """
+    if process_count() == 1:
+        return 0
+    by_type: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = defaultdict(list)
+    for parameter in parameters:
+        if parameter.requires_grad:
+            by_type[parameter.dtype, parameter.device].append(parameter)
+    for group in by_type.values():
+        flat = mean_over_processes(
+            torch.cat([(torch.zeros_like(entry) if entry.grad is None else entry.grad).flatten() for entry in group])
+        )
+        for parameter, part in zip(group, flat.split([entry.numel() for entry in group]), strict=True):  # type: ignore[no-untyped-call]
+            if parameter.grad is None:
+                parameter.grad = part.view_as(parameter).clone()
+            else:
+                parameter.grad.copy_(part.view_as(parameter))
+    return len(by_type)
+
+
+def broadcast_weights(model: nn.Module) -> None:
+    """Give all processes the weights and buffers of the first one."""
+    if process_count() > 1:
+        with exchange():
+            for tensor in model.state_dict().values():
+                distributed.broadcast(tensor, 0)
+
+
+def mean_over_processes(values: Tensor) -> Tensor:
+    """The mean of a tensor over all processes; every process has to call it."""
+    if process_count() > 1:
+        values = values.clone()
+        with exchange():
+            distributed.all_reduce(values)
+        values /= process_count()
+    return values
 
 
 @dataclass(frozen=True)
@@ -59,13 +106,13 @@ class TrainingLoop:
 
     Every step is a pure function of the weights, the seed and the step's number: batches are, and random numbers are
     seeded anew at every step. So a run that was interrupted goes on from its last checkpoint as if nothing had been.
-    A step takes a batch of every task; their gradients add up and are reduced once, over all processes. Checkpoints
-    are written beside and moved into place, as folders that
-    :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads.
+    Gradients are reduced once a step, over all processes. Checkpoints are written beside and moved into place, as
+    folders that :meth:`~graphdoc.encoder.DocumentEncoder.from_pretrained` reads.
 
     Args:
         model: the model in training, on its device.
-        tasks: what it is trained for; the epochs of the run are those of the first.
+        data: gives this process's share of every batch.
+        objective: what the loss looks at, and the loss.
         settings: how the run goes.
         checkpoints: writes and reads the run's checkpoints.
         processes: the processes that train together.
@@ -79,7 +126,8 @@ class TrainingLoop:
     def __init__(
         self,
         model: DocumentModel,
-        tasks: Sequence[Task],
+        data: TaskData,
+        objective: Objective,
         settings: TrainingSettings,
         checkpoints: RunCheckpoints,
         processes: Processes,
@@ -87,9 +135,10 @@ class TrainingLoop:
         evaluation: RunEvaluation | None = None,
         show_progress: bool | None = None,
     ) -> None:
-        self.model, self.tasks, self.settings, self.processes = model, tasks, settings, processes
-        self._checkpoints, self._evaluation, self._show_progress = checkpoints, evaluation, show_progress
-        self._epoch_steps = tasks[0].data.loader.epoch_steps
+        self.model, self.settings, self.processes = model, settings, processes
+        self._data, self._checkpoints = data, checkpoints
+        self._evaluation, self._show_progress = evaluation, show_progress
+        self._epoch_steps = data.loader.epoch_steps
         if self._epoch_steps is None:
             assert settings.max_steps is not None, "a stream does not know its end"
             steps, default = settings.max_steps, min(STREAM_SAVE_STEPS, settings.max_steps)
@@ -97,7 +146,13 @@ class TrainingLoop:
             steps, default = settings.max_steps or math.ceil(settings.epochs * self._epoch_steps), self._epoch_steps
         self._save_steps, self._evaluation_steps = settings.save_steps or default, settings.evaluation_steps or default
         self.state = TrainState(max_steps=steps)
-        self._steps = [_cached_step(model, task, settings) for task in tasks]
+        self._step = CachedStep(
+            model,
+            objective,
+            precision=lambda: computed_in(settings.precision, model.passage_encoder, "the model"),
+            packing=Packing.on(model.device, settings.token_budget, settings.padding),
+            keep_activations=settings.keep_activations,
+        )
         self._optimizer = make_optimizer(model, settings)
         self._schedule = make_schedule(self._optimizer, settings, steps)
         self._means = StepMeans()
@@ -122,18 +177,17 @@ class TrainingLoop:
 
         Raises:
             DocumentError: a process that loads documents was ended.
-            ModelError: the loss or weights are no numbers; ids of the documents of that loss are in the folder.
+            ModelError: the loss or a weight became NaN or infinite; ids of the documents are in the folder.
             OutputError: a checkpoint or the log cannot be written, the last checkpoint is whole; or another process
                 has stopped.
         """
         broadcast_weights(self.model)
         if checkpoint is not None:
-            self._go_on(checkpoint)
+            self._load(checkpoint)
         try:
             with ExitStack() as stack:
-                for task in self.tasks:
-                    stack.callback(task.data.loader.close)
-                self.processes.run_first(partial(self._open_log, stack))
+                stack.callback(self._data.loader.close)
+                self.processes.run_first(lambda: self._open_log(stack))
                 stack.enter_context(self._stop)
                 self._train()
         except RuntimeError as error:
@@ -153,16 +207,7 @@ class TrainingLoop:
         """Whether the run ended early because the system asked for it."""
         return self._is_stopping and self.state.global_step < self.state.max_steps
 
-    @property
-    def _is_over(self) -> bool:
-        patience = self.settings.patience if self._evaluation is not None else None
-        return (
-            self._is_stopping
-            or self.state.global_step >= self.state.max_steps
-            or (patience is not None and self.state.evaluations_without_better >= patience)
-        )
-
-    def _go_on(self, checkpoint: Path) -> None:
+    def _load(self, checkpoint: Path) -> None:
         """Take over weights, optimiser and state of a checkpoint."""
         self._checkpoints.load_weights(checkpoint)
         self._checkpoints.load_optimizer(checkpoint, self._optimizer, self._schedule)
@@ -183,8 +228,8 @@ class TrainingLoop:
 
     def _train(self) -> None:
         self._optimizer.zero_grad()
-        batches = self._batches()
-        while not self._is_over:
+        batches = self._data.batches(self.state.global_step)
+        while not self._is_stopping and self.state.global_step < self.state.max_steps:
             with self._means.waiting():
                 batch = next(batches, None)
             if batch is None:
@@ -192,49 +237,36 @@ class TrainingLoop:
             self._compute_gradient(batch)
             norm = clip_grad_norm_(self.model.parameters(), self.settings.clip or math.inf)
             self._optimizer.step()
-            if self._checkpoints.moving_average is not None:
-                self._checkpoints.moving_average.update()
             rate = self._schedule.get_last_lr()[0]
             self._schedule.step()
             self._optimizer.zero_grad()
             self._count_step()
             self._finish_step({"grad_norm": norm, "learning_rate": rate})
 
-    def _batches(self) -> Iterator[tuple[Any, ...]]:
-        """A batch of every task, for every step that is left."""
-        return zip(*(task.batches(self.state.global_step) for task in self.tasks), strict=False)
-
-    def _compute_gradient(self, batches: Sequence[Any]) -> None:
-        """Leave the gradient of a batch of every task on the weights, mean over all processes."""
+    def _compute_gradient(self, batch: TrainingBatch) -> None:
+        """Leave the gradient of a batch on the weights, mean over all processes."""
         number = self.state.global_step
         self.model.train()
         if self._frozen_encoder:
-            # Its dropout would change vectors that are supposed to stand still.
+            # Its dropout would change vectors that are supposed to stay the same.
             self.model.passage_encoder.eval()
         seed = random_generator(self.settings.seed, "step", number, self.processes.rank).integers(2**63)
         torch.manual_seed(int(seed))
-        outputs = [step(batch) for step, batch in zip(self._steps, batches, strict=True)]
+        output = self._step(batch)
         reduce_gradients(self.model.parameters())
-        loss = torch.stack([task.weight * out.loss for task, out in zip(self.tasks, outputs, strict=True)]).sum()
+        loss = output.loss
         is_wrong, is_asked = mean_over_processes(
             torch.stack([~torch.isfinite(loss), torch.tensor(self._stop.is_made, device=loss.device)]).float()
         ).tolist()
         if is_wrong:
-            self._refuse_loss(float(mean_over_processes(loss)), batches)
+            self._refuse_loss(float(mean_over_processes(loss)), batch)
         self._is_stopping = bool(is_asked)
-        metrics: dict[str, Tensor] = {"loss": loss}
-        for task, output in zip(self.tasks, outputs, strict=True):
-            several = {"loss": output.loss} if len(self.tasks) > 1 else {}
-            metrics |= {self._metric(task, name): value for name, value in {**several, **output.metrics}.items()}
-        self._means.add(metrics, sum(len(one) for one in batches), sum(one.tokens for one in batches))
+        self._means.add({"loss": loss, **output.metrics}, len(batch), batch.tokens)
 
-    def _metric(self, task: Task, name: str) -> str:
-        return f"{task.name}/{name}" if len(self.tasks) > 1 else name
-
-    def _refuse_loss(self, loss: float, batches: Sequence[Any]) -> None:
+    def _refuse_loss(self, loss: float, batch: TrainingBatch) -> None:
         number = self.state.global_step + 1
-        ids = [id for part in self.processes.gather([id for batch in batches for id in batch.ids]) for id in part]
-        path = ids_file(self._checkpoints.folder, number)
+        ids = [id for part in self.processes.gather(list(batch.ids)) for id in part]
+        path = self._checkpoints.folder / f"{WRONG_BATCH}{number}.json"
         self.processes.run_first(lambda: write_ids(path, number, ids))
         raise ModelError(
             f"the loss of step {number} is {loss} and training was stopped; the ids of its {len(ids)} documents "
@@ -293,19 +325,8 @@ class TrainingLoop:
         def measure_here() -> None:
             # Otherwise the first measure that needs numbers would complain, of something else.
             require_finite(self.model, self.state.global_step)
-            with self._checkpoints.result_weights(), inference(self.model):
+            with inference(self.model):
                 metrics.update({MEASURED + name: float(value) for name, value in measure().items()})
 
         self.processes.run_first(measure_here)
         return self.processes.gather(metrics)[0]
-
-
-def _cached_step(model: DocumentModel, task: Task, settings: TrainingSettings) -> CachedStep:
-    return CachedStep(
-        model,
-        task.objective,
-        weight=task.weight,
-        precision=lambda: computed_in(settings.precision, model.passage_encoder, "the model"),
-        packing=Packing.on(model.device, settings.token_budget, settings.padding),
-        keep_activations=settings.keep_activations,
-    )

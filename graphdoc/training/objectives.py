@@ -7,15 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
+from ..graphs.batch import GraphBatch
+from ..graphs.kinds import EdgeKind
 from ..graphs.packing import MiniBatch
-from ..losses import Gather, InfoNCE, Loss, LossOutput, PairCosine, SupervisedContrastive
+from ..losses import (
+    Gather,
+    InfoNCE,
+    Loss,
+    LossOutput,
+    MaskedTokens,
+    PairCosine,
+    PairedSentences,
+    SubtopicLoss,
+    SupervisedContrastive,
+)
 from ..modeling import DocumentOutput
 from ..similarity.cosine import best_passages
 from ..similarity.kinds import maxsim, packed
-from .batch import TrainingBatch
+from .data import TrainingBatch
 
 MiniBatchTerm = Callable[[MiniBatch, Tensor], LossOutput]
 
@@ -270,3 +282,97 @@ def describe_vectors(documents: Tensor) -> dict[str, Tensor]:
         "embedding_norm": documents.float().norm(dim=-1).mean(),
         "spread": unit.std(dim=0, correction=0).mean() * documents.shape[1] ** 0.5,
     }
+
+
+@dataclass(frozen=True)
+class SentencePairContrast(Objective):
+    r"""Draws sentences of one paragraph together, keeps those of different documents apart, and guesses masked tokens.
+
+    .. math::
+        \ell = w_C \, \ell_C + w_{MLM} \, \ell_{MLM}
+
+    Source: SDR, equations 1 to 3, where both weights are 1.
+
+    Args:
+        similarity: the loss of two vectors and their label; PairCosine with margin 1 - m is equation 1. Where there is
+            a target ``group``, it is called with those of both sentences, too.
+        contrast_weight: factor of that loss.
+        tokens: the loss of masked tokens, with its weight.
+        head: gives the logits of masked tokens; None trains without them.
+    """
+
+    similarity: Loss = field(default_factory=PairCosine)
+    contrast_weight: float = 1.0
+    tokens: MaskedTokens = field(default_factory=MaskedTokens)
+    head: nn.Module | None = None
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Sentence vectors, ``(sentences, hidden)``: the passages of queries."""
+        assert output.passages is not None
+        return output.passages
+
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
+        """The loss between the vectors of roles ``first`` and ``second``, against the target ``label``."""
+        first, second = rows[batch.roles["first"]], rows[batch.roles["second"]]
+        groups = batch.targets.get("group")
+        both = [groups[batch.roles[role]] for role in ("first", "second")] if groups is not None else []
+        output = self.similarity(first, second, batch.targets["label"], *both, gather=gather)
+        metrics = {"contrast_loss": output.loss.detach(), **output.metrics, **describe_vectors(first.detach())}
+        return LossOutput(self.contrast_weight * output.loss, metrics)
+
+    def mini_batch_term(self, batch: TrainingBatch, gather: Gather) -> MiniBatchTerm | None:
+        """The loss of the masked tokens of a mini-batch, whose logits are computed at masked places alone."""
+        if self.head is None:
+            return None
+        head, tokens = self.head, batch.targets["masked_tokens"]
+        among = gather.rows(torch.tensor([len(tokens)], device=tokens.device))[0].sum()
+        # Once a step; what each mini-batch needs of it is then found without waiting for an accelerator.
+        sentences, places = batch.targets["masked_places"].cpu().unbind(dim=1)
+        row_of = torch.full((sum(batch.graphs.passage_counts),), -1)
+
+        def term(mini_batch: MiniBatch, vectors: Tensor) -> LossOutput:
+            order = mini_batch.passage_order.cpu()
+            row_of[order] = torch.arange(len(order))
+            rows = row_of[sentences]
+            row_of[order] = -1
+            (chosen,) = torch.nonzero(rows >= 0, as_tuple=True)
+            found = torch.stack([rows[chosen], places[chosen], chosen]).to(vectors.device, non_blocking=True)
+            return self.tokens(head(vectors[found[0], found[1]]), tokens[found[2]], among, gather=gather)
+
+        return term
+
+
+@dataclass(frozen=True)
+class SubtopicClusters(Objective):
+    """Finds clusters of sentences that are connected, alike for both documents of a pair that is similar.
+
+    Args:
+        clusters: the loss of logits of clusters.
+    """
+
+    clusters: SubtopicLoss = field(default_factory=SubtopicLoss)
+
+    def rows(self, output: DocumentOutput) -> Tensor:
+        """Logits of subtopics, ``(sentences, columns)``."""
+        assert output.subtopics is not None, "the model has no head for subtopics"
+        return output.subtopics
+
+    def loss(self, rows: Tensor, batch: TrainingBatch, gather: Gather) -> LossOutput:
+        """The loss of all pairs, against the target ``label``; ``columns`` is how many clusters each has."""
+        pairs = paired_sentences(batch.graphs, batch.targets["columns"])
+        return self.clusters(rows, pairs, batch.targets["label"], gather=gather)
+
+
+def paired_sentences(graphs: GraphBatch, columns: Tensor) -> PairedSentences:
+    """The sentences of a batch of pairs, as the loss takes them.
+
+    Args:
+        graphs: see :func:`~graphdoc.subtopics.pair_graphs.pair_graphs`.
+        columns: ``(pairs,)``, clusters of every pair.
+    """
+    assert graphs.edge_weights is not None, "edges of similar sentences have weights"
+    # Every graph has one node that is no sentence, its first; of its only edge, the self-loop, nothing is left.
+    edges = (graphs.edge_index - graphs.document_of[graphs.edge_index] - 1).clamp(min=0)
+    weights = torch.where(graphs.edge_kind == EdgeKind.SELF_LOOP, 0.0, graphs.edge_weights)
+    is_second = graphs.section_of[graphs.rows.passages] == 1
+    return PairedSentences(graphs.rows.document_of, is_second, columns, edges, weights)

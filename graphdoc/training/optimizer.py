@@ -1,93 +1,64 @@
-"""Optimiser and schedule of a run, and their state in a folder: safetensors and JSON instead of pickles."""
+"""Which weights a run trains, and by which optimiser and schedule; its state as safetensors and JSON, not pickles."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.optim import AdamW, Optimizer
 from transformers import get_scheduler
-from transformers.optimization import Adafactor
 from transformers.trainer_pt_utils import get_parameter_names
 
+from ..checkpoints.updates import ENCODER, low_rank, without_low_rank
+from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
+from ..modeling.document_model import TRAINING_PARTS
+from ..settings.model import LoraSettings, Tune
 from ..settings.training import TrainingSettings
 
 TENSORS_FILE, VALUES_FILE = "optimizer.safetensors", "optimizer.json"
 
-# Share of the steps in which ``warmup_stable_decay`` comes down, as in the paper that proposed it (Hu et al. 2024).
-DECAY_SHARE = 0.1
-
 # Weights that do not decay, beside those of LayerNorm.
 _NO_DECAY = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
-
-# Encoders of transformers call them ``layer`` or ``layers``.
-_LAYER = re.compile(r"\.layers?\.(\d+)\.")
 
 
 def make_optimizer(model: DocumentModel, settings: TrainingSettings) -> Optimizer:
     """The optimiser of the weights that are trained.
 
-    Biases and norms do not decay; the passage encoder, or each of its layers, may have a learning rate of its own.
+    Biases and norms do not decay; the passage encoder may have a learning rate of its own.
 
     Args:
         model: the model in training.
         settings: how it is trained.
     """
     decaying = set(get_parameter_names(model, [nn.LayerNorm], _NO_DECAY))
-    layers = int(model.config.encoder_config.num_hidden_layers)
-    members: dict[tuple[bool, int, bool], list[nn.Parameter]] = {}
+    members: dict[tuple[bool, bool], list[nn.Parameter]] = {}
     for name, weight in model.named_parameters():
         if weight.requires_grad:
             in_encoder = name.startswith("passage_encoder.")
-            below = layers_below(name, layers) if in_encoder and settings.layer_decay is not None else 0
-            members.setdefault((in_encoder, below, name in decaying), []).append(weight)
+            members.setdefault((in_encoder, name in decaying), []).append(weight)
     groups = [
         {
             "params": weights,
             "weight_decay": settings.weight_decay if decays else 0.0,
-            "lr": ((settings.encoder_learning_rate if in_encoder else None) or settings.learning_rate)
-            * (settings.layer_decay or 1.0) ** below,
+            "lr": (settings.encoder_learning_rate if in_encoder else None) or settings.learning_rate,
         }
-        for (in_encoder, below, decays), weights in sorted(members.items(), key=lambda entry: entry[0])
+        for (in_encoder, decays), weights in sorted(members.items(), key=lambda entry: entry[0])
     ]
-    if settings.optimizer == "adafactor":
-        return Adafactor(groups, lr=settings.learning_rate, scale_parameter=False, relative_step=False)
     # Adam is AdamW without decay.
     return AdamW(groups, lr=settings.learning_rate)
-
-
-def layers_below(name: str, layers: int) -> int:
-    """How many layers of the passage encoder lie between a weight and the top; embeddings lie below the first layer.
-
-    Args:
-        name: name of the weight, such as ``passage_encoder.transformer.encoder.layer.3.output.dense.weight``.
-        layers: number of layers.
-    """
-    number = _LAYER.search(name)
-    if number is not None:
-        return layers - 1 - int(number[1])
-    return layers if "embed" in name else 0
 
 
 def make_schedule(optimizer: Optimizer, settings: TrainingSettings, steps: int) -> Any:
     """The course of the learning rate over the steps of a run."""
     # A share of the steps below 1, which leaves one step with the whole rate at least; else their number.
     warmup = int(settings.warmup) if settings.warmup >= 1 else min(math.ceil(steps * settings.warmup), steps - 1)
-    options = {"num_decay_steps": max(1, round(DECAY_SHARE * steps))}
-    return get_scheduler(
-        settings.schedule,
-        optimizer,
-        num_warmup_steps=warmup,
-        num_training_steps=steps,
-        scheduler_specific_kwargs=options if settings.schedule == "warmup_stable_decay" else None,
-    )
+    return get_scheduler(settings.schedule, optimizer, num_warmup_steps=warmup, num_training_steps=steps)
 
 
 def save_optimizer(folder: Path, optimizer: Any, schedule: Any) -> None:
@@ -125,3 +96,132 @@ def _plain(value: object) -> object:
     if isinstance(value, torch.dtype):
         return str(value)
     raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+
+
+ADAPTER = "default"
+
+
+def prepare_tuning(
+    model: DocumentModel, tune: Tune, lora: LoraSettings | None = None, *, subtopics: bool = False
+) -> None:
+    """Mark the weights that a run trains; what lies above the passage encoder is always trained.
+
+    Args:
+        model: the model, changed in place.
+        tune: ``full`` trains the passage encoder, ``lora`` adds low-rank updates to it and trains those, ``frozen``
+            leaves it alone, with the structural embeddings that it is given.
+        lora: settings for ``lora``.
+        subtopics: whether the loss looks at the head for subtopics, and so at the graph below it.
+
+    Raises:
+        MissingExtraError: ``lora`` without the package it needs.
+        ModelError: nothing would be trained, or no layer has such a name.
+        ValueError: ``tune`` is unknown.
+    """
+    if tune not in get_args(Tune):
+        raise ValueError(f"tune {tune!r} is unknown; use one of {', '.join(get_args(Tune))}")
+    model.requires_grad_(True)
+    if tune != "full":
+        model.passage_encoder.requires_grad_(False)
+    if tune == "frozen" and model.structural_embeddings is not None:
+        model.structural_embeddings.requires_grad_(False)
+    if model.reads_initial_nodes and not subtopics:
+        # Nothing that a loss looks at comes out of the graph.
+        model.graph.requires_grad_(False)
+    if model.subtopic_head is not None and not subtopics:
+        model.subtopic_head.requires_grad_(False)
+    if tune == "lora":
+        _add_low_rank_updates(model, lora or LoraSettings())
+    if not any(parameter.requires_grad for parameter in model.parameters()):
+        raise ModelError(
+            "the model has no weights to train with tune='frozen': no projection, no graph layers that the readout "
+            "looks at, no attention readout; set projection_size, graph_layers or another readout, or tune the "
+            "passage encoder (lora or full)"
+        )
+
+
+def _add_low_rank_updates(model: DocumentModel, settings: LoraSettings) -> None:
+    try:
+        from peft import LoraConfig, inject_adapter_in_model
+    except ImportError as error:
+        raise MissingExtraError("peft", "lora", "train low-rank updates (tune: lora)") from error
+    transformer: Any = model.passage_encoder.transformer
+    targets = [name for name, module in transformer.named_modules() if isinstance(module, torch.nn.Linear)]
+    if settings.targets:
+        known = sorted({name.rpartition(".")[2] for name in targets})
+        targets = [name for name in targets if name.endswith(tuple(settings.targets))]
+        if not targets:
+            raise ModelError(
+                f"no linear layer of the passage encoder ends in {' or '.join(settings.targets)}; "
+                f"there are {', '.join(known)}"
+            )
+    config = LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha,  # type: ignore[arg-type]
+        lora_dropout=settings.dropout,
+        target_modules=targets,
+    )
+    inject_adapter_in_model(config, transformer, ADAPTER)
+
+
+def finish_tuning(model: DocumentModel) -> None:
+    """Leave a model as it is used: with its low-rank updates added in, without the parts that training alone uses.
+
+    Args:
+        model: the model, changed in place.
+    """
+    for name, module in list(model.named_modules()):
+        layer: Any = module
+        if hasattr(layer, "get_delta_weight"):
+            base = layer.get_base_layer()
+            with torch.no_grad():
+                base.weight += layer.get_delta_weight(ADAPTER).to(base.weight.dtype)
+            parent, _, leaf = name.rpartition(".")
+            setattr(model.get_submodule(parent), leaf, base)
+    model.training_parts.clear()
+    model.requires_grad_(True)
+    model.eval()  # type: ignore[no-untyped-call]
+
+
+def trained_weights(model: DocumentModel) -> dict[str, Tensor]:
+    """The weights that a run trains, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def fixed_weights(model: DocumentModel) -> dict[str, Tensor]:
+    """The weights that a run takes from where it starts and leaves as they are, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if not parameter.requires_grad}
+
+
+def merged_weights(model: DocumentModel) -> dict[str, Tensor]:
+    """All weights of a model with its low-rank updates added in, named as in a model without them.
+
+    Those of parts that training alone uses are left out.
+
+    Returns:
+        Weights by name; those without an update are the model's own tensors.
+    """
+    weights = {name: tensor for name, tensor in without_low_rank(model).items() if not name.startswith(TRAINING_PARTS)}
+    for name, module in model.named_modules():
+        update = getattr(module, "get_delta_weight", None)
+        if update is not None:
+            key = f"{name}.weight"
+            with torch.no_grad():
+                weights[key] = weights[key] + update(ADAPTER).to(weights[key].dtype)
+    return weights
+
+
+def trained_updates(model: DocumentModel) -> dict[str, Tensor]:
+    """What a run has trained on top of a frozen or low-rank-updated backbone, as a checkpoint stores it.
+
+    Returns:
+        Weights above the passage encoder, and low-rank updates inside it (see :mod:`graphdoc.checkpoints.updates`).
+    """
+    elsewhere = (ENCODER, TRAINING_PARTS)
+    updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(elsewhere)}
+    for name, module in model.named_modules():
+        layer: Any = module
+        if hasattr(layer, "get_delta_weight"):
+            down, up = layer.lora_A[ADAPTER].weight, layer.lora_B[ADAPTER].weight
+            updates |= low_rank(f"{name}.weight", down, up, float(layer.scaling[ADAPTER]))
+    return updates

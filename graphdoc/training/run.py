@@ -1,217 +1,360 @@
-"""A run of any recipe: its folder, what is measured before and after, its checkpoints and its result."""
+"""A run of any recipe: its processes, the model it starts from, its folder, its checkpoints and its result."""
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
+import torch
+import yaml
 from tqdm.auto import tqdm
 
 from ..analysis.figures.run import plot_run
+from ..checkpoints.backbones import backbone_config
+from ..checkpoints.contents import CONFIG_FILE, read_json
+from ..checkpoints.folders import SHIPPED, backbone_folder
+from ..checkpoints.load import load_without_weights
+from ..checkpoints.tokenizers import load_tokenizer, segmenter_of
 from ..encoder import DocumentEncoder
-from ..modeling.document_model import weights_hash
+from ..errors import ModelError, SettingsError
+from ..losses import Loss
+from ..modeling import DocumentConfig
+from ..modeling.document_model import start_at_mean, weights_hash
+from ..registry import READOUTS, load
 from ..runtime.files import FolderLock
-from ..runtime.processes import Processes
+from ..runtime.processes import Processes, own_gpu, usable_device
 from ..runtime.text import printable
+from ..segmentation.segmenter import Segmenter
+from ..settings.model import ModelSettings
 from ..settings.run import RunSettings
-from .checkpoint import RunCheckpoints, require_finite
+from ..settings.training import TrainingSettings
+from .checkpoint import MEASURED, RunCheckpoints, TrainState, not_finite, require_finite
+from .data import TaskData
 from .loop import RunEvaluation, TrainingLoop
-from .moving_average import MovingAverage
+from .objectives import Objective
+from .optimizer import fixed_weights, prepare_tuning, trained_weights
+from .run_folder import CONFIG_FILE as SETTINGS_FILE
 from .run_folder import (
     CURVE_FILE,
     MODEL_FOLDER,
     abandon_run,
+    begin_run,
     git_revision,
     open_run,
     read_results,
     require_own_folder,
+    require_trackers,
     versions,
     write_results,
 )
-from .state import MEASURED, TrainState
-from .task import Task
-from .tuning import fixed_weights, trained_weights
 
 logger = logging.getLogger(__name__)
 
-Results = Mapping[str, Any]
+Settings = TypeVar("Settings", bound=RunSettings)
+
+
+def join_run(training: TrainingSettings, device: str | torch.device | None) -> Processes:
+    """Join the processes of a run, and seed this one.
+
+    Args:
+        training: how the model is trained.
+        device: where; None takes the accelerator of this process if there is one.
+
+    Raises:
+        ModelError: the device is unknown.
+        SettingsError: the device is one GPU for several processes.
+    """
+    place = usable_device(device)
+    if int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1 and place.type == "cuda" and place != own_gpu():
+        raise SettingsError(f"device={place} is one GPU for several processes; leave it out, and each takes its own")
+    joined = Processes(place)
+    # accelerate launch --cpu gives the address of several processes to the only one that it starts.
+    if joined.count == 1 and "MASTER_PORT" in os.environ and "WORLD_SIZE" not in os.environ:
+        print(
+            "one process trains: the launcher started no others (accelerate launch --cpu needs MPI for them; torchrun "
+            "does not)",
+            file=sys.stderr,
+        )
+    torch.manual_seed(training.seed)
+    return joined
+
+
+def load_start(settings: ModelSettings, device: torch.device, similarity: str) -> DocumentEncoder:
+    """Load the model that a run starts from.
+
+    Args:
+        settings: what is trained and where it starts.
+        device: where it is trained.
+        similarity: how its vectors are compared by the loss, and from then on.
+
+    Raises:
+        ModelError: there is no such model.
+        SettingsError: trained layers are told to begin untrained.
+    """
+    values = {"similarity": similarity, **settings.settings}
+    if is_checkpoint(settings.start):
+        if settings.begin != "random":
+            raise SettingsError(
+                f"model.begin={settings.begin} is for layers that start untrained, and {settings.start} has trained "
+                "ones; leave it out"
+            )
+        return DocumentEncoder.from_pretrained(settings.start, device=device, **values)
+    encoder = DocumentEncoder.from_backbone(settings.start, device=device, **values)
+    if settings.begin == "mean":
+        start_at_mean(encoder.model)
+    return encoder
+
+
+def require_startable(encoder: DocumentEncoder, settings: ModelSettings) -> None:
+    """Refuse a model that no run can start from.
+
+    Raises:
+        ModelError: a weight is NaN or infinite.
+        SettingsError: the result has no place for the weights of its readout.
+    """
+    if settings.result_readout is not None:
+        trained, result = encoder.model.readout, load(READOUTS[settings.result_readout])(encoder.model.config)
+        if any(True for readout in (trained, result) for _ in readout.parameters()):
+            raise SettingsError(
+                f"model.result_readout={settings.result_readout} leaves no place for the weights of the "
+                f"{encoder.model.config.readout} readout that is trained, or has some that are not; leave it out, or "
+                "take readouts without weights, such as mean"
+            )
+    if (wrong := not_finite(encoder.model.named_parameters())) is not None:
+        raise ModelError(f"model.start={settings.start}: weight {wrong} is NaN or infinite; fetch or train it again")
+
+
+def load_segmenter(settings: ModelSettings) -> tuple[Segmenter, DocumentConfig]:
+    """The segmenter and the configuration of the model that a run starts from, without its weights.
+
+    Args:
+        settings: what is trained and where it starts.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+    if is_checkpoint(settings.start):
+        config, tokenizer = load_without_weights(settings.start, **settings.settings)
+    else:
+        config = backbone_config(settings.start, **settings.settings)
+        tokenizer = load_tokenizer(
+            backbone_folder(settings.start, weights=False), config, f"backbone {settings.start}"
+        )
+    return segmenter_of(config, tokenizer, settings.start), config
+
+
+def begin_training(encoder: DocumentEncoder, settings: ModelSettings, *, subtopics: bool = False) -> None:
+    """Mark the weights that are trained, after a head was added where there is to be one.
+
+    Args:
+        encoder: the encoder around the model.
+        settings: what is trained.
+        subtopics: whether the loss looks at the head for subtopics.
+
+    Raises:
+        ModelError: nothing of the model would be trained.
+        MissingExtraError: low-rank updates without the library for them.
+    """
+    prepare_tuning(encoder.model, settings.tune, settings.lora, subtopics=subtopics)
+    if settings.compile:
+        transformer: Any = encoder.model.passage_encoder.transformer
+        transformer.compile(dynamic=True)
+    encoder.model.config.trained = True
+
+
+def is_checkpoint(name: str) -> bool:
+    """Whether a name means a checkpoint of this package rather than a pretrained encoder."""
+    folder = SHIPPED / name if (SHIPPED / name / CONFIG_FILE).is_file() else Path(name)
+    return bool(read_json(folder / CONFIG_FILE).get("model_type") == DocumentConfig.model_type)
 
 
 @dataclass(frozen=True)
-class TrainingRun:
-    """The parts of a run.
+class RunContext(Generic[Settings]):
+    """What every recipe is given.
 
     Args:
-        settings: the recipe's settings.
-        encoder: the model in training and its tokenizer.
-        tasks: what it is trained for.
+        settings: the settings of the run.
+        encoder: the model that the run starts from, and its tokenizer.
         processes: the processes that train together.
-        evaluation: how the model is measured meanwhile; None for not at all.
-        announcement: lines that say what is going to happen.
-        card: makes the sections of the model card on training, of what the run was made with and its results.
         show_progress: show bars; None shows them on a terminal.
+        loss: the loss that was given instead of the one of the settings.
+        evaluation: what was given to measure the model by, instead of what the settings say.
     """
 
-    settings: RunSettings
+    settings: Settings
     encoder: DocumentEncoder
-    tasks: Sequence[Task]
     processes: Processes
-    evaluation: RunEvaluation | None
-    announcement: Sequence[str]
-    card: Callable[[Mapping[str, Any], Results], str]
     show_progress: bool | None = None
+    loss: Loss | None = None
+    evaluation: RunEvaluation | None = None
 
-    def start(self, resume: bool) -> Path:
-        """Train to the end, and write the model and what came of the run.
 
-        A run that is refused before its first step leaves no run in its folder.
+@dataclass(frozen=True)
+class Recipe:
+    """What a model is trained for and how it is measured.
 
-        Args:
-            resume: go on with the run in the output folder from its last checkpoint.
+    Args:
+        data: where batches come from.
+        objective: what the loss looks at, and the loss.
+        evaluation: how the model is measured meanwhile; None for not at all.
+        how: how the model is trained, in a few words for its card.
+        announcement: further lines that say what is going to happen.
+        encode: what else is encoded before the first step, in all processes.
+        last_words: makes a line that is said when the run is over.
+    """
 
-        Returns:
-            Folder of the trained model, or of the last checkpoint where the run was asked to stop.
+    data: TaskData
+    objective: Objective
+    evaluation: RunEvaluation | None
+    how: str
+    announcement: Sequence[str] = ()
+    encode: Callable[[], object] | None = None
+    last_words: Callable[[], str] | None = None
 
-        Raises:
-            GraphdocError: another run is under way in the folder, or whatever else is in the way of this one.
-        """
-        folder, record = self.settings.folder, self._record()
-        lock = FolderLock(folder)
 
-        def begin() -> None:
-            require_own_folder(folder)
-            lock.acquire()
-            open_run(folder, self.settings, record, resume=resume)
+def run_recipe(context: RunContext[Settings], make: Callable[[RunContext[Settings]], Recipe], resume: bool) -> Path:
+    """Train by a recipe to the end, and write the model and what came of the run.
 
+    Whatever can be refused is refused before a passage is encoded. A run that is refused before its first step leaves
+    no run in its folder.
+
+    Args:
+        context: settings, model and processes.
+        make: makes the recipe.
+        resume: go on with the run in the output folder from its last checkpoint.
+
+    Returns:
+        Folder of the trained model, or of the last checkpoint where the run was asked to stop.
+
+    Raises:
+        GraphdocError: another run is under way in the folder, or whatever else is in the way of this one.
+    """
+    settings, processes = context.settings, context.processes
+    folder: Path = settings.folder
+    lock = FolderLock(folder)
+    is_new = True
+
+    def begin() -> None:
+        nonlocal is_new
+        require_trackers(settings.training.trackers)
+        require_own_folder(folder)
+        lock.acquire()
+        begin_run(folder, settings, resume=resume)
+        is_new = not (folder / SETTINGS_FILE).exists()
+
+    try:
+        processes.run_first(begin)
         try:
-            self.processes.run_first(begin)
-            try:
-                return self._train(folder, record, resume)
-            except KeyboardInterrupt:
-                if self.processes.is_first:
-                    logger.warning("the run was interrupted; go on from its last checkpoint with --resume")
-                raise
-            except Exception:
-                if self.processes.is_first:
-                    abandon_run(folder)
-                raise
-        finally:
-            lock.release()
+            recipe = make(context)
+            if context.evaluation is not None:
+                recipe = replace(recipe, evaluation=context.evaluation)
+            record = _record(context, recipe.data)
+            processes.run_first(partial(open_run, folder, settings, record, resume=resume))
+            _announce(context, recipe, record)
+            recipe.data.load()
+            if recipe.encode is not None:
+                recipe.encode()
+            result = _train(context, recipe, record, resume)
+        except KeyboardInterrupt:
+            if processes.is_first:
+                logger.warning("the run was interrupted; go on from its last checkpoint with --resume")
+            raise
+        except Exception:
+            if processes.is_first and is_new:
+                abandon_run(folder)
+            raise
+    finally:
+        lock.release()
+    if recipe.last_words is not None and processes.is_first:
+        tqdm.write(printable(recipe.last_words()))
+    return result
 
-    def _train(self, folder: Path, record: dict[str, Any], resume: bool) -> Path:
-        settings, training, model = self.settings, self.settings.training, self.encoder.model
-        results: dict[str, Any] = {}
-        checkpoints = RunCheckpoints(
-            folder,
-            model,
-            self.encoder.tokenizer,
-            name=folder.name,
-            keep=training.keep_checkpoints,
-            moving_average=MovingAverage(model, training.moving_average) if training.moving_average else None,
-            describe_training=lambda: self.card(record, results),
-            only_updates=settings.model.store == "updates",
-            data_state=self._data_state,
-        )
-        loop = TrainingLoop(
-            model,
-            self.tasks,
-            training,
-            checkpoints,
-            self.processes,
-            evaluation=self.evaluation,
-            show_progress=self.show_progress,
-        )
-        self._announce(record)
-        last = self._last_checkpoint(checkpoints) if resume else None
-        results |= self._measured_before(loop, is_resumed=last is not None)
-        state = loop.run(last)
-        results |= {**_measured_after(state), "steps": state.global_step}
-        if last == checkpoints.at_step(state.global_step) and self.processes.is_first:
-            logger.warning("the run was at its end already, after step %d", state.global_step)
-        if loop.was_stopped:
-            if self.processes.is_first:
-                logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
-            return checkpoints.last or folder
-        require_finite(model, state.global_step)
-        target = folder / MODEL_FOLDER
 
-        def finish() -> None:
-            if settings.model.result_readout is not None:
-                model.config.readout = settings.model.result_readout
-            checkpoints.save_result(target)
-            write_results(folder, results)
-            start = {f"{MEASURED}{name}": value for name, value in results.get("before", {}).items()}
-            plot_run([{"step": 0, **start}, *state.log_history], folder / CURVE_FILE)
+def _train(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any], resume: bool) -> Path:
+    settings: RunSettings = context.settings
+    processes, model, data = context.processes, context.encoder.model, recipe.data
+    folder, results = settings.folder, dict[str, Any]()
+    checkpoints = RunCheckpoints(
+        folder,
+        model,
+        context.encoder.tokenizer,
+        name=folder.name,
+        keep=settings.training.keep_checkpoints,
+        describe_training=lambda: _card(settings, recipe, record, results),
+        only_updates=settings.model.store == "updates",
+        data_state=data.state_dict,
+    )
+    loop = TrainingLoop(
+        model,
+        data,
+        recipe.objective,
+        settings.training,
+        checkpoints,
+        processes,
+        evaluation=recipe.evaluation,
+        show_progress=context.show_progress,
+    )
+    last = _last_checkpoint(context, checkpoints, data) if resume else None
+    results |= _measured_before(context, loop, recipe.evaluation, is_resumed=last is not None)
+    state = loop.run(last)
+    results |= {**_measured_after(state), "steps": state.global_step}
+    if last == checkpoints.at_step(state.global_step) and processes.is_first:
+        logger.warning("the run was at its end already, after step %d", state.global_step)
+    if loop.was_stopped:
+        if processes.is_first:
+            logger.warning("the run was asked to stop after step %d; go on with --resume", state.global_step)
+        return checkpoints.last or folder
+    require_finite(model, state.global_step)
+    target = folder / MODEL_FOLDER
+    if settings.model.result_readout is not None:
+        model.config.readout = settings.model.result_readout
 
-        self.processes.run_first(finish)
-        return target
+    def finish() -> None:
+        checkpoints.save_result(target)
+        write_results(folder, results)
+        start = {f"{MEASURED}{name}": value for name, value in results.get("before", {}).items()}
+        plot_run([{"step": 0, **start}, *state.log_history], folder / CURVE_FILE)
 
-    def _last_checkpoint(self, checkpoints: RunCheckpoints) -> Path | None:
-        """The checkpoint to go on from, where the data then is too."""
-        last = checkpoints.last
-        if last is None:
-            if self.processes.is_first:
-                logger.warning(
-                    "%s has no checkpoint to resume from; the run starts from the beginning", self.settings.folder
-                )
-            return None
-        checkpoints.load_state(last)
-        if self.processes.is_first:
-            tqdm.write(f"going on from {last}")
-        if self._data_state() is not None:
-            place = checkpoints.read_data_state(last)
-            for task in self.tasks:
-                if task.data.state() is not None:
-                    task.data.go_on(place[task.name] if len(self.tasks) > 1 else place)
-        return last
+    processes.run_first(finish)
+    return target
 
-    def _data_state(self) -> dict[str, Any] | None:
-        """The place in the data of the task, or of every task by name; None where there is none to keep."""
-        states = {task.name: state for task in self.tasks if (state := task.data.state()) is not None}
-        return (states if len(self.tasks) > 1 else states[self.tasks[0].name]) if states else None
 
-    def _measured_before(self, loop: TrainingLoop, is_resumed: bool) -> dict[str, Any]:
-        """Measure the model that the run starts from; a run that goes on takes over what was measured then."""
-        if is_resumed:
-            before = read_results(self.settings.folder)
-            return {name: before[name] for name in ("before",) if name in before}
-        if self.evaluation is None or not self.evaluation.at_start:
-            return {}
-        results = {"before": _without_prefix(loop.measure())}
-        self.processes.run_first(lambda: write_results(self.settings.folder, results))
-        return results
+def _last_checkpoint(context: RunContext[Any], checkpoints: RunCheckpoints, data: TaskData) -> Path | None:
+    """The checkpoint to go on from, where the data then is too."""
+    last, is_first = checkpoints.last, context.processes.is_first
+    if last is None:
+        if is_first:
+            folder = context.settings.folder
+            logger.warning("%s has no checkpoint to resume from; the run starts from the beginning", folder)
+        return None
+    checkpoints.load_state(last)
+    if is_first:
+        tqdm.write(f"going on from {last}")
+    if data.state_dict() is not None:
+        data.load_state_dict(checkpoints.read_data_state(last))
+    return last
 
-    def _record(self) -> dict[str, Any]:
-        model = self.encoder.model
-        records = {task.name: task.data.record() for task in self.tasks}
-        return {
-            "versions": versions(),
-            "git_revision": git_revision(),
-            "seed": self.settings.training.seed,
-            "processes": self.processes.count,
-            "device": str(model.device),
-            "corpus": records if len(self.tasks) > 1 else records[self.tasks[0].name],
-            "fixed_weights": weights_hash(fixed_weights(model)),
-            "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
-            "weights": sum(weight.numel() for weight in model.parameters()),
-        }
 
-    def _announce(self, record: Mapping[str, Any]) -> None:
-        """Say what is going to happen."""
-        if not self.processes.is_first:
-            return
-        processes = self.processes.count
-        for line in (
-            *self.announcement,
-            f"{record['trained_weights']:,} of {record['weights']:,} weights are trained "
-            f"({self.settings.model.tune} passage encoder), on {record['device']}, "
-            f"{processes} process{'es' if processes > 1 else ''}",
-        ):
-            for part in line.splitlines():
-                tqdm.write(printable(part))
+def _measured_before(
+    context: RunContext[Any], loop: TrainingLoop, evaluation: RunEvaluation | None, *, is_resumed: bool
+) -> dict[str, Any]:
+    """Measure the model that the run starts from; a run that goes on takes over what was measured then."""
+    folder = context.settings.folder
+    if is_resumed:
+        before = read_results(folder)
+        return {name: before[name] for name in ("before",) if name in before}
+    if evaluation is None or not evaluation.at_start:
+        return {}
+    results = {"before": _without_prefix(loop.measure())}
+    context.processes.run_first(lambda: write_results(folder, results))
+    return results
 
 
 def _measured_after(state: TrainState) -> dict[str, Any]:
@@ -229,3 +372,57 @@ def _measured_after(state: TrainState) -> dict[str, Any]:
 
 def _without_prefix(scores: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix(MEASURED): value for name, value in scores.items() if name.startswith(MEASURED)}
+
+
+def _record(context: RunContext[Any], data: TaskData) -> dict[str, Any]:
+    """What a run is made with."""
+    model, loss = context.encoder.model, context.loss
+    return {
+        "versions": versions(),
+        "git_revision": git_revision(),
+        "seed": context.settings.training.seed,
+        "processes": context.processes.count,
+        "device": str(model.device),
+        "corpus": data.record(),
+        **({} if loss is None else {"loss": repr(loss)}),
+        "fixed_weights": weights_hash(fixed_weights(model)),
+        "trained_weights": sum(weight.numel() for weight in trained_weights(model).values()),
+        "weights": sum(weight.numel() for weight in model.parameters()),
+    }
+
+
+def _announce(context: RunContext[Any], recipe: Recipe, record: Mapping[str, Any]) -> None:
+    """Say what is going to happen."""
+    processes = context.processes
+    if not processes.is_first:
+        return
+    for line in (
+        *recipe.data.describe(),
+        *recipe.announcement,
+        f"{record['trained_weights']:,} of {record['weights']:,} weights are trained "
+        f"({context.settings.model.tune} passage encoder), on {record['device']}, "
+        f"{processes.count} process{'es' if processes.count > 1 else ''}",
+    ):
+        for part in line.splitlines():
+            tqdm.write(printable(part))
+
+
+def _card(settings: RunSettings, recipe: Recipe, record: Mapping[str, Any], results: Mapping[str, Any]) -> str:
+    """Sections of a model card on data, settings and results of a run, as Markdown."""
+    training = settings.training
+    lines = [
+        "## Training",
+        "",
+        f"{recipe.how}; batches of {training.batch_size:,}, {training.epochs:g} epochs, {settings.model.tune} passage "
+        "encoder.",
+        "",
+        f"Data: {settings.corpus.name}. {recipe.data.report.summary()}",
+        "",
+        f"{record['trained_weights']:,} of {record['weights']:,} weights were trained, seed {record['seed']}, "
+        f"git revision {record['git_revision'] or 'unknown'}.",
+        "",
+    ]
+    if results:
+        lines += ["## Results", "", "```json", json.dumps(dict(results), indent=1), "```", ""]
+    values = yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True).rstrip()
+    return "\n".join([*lines, "## Settings", "", "```yaml", values, "```", ""])

@@ -1,24 +1,35 @@
-"""The folder of a run: its settings, what it is made with, and its results."""
+"""The folder of a run: its settings, what it is made with, its log and its results."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import logging
+import math
+import os
 import platform
 import subprocess
-from collections.abc import Mapping
-from contextlib import suppress
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
+from accelerate import Accelerator
+from torch import Tensor
 
-from ..errors import OutputError
+from ..errors import GraphdocError, MissingExtraError, OutputError
 from ..runtime.files import LOCK_FILE, write_text
+from ..runtime.processes import Processes
+from ..runtime.progress import progress_bar
+from ..runtime.text import one_line
 from ..settings.run import RunSettings
 from ..version import __version__
-from .checkpoint import PREFIX
+from .checkpoint import MEASURED, PREFIX, TrainState
 
 logger = logging.getLogger(__name__)
 
@@ -81,20 +92,18 @@ def versions() -> dict[str, str]:
     return found
 
 
-def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, resume: bool) -> None:
-    """Make the folder of a run, or check that a run can go on in it.
+def begin_run(folder: Path, settings: RunSettings, *, resume: bool) -> None:
+    """Check that a run can begin, or go on, in a folder, before anything is read.
 
     Args:
         folder: the folder.
         settings: the settings of the run.
-        record: what the run is made with: versions, seed, processes.
         resume: whether a run that was begun in the folder is to go on.
 
     Raises:
-        OutputError: the folder holds another run or one on other data, or cannot be written.
+        OutputError: the folder holds another run, or one that is not to go on.
     """
     path = folder / CONFIG_FILE
-    require_own_folder(folder)
     if path.exists():
         if others := sorted(_settings_in(path).keys() - settings.as_values().keys()):
             raise OutputError(
@@ -107,6 +116,21 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, 
                 "output=FOLDER"
             )
         check_same_settings(path, settings)
+
+
+def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, resume: bool) -> None:
+    """Write down what a run is made with, or check that a run goes on with the same data.
+
+    Args:
+        folder: the folder.
+        settings: the settings of the run.
+        record: what the run is made with: versions, seed, processes.
+        resume: whether a run that was begun in the folder is to go on.
+
+    Raises:
+        OutputError: the run was begun on other data, or the folder cannot be written.
+    """
+    if (folder / CONFIG_FILE).exists():
         _check_same_data(folder, record)
     if not resume:
         for left in folder.glob(f"{WRONG_BATCH}*"):
@@ -114,7 +138,7 @@ def open_run(folder: Path, settings: RunSettings, record: Mapping[str, Any], *, 
             left.unlink()
     # First what shows that the settings beside it are those of a run.
     write_text(folder / RECORD_FILE, json.dumps(record, indent=2) + "\n")
-    write_text(path, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
+    write_text(folder / CONFIG_FILE, yaml.safe_dump(settings.as_values(), sort_keys=False, allow_unicode=True))
 
 
 def require_own_folder(folder: Path) -> None:
@@ -160,8 +184,6 @@ def abandon_run(folder: Path) -> None:
 def check_same_settings(path: Path, settings: RunSettings) -> None:
     """Refuse the settings of another run.
 
-    A setting that the version of the package did not have yet with which the run was begun was at its default.
-
     Args:
         path: the settings that a run was begun with.
         settings: the settings of the run that is to go on, or to be there already.
@@ -170,7 +192,6 @@ def check_same_settings(path: Path, settings: RunSettings) -> None:
         OutputError: they differ in what decides about the model, or cannot be read.
     """
     old, new = dict(_leaves(_settings_in(path))), dict(_leaves(settings.as_values()))
-    old = {key: value for key, value in _leaves(settings.default_values()) if key in new} | old
     for key in sorted({*old, *new}):
         if key not in _FREE and old.get(key) != new.get(key):
             name = ".".join(key)
@@ -230,12 +251,11 @@ def _check_same_data(folder: Path, record: Mapping[str, Any]) -> None:
     before, now = begun["corpus"], json.loads(json.dumps(record.get("corpus")))
     if not isinstance(before, dict) or not isinstance(now, dict):
         return
-    # A version of the package may count what another one does not.
-    shared = [key for key in before if key in now and key not in _NO_DATA and key != CONTENT]
-    old, new = (dict(_leaves({key: values[key] for key in shared})) for values in (before, now))
-    for key in [*old, *new]:
-        if key[0] == "coverage" and key not in old:
-            continue
+    left_out = {*_NO_DATA, CONTENT}
+    old, new = (
+        dict(_leaves({key: value for key, value in values.items() if key not in left_out})) for values in (before, now)
+    )
+    for key in dict.fromkeys([*old, *new]):
         if old.get(key) != new.get(key):
             raise OutputError(
                 f"{folder} holds a run on other data: {'.'.join(key)} was {old.get(key)!r} and is {new.get(key)!r}; "
@@ -257,11 +277,6 @@ def _leaves(values: Any, path: tuple[str, ...] = ()) -> Any:
         yield path, values
 
 
-def ids_file(folder: Path, step: int) -> Path:
-    """Where the ids of the documents of a batch go that went wrong."""
-    return folder / f"{WRONG_BATCH}{step}.json"
-
-
 def write_ids(path: Path, step: int, ids: list[str]) -> Path:
     """Write the ids of the documents of a batch that went wrong."""
     return write_text(path, json.dumps({"step": step, "documents": ids}, indent=1) + "\n")
@@ -275,3 +290,218 @@ def read_results(folder: Path) -> dict[str, Any]:
 def write_results(folder: Path, results: Mapping[str, Any]) -> Path:
     """Write what came of a run."""
     return write_text(folder / RESULTS_FILE, json.dumps(results, indent=2) + "\n")
+
+
+# What the bar shows of an entry of the log, in this order.
+_SHOWN = {
+    "loss": "loss {:.4f}",
+    "accuracy": "accuracy {:.1%}",
+    "positive_similarity": "positive {:.3f}",
+    "negative_similarity": "negative {:.3f}",
+    "documents_per_second": "{:,.0f} documents/s",
+    "tokens_per_second": "{:,.0f} tokens/s",
+}
+
+
+class RunLog:
+    """Shows and writes the entries of a run's log; a context, in which the bar is on the terminal.
+
+    A run that is resumed drops the entries of what it does again.
+
+    Args:
+        folder: the run's folder.
+        state: where the run begins or goes on.
+        trackers: where numbers are also written.
+        show: whether to show the bar; None on a terminal, and elsewhere a line a minute.
+
+    Raises:
+        MissingExtraError: a tracker is not installed.
+        OutputError: the log cannot be written, or a tracker does not start.
+    """
+
+    def __init__(
+        self, folder: Path, state: TrainState, trackers: Sequence[str] = (), show: bool | None = None
+    ) -> None:
+        self.path, self._state = folder / LOG_FILE, state
+        self._trackers: list[Accelerator] = []
+        self._tells_results = sys.stderr.isatty() if show is None else show
+        self._bar = progress_bar(show, state.max_steps, "Training", "steps", done=state.global_step)
+        with self._writing():
+            kept = [line for line, step in _entries(self.path) if step <= state.global_step]
+            temporary = self.path.with_name(f".partial-{os.getpid()}-{self.path.name}")
+            temporary.write_text("".join(f"{line}\n" for line in kept if state.global_step), encoding="utf-8")
+            temporary.replace(self.path)
+
+        try:
+            for name in trackers:
+                self._trackers.append(start_tracker(name, folder, settings_in_words(folder)))
+        except GraphdocError:
+            self.__exit__()
+            raise
+
+    def __enter__(self) -> RunLog:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.close()
+        for tracker in self._trackers:
+            tracker.end_training()
+
+    def advance(self) -> None:
+        """Move the bar to the current step."""
+        self._bar.update(self._state.global_step - self._bar.n)
+
+    def write(self, entry: Mapping[str, Any]) -> None:
+        """Add an entry of the current step."""
+        step = self._state.global_step
+        with self._writing(), self.path.open("a", encoding="utf-8") as stream:
+            # JSON has no word for what is not finite, such as a gradient that overflows.
+            values = {
+                name: value if not isinstance(value, float) or math.isfinite(value) else None
+                for name, value in entry.items()
+            }
+            stream.write(json.dumps({"step": step, **values}, allow_nan=False) + "\n")
+        for tracker in self._trackers:
+            tracker.log({_tracked_name(name): value for name, value in entry.items()}, step=step)
+        shown = ", ".join(form.format(entry[name]) for name, form in _SHOWN.items() if name in entry)
+        if shown:
+            self._bar.set_postfix_str(shown)
+        results = {name.removeprefix(MEASURED): value for name, value in entry.items() if name.startswith(MEASURED)}
+        if results and self._tells_results:
+            numbers = ", ".join(f"{name} {value:.4f}" for name, value in results.items())
+            self._bar.write(f"step {step}: {numbers}", file=sys.stderr)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputError(
+                f"{self.path} cannot be written: {error.strerror or error}; checkpoints are whole: mend that and "
+                "resume"
+            ) from error
+
+
+def _entries(path: Path) -> list[tuple[str, int]]:
+    """Lines of a log with their steps; what a kill cut, or a disk damaged, is left out."""
+    entries = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
+        try:
+            entries.append((line, int(json.loads(line)["step"])))
+        except (ValueError, TypeError, KeyError):
+            continue
+    return entries
+
+
+def _tracked_name(name: str) -> str:
+    """The name of a number where trackers group numbers by what comes before a slash."""
+    return f"eval/{name.removeprefix(MEASURED)}" if name.startswith(MEASURED) else f"train/{name}"
+
+
+class StepMeans:
+    """Adds up the numbers of steps between two entries of the log."""
+
+    def __init__(self) -> None:
+        self._reset()
+
+    def _reset(self) -> None:
+        self._began: float | None = None
+        self._sums: dict[str, Tensor] = {}
+        self._steps = self._documents = self._tokens = 0
+        self._waited = 0.0
+
+    def add(self, metrics: Mapping[str, Tensor], documents: int, tokens: int) -> None:
+        """Take in the numbers of a step of this process."""
+        for name, value in metrics.items():
+            self._sums[name] = self._sums[name] + value if name in self._sums else value
+        self._steps += 1
+        self._documents += documents
+        self._tokens += tokens
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """A context in which a batch is waited for; time is counted from the first of them on."""
+        began = time.perf_counter()
+        self._began = began if self._began is None else self._began
+        yield
+        self._waited += time.perf_counter() - began
+
+    def take(self, processes: Processes) -> dict[str, float]:
+        """Means over steps and processes, and documents and tokens a second of all; then begin anew."""
+        seconds = max(time.perf_counter() - (self._began or 0.0), 1e-9)
+        own = [float(value) / max(self._steps, 1) for value in self._sums.values()]
+        own += [self._waited / seconds, self._documents / seconds, self._tokens / seconds]
+        *means, waited, documents, tokens = (
+            math.fsum(values) / processes.count for values in zip(*processes.gather(own), strict=True)
+        )
+        names = list(self._sums)
+        self._reset()
+        return {
+            **dict(zip(names, means, strict=True)),
+            "documents_per_second": documents * processes.count,
+            "tokens_per_second": tokens * processes.count,
+            "waiting_share": waited,
+        }
+
+
+# What helps where a tracker does not start.
+_FIXES = {
+    "tensorboard": "mend that, or leave it out of training.trackers",
+    "wandb": "log in (wandb login), or set WANDB_MODE=offline to write into the run's folder",
+    "mlflow": "check MLFLOW_TRACKING_URI; without it files go into the run's folder",
+}
+
+
+def require_trackers(names: Sequence[str]) -> None:
+    """Refuse trackers whose library is not installed.
+
+    Raises:
+        MissingExtraError: there is one.
+    """
+    for name in names:
+        if find_spec(name) is None:
+            raise MissingExtraError(name, "track", f"write numbers there (training.trackers=[{name}])")
+
+
+def start_tracker(name: str, folder: Path, settings: Mapping[str, Any]) -> Accelerator:
+    """Start a tracker of a run, by way of Accelerate.
+
+    Args:
+        name: ``tensorboard``, ``wandb`` or ``mlflow``.
+        folder: the run's folder.
+        settings: the run's settings, by their names.
+
+    Raises:
+        MissingExtraError: its library is not installed.
+        OutputError: it does not start, as without a network or a login.
+    """
+    require_trackers([name])
+    run_name = folder.resolve().name
+    options: dict[str, dict[str, Any]] = {
+        "wandb": {"dir": str(folder), "name": run_name},
+        "mlflow": {"run_name": run_name},
+    }
+    project = {"tensorboard": "runs", "wandb": os.environ.get("WANDB_PROJECT", "graphdoc")}.get(name, "graphdoc")
+    try:
+        if name == "mlflow":
+            _place_mlflow(folder)
+        accelerator = Accelerator(cpu=not torch.cuda.is_available(), log_with=name, project_dir=folder)
+        # TensorBoard would write the settings as a run of its own.
+        accelerator.init_trackers(project, None if name == "tensorboard" else dict(settings), options)
+    except Exception as error:  # each library raises kinds of its own
+        reason = one_line(str(error)).strip().rstrip(".")[:200] or type(error).__name__
+        raise OutputError(f"training.trackers=[{name}] does not start: {reason}; {_FIXES[name]}") from error
+    return accelerator
+
+
+def _place_mlflow(folder: Path) -> None:
+    """Let MLflow write into the run's folder where no server is named, and report nothing on its own use."""
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    server = os.environ.get("MLFLOW_TRACKING_URI")
+    if not server:
+        # Plain files are all that the small package of MLflow writes without a server, and it asks to be told so.
+        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+    import mlflow
+
+    # Said anew for every run: MLflow keeps what it was told last.
+    mlflow.set_tracking_uri(server or (folder.resolve() / "mlruns").as_uri())

@@ -23,7 +23,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.modeling import DocumentConfig
 from graphdoc.registry import GRAPH_KINDS, READOUTS
-from graphdoc.training.tuning import trained_updates
+from graphdoc.training.optimizer import trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 BackboneFactory = Callable[[str], Path]

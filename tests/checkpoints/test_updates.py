@@ -21,7 +21,7 @@ from graphdoc.errors import ModelError
 from graphdoc.modeling import DocumentConfig
 from graphdoc.modeling.document_model import weights_hash
 from graphdoc.settings.model import LoraSettings
-from graphdoc.training.tuning import prepare_tuning, trained_updates
+from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 LABELS = ["rice & <b>koji</b>", "the\nsea", "a|b"]

@@ -14,7 +14,7 @@ from two_processes import run_commands
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
-from graphdoc.evaluation.linear_probe import fit_probe
+from graphdoc.recipes.fitted_head import fit_vectors_and_words
 
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}
 
@@ -114,11 +114,11 @@ def test_a_seed_draws_what_is_held_out(
 ) -> None:
     seeds: list[int] = []
 
-    def noted(vectors: Any, labels: Any, seed: int) -> Any:
+    def noted(vectors: Any, words: Any, labels: Any, seed: int, **options: Any) -> Any:
         seeds.append(seed)
-        return fit_probe(vectors, labels, seed)
+        return fit_vectors_and_words(vectors, words, labels, seed, **options)
 
-    monkeypatch.setattr("graphdoc.recipes.fitted_head.fit_probe", noted)
+    monkeypatch.setattr("graphdoc.recipes.fitted_head.fit_vectors_and_words", noted)
     rows = [{"id": str(n), "text": f"The {('tide', 'moon')[n % 2]} of {n}.", "kind": n % 2} for n in range(4)]
     corpus = write_rows(tmp_path / "notes.jsonl", rows)
     fitting = ("fit", corpus, "--label-column", "kind", "--model", start, "--device", "cpu", "--classes")

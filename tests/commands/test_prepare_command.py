@@ -11,10 +11,10 @@ import yaml
 from corpus_examples import rows_of, write_rows
 
 from graphdoc import DocumentEncoder
-from graphdoc.corpus.prepare import TrainingCorpus
+from graphdoc.corpus.corpus import TrainingCorpus
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.sub_documents import PretrainingSettings
-from graphdoc.training.starting_model import load_segmenter
+from graphdoc.training.run import load_segmenter
 
 Command = Callable[..., Any]
 

@@ -18,11 +18,10 @@ from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
 from tokenizers import normalizers
 from torch.utils.data import DataLoader
 
-from graphdoc.corpus import parallel_segmentation
-from graphdoc.corpus import prepare as corpus_module
+from graphdoc.corpus import corpus as corpus_module
 from graphdoc.corpus import shards as corpus_shards
-from graphdoc.corpus.prepare import TrainingCorpus, prepare_corpus
-from graphdoc.corpus.report import CorpusReport
+from graphdoc.corpus.corpus import TrainingCorpus, prepare_corpus
+from graphdoc.corpus.document import CorpusReport
 from graphdoc.corpus.source import CorpusSource
 from graphdoc.documents.document import Document
 from graphdoc.documents.parsing.rows import Columns
@@ -98,7 +97,7 @@ class TestContent:
     def test_result_does_not_depend_on_the_number_of_processes(
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(parallel_segmentation, "BLOCK_DOCUMENTS", 3)
+        monkeypatch.setattr(corpus_shards, "BLOCK_DOCUMENTS", 3)
         corpora = [
             prepare_corpus(settings(preparing_processes=count, cache=str(tmp_path / str(count))), segmenter)
             for count in (1, 2, 3)
@@ -390,7 +389,7 @@ class TestCache:
         self, settings: SettingsFactory, segmenter: Segmenter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(corpus_shards, "BATCH_DOCUMENTS", 2)
-        monkeypatch.setattr(parallel_segmentation, "BLOCK_DOCUMENTS", 4)
+        monkeypatch.setattr(corpus_shards, "BLOCK_DOCUMENTS", 4)
         real = CorpusSource.documents
 
         def interrupted(self: CorpusSource, report: CorpusReport) -> Iterator[Any]:

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 from corpus_examples import SettingsFactory, text_of
 
-from graphdoc.corpus.prepare import prepare_corpus
-from graphdoc.corpus.report import CorpusReport
+from graphdoc.corpus.corpus import prepare_corpus
+from graphdoc.corpus.document import CorpusReport
 from graphdoc.corpus.source import CorpusSource
 from graphdoc.corpus.stream import StreamingCorpus
 from graphdoc.errors import DocumentError
@@ -61,7 +61,7 @@ def rows_of(corpus: Any) -> set[int]:
 def test_it_is_stored_and_streamed_alike(settings: SettingsFactory, segmenter: Segmenter, web: Path) -> None:
     stored = prepare_corpus(settings(dataset=str(web)), segmenter)
     assert len(stored) == FILES * ROWS
-    streamed = list(StreamingCorpus(settings(dataset=str(web), streaming=True, shuffle_buffer=1), segmenter))
+    streamed = list(StreamingCorpus(settings(dataset=str(web), streaming=True), segmenter, shuffled=1))
     assert [one.id for one in streamed] == stored.ids
     assert [one.group for one in streamed] == [stored[number].group for number in range(len(stored))]
     assert not list((web.parent / "datasets").rglob("*.arrow")), "nothing is copied"
@@ -75,11 +75,11 @@ def test_it_is_stored_and_streamed_alike(settings: SettingsFactory, segmenter: S
 def test_every_process_reads_its_own_share(
     settings: SettingsFactory, segmenter: Segmenter, web: Path, processes: int
 ) -> None:
-    chosen = settings(dataset=str(web), streaming=True, shuffle_buffer=1)
+    chosen = settings(dataset=str(web), streaming=True)
     shares: list[set[int]] = []
     for rank in range(processes):
         process: Any = SimpleNamespace(rank=rank, count=processes)
-        corpus = StreamingCorpus(chosen, segmenter, process)
+        corpus = StreamingCorpus(chosen, segmenter, process, shuffled=1)
         shares.append(rows_of(corpus))
         assert corpus.report.documents == len(shares[-1])
         if FILES % processes == 0:

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from corpus_examples import rows_of
 
-from graphdoc.corpus import parallel_segmentation
+from graphdoc.corpus import shards
 from graphdoc.corpus.document import text_hash
-from graphdoc.corpus.parallel_segmentation import tokenise_in_order
+from graphdoc.corpus.shards import tokenise_in_order
 from graphdoc.documents.document import Document
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.segmentation.segmenter import Segmenter
@@ -19,7 +19,7 @@ from graphdoc.segmentation.segmenter import Segmenter
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_segmentation, "BLOCK_DOCUMENTS", 4)
+    monkeypatch.setattr(shards, "BLOCK_DOCUMENTS", 4)
 
 
 def numbered(rows: list[dict[str, Any]]) -> Iterator[tuple[int, Document]]:

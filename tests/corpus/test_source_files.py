@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from graphdoc.corpus import source_files
-from graphdoc.corpus.source_files import file_identities
+from graphdoc.corpus import source
+from graphdoc.corpus.source import file_identities
 
 SIZE = 2**20
 
@@ -25,20 +25,20 @@ def large(tmp_path: Path) -> Path:
 def hashed(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were read whole."""
     read: list[Path] = []
-    real: Callable[[Path], str] = source_files.file_checksum
+    real: Callable[[Path], str] = source.file_checksum
 
     def counted(path: Path) -> str:
         read.append(path)
         return real(path)
 
-    monkeypatch.setattr(source_files, "file_checksum", counted)
+    monkeypatch.setattr(source, "file_checksum", counted)
     return read
 
 
 def rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the files have been changed some time ago."""
     now = time.time_ns()
-    monkeypatch.setattr(source_files.time, "time_ns", lambda: now + 10**10)
+    monkeypatch.setattr(source.time, "time_ns", lambda: now + 10**10)
 
 
 def test_files_are_read_whole_once(
@@ -73,7 +73,7 @@ def test_blocks_are_read_even_where_nothing_of_the_file_differs(
     large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest(monkeypatch)
-    monkeypatch.setattr(source_files, "file_stamp", lambda path: (SIZE, 1, 1, 1))
+    monkeypatch.setattr(source, "file_stamp", lambda path: (SIZE, 1, 1, 1))
     before = file_identities([large], tmp_path)
     large.write_bytes(b"a" * (SIZE - 1) + b"b")
     assert file_identities([large], tmp_path) != before

@@ -9,8 +9,8 @@ import datasets
 import pytest
 from corpus_examples import SettingsFactory, rows_of, text_of, write_rows
 
-from graphdoc.corpus import parallel_segmentation
-from graphdoc.corpus.prepare import prepare_corpus
+from graphdoc.corpus import shards
+from graphdoc.corpus.corpus import prepare_corpus
 from graphdoc.corpus.stream import StreamingCorpus
 from graphdoc.errors import DocumentError
 from graphdoc.runtime.processes import Processes
@@ -31,7 +31,7 @@ def ids_of(corpus: StreamingCorpus) -> list[str]:
 @pytest.mark.parametrize("processes", [1, 3])
 def test_shares_make_up_the_corpus(settings: SettingsFactory, segmenter: Segmenter, processes: int) -> None:
     shares = [
-        ids_of(StreamingCorpus(settings(streaming=True, shuffle_buffer=7), segmenter, process(rank, processes)))
+        ids_of(StreamingCorpus(settings(streaming=True), segmenter, process(rank, processes), shuffled=7))
         for rank in range(processes)
     ]
     assert sorted(id for share in shares for id in share) == sorted(KEPT)
@@ -40,7 +40,7 @@ def test_shares_make_up_the_corpus(settings: SettingsFactory, segmenter: Segment
 
 def test_documents_are_those_of_a_prepared_corpus(settings: SettingsFactory, segmenter: Segmenter) -> None:
     corpus = prepare_corpus(settings(max_passages=3), segmenter)
-    streaming = StreamingCorpus(settings(max_passages=3, streaming=True, shuffle_buffer=1), segmenter)
+    streaming = StreamingCorpus(settings(max_passages=3, streaming=True), segmenter, shuffled=1)
     for number, document in enumerate(streaming):
         expected = corpus[number]
         assert (document.id, document.group) == (expected.id, expected.group)
@@ -50,14 +50,14 @@ def test_documents_are_those_of_a_prepared_corpus(settings: SettingsFactory, seg
 
 
 def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmenter: Segmenter) -> None:
-    chosen = settings(streaming=True, shuffle_buffer=10)
-    corpus = StreamingCorpus(chosen, segmenter, seed=1)
+    chosen = settings(streaming=True)
+    corpus = StreamingCorpus(chosen, segmenter, shuffled=10, seed=1)
     first = ids_of(corpus)
-    assert ids_of(corpus) == first == ids_of(StreamingCorpus(chosen, segmenter, seed=1))
-    in_order = ids_of(StreamingCorpus(settings(streaming=True, shuffle_buffer=1), segmenter))
+    assert ids_of(corpus) == first == ids_of(StreamingCorpus(chosen, segmenter, shuffled=10, seed=1))
+    in_order = ids_of(StreamingCorpus(settings(streaming=True), segmenter, shuffled=1))
     corpus.set_epoch(1)
     second = ids_of(corpus)
-    other = ids_of(StreamingCorpus(chosen, segmenter, seed=2))
+    other = ids_of(StreamingCorpus(chosen, segmenter, shuffled=10, seed=2))
     assert len({tuple(order) for order in (first, second, other, in_order)}) == 4
     assert sorted(first) == sorted(second) == sorted(other) == sorted(in_order)
     # Nothing comes before it has been in the buffer.
@@ -67,9 +67,9 @@ def test_the_order_is_that_of_seed_and_epoch(settings: SettingsFactory, segmente
 def test_the_order_does_not_depend_on_the_processes_that_cut(
     settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel_segmentation, "BLOCK_DOCUMENTS", 3)
+    monkeypatch.setattr(shards, "BLOCK_DOCUMENTS", 3)
     orders = [
-        ids_of(StreamingCorpus(settings(streaming=True, shuffle_buffer=10, preparing_processes=count), segmenter))
+        ids_of(StreamingCorpus(settings(streaming=True, preparing_processes=count), segmenter, shuffled=10))
         for count in (1, 2)
     ]
     assert orders[0] == orders[1]
@@ -77,15 +77,15 @@ def test_the_order_does_not_depend_on_the_processes_that_cut(
 
 @pytest.mark.parametrize("taken", [0, 1, 17, 36])
 def test_a_run_goes_on_where_it_stopped(settings: SettingsFactory, segmenter: Segmenter, taken: int) -> None:
-    chosen = settings(streaming=True, shuffle_buffer=10)
-    whole = StreamingCorpus(chosen, segmenter, seed=3)
+    chosen = settings(streaming=True)
+    whole = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
     whole.set_epoch(2)
     expected = ids_of(whole)
-    stopped = StreamingCorpus(chosen, segmenter, seed=3)
+    stopped = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
     stopped.set_epoch(2)
     documents = iter(stopped)
     assert [next(documents).id for _ in range(taken)] == expected[:taken]
-    again = StreamingCorpus(chosen, segmenter, seed=3)
+    again = StreamingCorpus(chosen, segmenter, shuffled=10, seed=3)
     again.load_state(stopped.state)
     # A trainer tells the epoch before each one.
     again.set_epoch(2)
@@ -96,7 +96,7 @@ def test_a_run_goes_on_where_it_stopped(settings: SettingsFactory, segmenter: Se
 def test_what_was_taken_is_not_cut_again(
     settings: SettingsFactory, segmenter: Segmenter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corpus = StreamingCorpus(settings(streaming=True, shuffle_buffer=10), segmenter)
+    corpus = StreamingCorpus(settings(streaming=True), segmenter, shuffled=10)
     corpus.load_state({"epoch": 0, "documents": 35})
     cut = []
     real = Segmenter.segment_many
@@ -126,13 +126,13 @@ def test_report_counts_copies_and_short_ones(settings: SettingsFactory, segmente
 
 class TestBatches:
     def test_state_counts_what_was_handed_out(self, settings: SettingsFactory, segmenter: Segmenter) -> None:
-        chosen = settings(streaming=True, shuffle_buffer=10)
-        expected = ids_of(StreamingCorpus(chosen, segmenter))
-        corpus = StreamingCorpus(chosen, segmenter)
+        chosen = settings(streaming=True)
+        expected = ids_of(StreamingCorpus(chosen, segmenter, shuffled=10))
+        corpus = StreamingCorpus(chosen, segmenter, shuffled=10)
         batches = corpus.batches(3)
         found = [document.id for _ in range(5) for document in next(batches)]
         assert found == expected[:15]
-        again = StreamingCorpus(chosen, segmenter)
+        again = StreamingCorpus(chosen, segmenter, shuffled=10)
         again.load_state(corpus.state)
         rest = [[document.id for document in batch] for batch in again.batches(3)]
         assert [id for batch in rest for id in batch] == expected[15:]
@@ -214,6 +214,9 @@ def test_draws_of_shares_differ(settings: SettingsFactory, segmenter: Segmenter,
     rows = [{"id": str(number), "text": text_of(2, number)} for number in range(24)]
     chosen = settings(source=str(write_rows(tmp_path / "even.jsonl", rows)), streaming=True)
     # The shares are the even and the odd numbers.
-    orders = [[int(id) // 2 for id in ids_of(StreamingCorpus(chosen, segmenter, process(rank, 2)))] for rank in (0, 1)]
+    orders = [
+        [int(id) // 2 for id in ids_of(StreamingCorpus(chosen, segmenter, process(rank, 2), shuffled=10))]
+        for rank in (0, 1)
+    ]
     assert orders[0] != orders[1]
     assert sorted(orders[0]) == sorted(orders[1]) == list(range(12))

@@ -127,7 +127,7 @@ def test_a_model_that_has_not_learned_it_is_refused(mini: DocumentEncoder) -> No
 
 
 def test_other_training_leaves_the_head_alone_or_takes_it_away(encoder: DocumentEncoder) -> None:
-    from graphdoc.training.tuning import prepare_tuning
+    from graphdoc.training.optimizer import prepare_tuning
 
     prepare_tuning(encoder.model, "full")
     assert not any(weight.requires_grad for weight in encoder.model.subtopic_head.parameters())

@@ -71,24 +71,6 @@ def test_documents_of_one_group_are_no_negatives_of_each_other() -> None:
     assert unmasked.item() == pytest.approx(paper_loss(anchors.numpy(), candidates.numpy()), rel=1e-5)
 
 
-def test_near_duplicates_are_left_out_by_the_likeness_of_candidates() -> None:
-    candidates = torch.tensor([[1.0, 0.0], [1.0, 0.05], [0.0, 1.0]])
-    anchors = torch.tensor([[1.0, 0.2], [0.7, 0.1], [0.1, 1.0]])
-
-    masked = SubDocumentContrast("cosine", 0.5, directions="one", mask_similar=0.9)(anchors, candidates)
-
-    only_third = SubDocumentContrast("cosine", 0.5, directions="one")(anchors[[0, 2]], candidates[[0, 2]]).loss
-    also_third = SubDocumentContrast("cosine", 0.5, directions="one")(anchors[[1, 2]], candidates[[1, 2]]).loss
-    cosine = torch.nn.functional.normalize(anchors, dim=-1) @ torch.nn.functional.normalize(candidates, dim=-1).T
-    third = torch.logsumexp(cosine[2] / 0.5, 0) - cosine[2, 2] / 0.5
-    # Two documents a batch: the mean of two anchors' losses, of which the first one is wanted.
-    pair = torch.logsumexp(cosine[2, [0, 2]] / 0.5, 0) - cosine[2, 2] / 0.5
-    other = torch.logsumexp(cosine[2, [1, 2]] / 0.5, 0) - cosine[2, 2] / 0.5
-    expected = ((2 * only_third - pair) + (2 * also_third - other) + third) / 3
-    assert masked.loss.item() == pytest.approx(expected.item(), rel=1e-5)
-    assert masked.metrics["left_out_share"].item() == pytest.approx(2 / 9)
-
-
 def test_the_numbers_to_log_are_those_of_the_batch() -> None:
     vectors = torch.eye(4)
     output = SubDocumentContrast("cosine")(vectors, vectors[[0, 1, 3, 2]])
@@ -115,7 +97,6 @@ def test_vectors_in_half_precision_are_compared_in_fp32_under_autocast() -> None
         ({"similarity": "euclid"}, "similarity"),
         ({"temperature": 0.0}, "temperature"),
         ({"directions": "none"}, "directions"),
-        ({"mask_similar": 1.5}, "mask_similar"),
     ],
 )
 def test_settings_out_of_range_are_refused_by_name(settings: dict, name: str) -> None:

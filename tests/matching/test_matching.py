@@ -11,7 +11,7 @@ from graphdoc.graphs.batch import GraphBatch
 from graphdoc.matching import match_pairs
 from graphdoc.matching.matcher import PairMatcher
 from graphdoc.matching.reader import ViewReader, ViewTokens
-from graphdoc.sampling.subtopic_views import Purpose
+from graphdoc.sampling.views import Purpose
 
 WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
 

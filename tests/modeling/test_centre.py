@@ -16,7 +16,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.registry import READOUTS
 from graphdoc.settings.model import LoraSettings, ModelSettings
-from graphdoc.training.tuning import prepare_tuning, trained_updates
+from graphdoc.training.optimizer import prepare_tuning, trained_updates
 
 EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean"}

@@ -14,16 +14,22 @@ from corpus_examples import text_of, write_rows
 
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError
-from graphdoc.recipes.base import Start
-from graphdoc.recipes.corpus_data import CorpusData
+from graphdoc.recipes.base import CorpusData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.classify import ClassificationSettings
+from graphdoc.training.run import RunContext
 
 LABELS: list[Any] = ["rice", 7, 2.5, ["tide", "marsh"], [], None, " rice \t", "7"]
 
 
 class AnyData(CorpusData):
     """Data of no task."""
+
+    def collator(self) -> Any:
+        raise NotImplementedError
+
+    def describe(self) -> list[str]:
+        return []
 
     def record(self) -> dict[str, Any]:
         return {}
@@ -47,7 +53,7 @@ def written(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> Wri
     path = write_rows(tmp_path / "corpus.jsonl", rows)
     corpus = {"source": str(path), "cache": str(tmp_path / "cache"), "preparing_processes": 1}
     settings = ClassificationSettings(corpus=corpus, output=str(tmp_path / "run"))
-    return Written(AnyData(Start(settings, tiny_encoder(), Processes(torch.device("cpu")))), path, rows)
+    return Written(AnyData(RunContext(settings, tiny_encoder(), Processes(torch.device("cpu")))), path, rows)
 
 
 def test_documents_are_read_again_whatever_their_labels_are(written: Written) -> None:

@@ -10,12 +10,12 @@ import torch
 from corpus_examples import SettingsFactory
 
 from graphdoc import DocumentEncoder
-from graphdoc.corpus.passage_vectors import prepare_passage_vectors
-from graphdoc.corpus.prepare import prepare_corpus
-from graphdoc.corpus.report import CorpusReport
+from graphdoc.corpus.corpus import prepare_corpus
+from graphdoc.corpus.document import CorpusReport
+from graphdoc.corpus.parts import prepare_passage_vectors
 from graphdoc.corpus.source import CorpusSource
-from graphdoc.recipes import corpus_vectors as module
-from graphdoc.recipes.corpus_vectors import corpus_vectors
+from graphdoc.recipes import mined_negatives as module
+from graphdoc.recipes.mined_negatives import corpus_vectors
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.training import TrainingSettings
 

@@ -11,16 +11,15 @@ import pytest
 import torch
 from checkpoint_loading import load, refusal
 from scipy import sparse
+from scipy.special import softmax
 
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import EvaluationError, ModelError, SettingsError
 from graphdoc.evaluation import LabelledDocuments
 from graphdoc.evaluation.faithfulness import FaithfulnessEvaluation, encode_shortened
-from graphdoc.evaluation.linear_probe import fit_probe
 from graphdoc.prediction import explain
-from graphdoc.recipes.fitted_head import FittedHead, fit_head
-from graphdoc.recipes.vectors_and_words import fit_vectors_and_words
+from graphdoc.recipes.fitted_head import FittedHead, fit_head, fit_vectors_and_words
 
 EncoderFactory = Callable[..., DocumentEncoder]
 MEAN = {"readout": "mean", "graph_layers": 0, "projection_size": None, "pooling": "mean", "passage_words": 20}
@@ -103,8 +102,9 @@ class TestFitHead:
         assert found.documents == len(documents)
         assert not found.reads_words and encoder.model.head.words is None
         vectors = np.concatenate([window.output.documents.numpy() for window in encoder.windows(documents)])
-        probe = fit_probe(vectors, [str(one.label) for one in documents])
-        expected = probe.pipeline.predict_proba(vectors)
+        alone = fit_vectors_and_words(vectors, None, [str(one.label) for one in documents])
+        logits = alone.logits(vectors, sparse.csr_matrix((len(vectors), 0)))
+        expected = softmax(logits[:, [alone.classes.index(name) for name in found.classes]], axis=1)
         assert encoder.predict(documents).probabilities == pytest.approx(expected, abs=1e-4)
         assert encoder.predict(documents).probabilities.shape == (EACH * numbers, numbers)
 

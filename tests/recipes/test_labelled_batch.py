@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from graphdoc.modeling import DocumentModel
-from graphdoc.recipes.labelled_batch import section_batch, token_counts
+from graphdoc.recipes.classify import section_batch, token_counts
 from graphdoc.sampling import DocumentSections
 
 ModelFactory = Callable[..., DocumentModel]

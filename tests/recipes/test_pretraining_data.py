@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from training_fixtures import ExampleFactory
 
-from graphdoc.recipes.sub_document_data import SubDocumentCollator, held_out_parts
-from graphdoc.sampling.draws import Rows
+from graphdoc.recipes.sub_documents import SubDocumentCollator, held_out_parts
+from graphdoc.sampling.batches import Rows
 
 
 @given(st.integers(2, 300), st.integers(2, 80))

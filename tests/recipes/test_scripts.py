@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from graphdoc.cli import main
 from graphdoc.registry import RECIPES, training_commands
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.step import CachedStep
 
 PATIENCE = 600
@@ -67,7 +67,7 @@ NEEDED: dict[str, list[str]] = {
         "loss.contrast_on=clean",
     ],
     "finetune classify": [],
-    "finetune compare": ["sections.number=1", "groups.per_batch=2"],
+    "finetune compare": ["sections.number=1"],
     "finetune retrieve": ["queries.made_from=[first_sentences]", "negatives.per_query=1"],
     "finetune views": [
         "pairs.file={folder}/pairs.tsv",

@@ -14,7 +14,7 @@ import torch
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ONE_PROCESS, SupervisedContrastive
 from graphdoc.modeling import DocumentModel
-from graphdoc.recipes.labelled_batch import section_batch
+from graphdoc.recipes.classify import section_batch
 from graphdoc.sampling import DocumentSections
 from graphdoc.training.objectives import SectionContrast
 from graphdoc.training.step import CachedStep

@@ -16,17 +16,16 @@ from transformers import AutoModelForMaskedLM
 
 from graphdoc import DocumentEncoder
 from graphdoc.cli import main
-from graphdoc.corpus.prepare import prepare_run_corpus
+from graphdoc.corpus.corpus import prepare_run_corpus
 from graphdoc.errors import GraphdocError
 from graphdoc.evaluation.pair_scores import pair_auc
 from graphdoc.recipes import sentence_pairs
-from graphdoc.recipes.base import Start
-from graphdoc.recipes.sentence_pair_data import SentencePairData
+from graphdoc.recipes.sentence_pairs import SentencePairData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.sentence_pairs import SentencePairSettings
-from graphdoc.training.batch import TrainingBatch
-from graphdoc.training.starting_model import load_segmenter, load_start
+from graphdoc.training.data import TrainingBatch
+from graphdoc.training.run import RunContext, load_segmenter, load_start
 
 QUICK = Path(__file__).parents[2] / "configs" / "pretrain" / "sdr_quick.yaml"
 PARTS = "training_parts."
@@ -70,10 +69,10 @@ def pretrain(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
     return run
 
 
-def start_of(overrides: list[str]) -> Start[SentencePairSettings]:
+def start_of(overrides: list[str]) -> RunContext[SentencePairSettings]:
     settings = load_settings(SentencePairSettings, QUICK, overrides)
     device = torch.device("cpu")
-    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
+    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
 
 
 def read(path: Path) -> Any:
@@ -152,6 +151,7 @@ def test_where_a_batch_is_compared_all_pairs_are_of_one_paragraph(overrides: lis
     recipe = sentence_pairs.recipe(start)
     assert "temperature 0.2" in recipe.announcement[0] and "m = " not in recipe.announcement[0]
     assert recipe.evaluation is not None and isinstance(recipe.data, SentencePairData)
+    recipe.data.load()
     batches = list(recipe.data.loader.batches())
     recipe.data.loader.close()
     assert len(batches) == 3 and all(batch.targets["label"].tolist() == [1] * 8 for batch in batches)
@@ -224,6 +224,7 @@ def test_batches_do_not_depend_on_workers_or_processes(overrides: list[str], mon
             monkeypatch.setattr(start.processes, "gather", lambda value: [value])
             data = SentencePairData(start)
             assert data.steps == 3
+            data.load()
             shares.append(list(data.loader.batches()))
             data.loader.close()
         return [sorted(pair for batch in step for pair in pairs_in(batch)) for step in zip(*shares, strict=True)]
@@ -287,7 +288,7 @@ def test_a_tokenizer_without_mask_token_is_refused(
     with pytest.raises(GraphdocError, match=r"model\.start=.*mask token.*loss\.mlm_weight=0"):
         sentence_pairs.recipe(start_of([*overrides, start]))
     recipe = sentence_pairs.recipe(start_of([*overrides, start, "loss.mlm_weight=0", "loss.contrast_on=clean"]))
-    assert recipe.task.objective.head is None  # type: ignore[attr-defined]
+    assert recipe.objective.head is None  # type: ignore[attr-defined]
 
 
 def test_pairs_of_different_documents_alone_are_not_measured_as_if_partners_were_found(overrides: list[str]) -> None:
@@ -301,7 +302,6 @@ def test_pairs_of_different_documents_alone_are_not_measured_as_if_partners_were
             seeds[seed] = None
             assert all(word in str(error) for word in ("2 pairs", "evaluation.most_pairs", "evaluation.held_out"))
             continue
-        data.loader.close()
         assert data.held_out is not None
         seeds[seed] = float(data.held_out.targets["label"].sum())
     assert None in seeds.values() and any(seeds.values()) and 0.0 not in seeds.values()

@@ -18,11 +18,10 @@ from graphdoc.cli import main
 from graphdoc.errors import EvaluationError, SettingsError
 from graphdoc.losses import PairedSentences, SubtopicLoss
 from graphdoc.recipes import subtopics
-from graphdoc.recipes.base import Start
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.subtopics import SubtopicRunSettings
-from graphdoc.training.starting_model import load_start
+from graphdoc.training.run import RunContext, load_start
 from graphdoc.training.step import CachedStep
 
 CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "subtopics.yaml"
@@ -68,10 +67,10 @@ def finetune(overrides: list[str], tmp_path: Path) -> Callable[..., int]:
     return run
 
 
-def start_of(overrides: list[str], *options: str) -> Start[SubtopicRunSettings]:
+def start_of(overrides: list[str], *options: str) -> RunContext[SubtopicRunSettings]:
     settings = load_settings(SubtopicRunSettings, CONFIG, [*overrides, *options])
     device = torch.device("cpu")
-    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
+    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
 
 
 def read(path: Path) -> Any:
@@ -149,7 +148,8 @@ def test_a_model_is_trained_on(finetune: Callable[..., int], tmp_path: Path) -> 
 def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
     start = start_of(overrides)
     recipe = subtopics.recipe(start)
-    batch = next(iter(recipe.task.data.loader.batches()))
+    recipe.data.load()
+    batch = next(iter(recipe.data.loader.batches()))
     assert batch.targets["label"].tolist() == [1] * 4 + [0] * 4
     model = start.encoder.model.eval()
     logits = model(batch.graphs).subtopics
@@ -180,7 +180,7 @@ def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
     assert {"subtopic_head.linear.weight", "graph.layers.0.conv.lin.weight"} <= expected.keys()
     for graph_numbers in (None, 1):
         model.zero_grad()
-        found = CachedStep(model, recipe.task.objective, graph_numbers=graph_numbers)(batch)
+        found = CachedStep(model, recipe.objective, graph_numbers=graph_numbers)(batch)
         torch.testing.assert_close(found.loss, expected_loss.detach())
         for name, gradient in expected.items():
             own = dict(model.named_parameters())[name].grad
@@ -191,11 +191,13 @@ def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
 def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path: Path) -> None:
     start = start_of(overrides, f"validation.pairs={tmp_path / 'pairs.tsv'}", "training.batch_size=32")
     recipe = subtopics.recipe(start)
-    assert recipe.evaluation is not None
+    assert recipe.evaluation is not None and recipe.encode is not None
+    recipe.data.load()
+    recipe.encode()
     start.encoder.model.eval()
     measured = recipe.evaluation.measure()
-    batch = next(iter(recipe.task.data.loader.batches()))
-    trained = CachedStep(start.encoder.model, recipe.task.objective).measure(batch)
+    batch = next(iter(recipe.data.loader.batches()))
+    trained = CachedStep(start.encoder.model, recipe.objective).measure(batch)
     # 16 pairs that are not similar are all in the batch, and 12 that are, four of them twice.
     assert float(trained.metrics["dissimilar_orthogonality"]) == pytest.approx(measured["dissimilar_orthogonality"])
     assert float(trained.metrics["dissimilar_shared"]) == pytest.approx(measured["dissimilar_shared"], rel=1e-5)
@@ -217,7 +219,7 @@ def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path:
         (["loss.dissimilar_weight=-1"], ["loss.dissimilar_weight=-1"]),
         (["model.settings.subtopics={columns: 3}"], ["model.settings.subtopics", "finetune subtopics"]),
         (["validation.best=f1"], ["validation.best='f1'", "auc"]),
-        (["training.patience=3"], ["training.patience=3", "validation.pairs"]),
+        (["training.evaluation_steps=3"], ["training.evaluation_steps=3", "validation.pairs"]),
         (["validation.pairs=nowhere.tsv"], ["nowhere.tsv", "validation.pairs"]),
     ],
 )

@@ -64,7 +64,7 @@ def test_runs_of_two_processes(config: Path, tmp_path: Path) -> None:
 
     by_pairs = ("groups.by=pairs", f"groups.file={pairs}")
     variants = {
-        "groups": ("groups.per_batch=3", f"validation.pairs={pairs}"),
+        "groups": (f"validation.pairs={pairs}",),
         "cosine": ("loss.kind=cosine", *by_pairs),
     }
     runs = {name: command(f"{name}-two", *options) for name, options in variants.items()}

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize
 
-from graphdoc.recipes import vectors_and_words
-from graphdoc.recipes.vectors_and_words import (
+from graphdoc.recipes import fitted_head
+from graphdoc.recipes.fitted_head import (
     FLATTEST,
     LENGTHS,
     STEEPEST,
@@ -83,8 +83,8 @@ def test_what_is_chosen_is_best_on_what_is_held_out(monkeypatch: pytest.MonkeyPa
     assert (other.logits(vectors, words) != found.logits(vectors, words)).any()
     alone = {}
     for strength, length in product(STRENGTHS, LENGTHS):
-        monkeypatch.setattr(vectors_and_words, "STRENGTHS", (strength,))
-        monkeypatch.setattr(vectors_and_words, "LENGTHS", (length,))
+        monkeypatch.setattr(fitted_head, "STRENGTHS", (strength,))
+        monkeypatch.setattr(fitted_head, "LENGTHS", (length,))
         given = fit_vectors_and_words(vectors, sparse.csr_matrix(words), labels, seed=2).held_out
         assert given is not None
         alone[strength, length] = given

@@ -21,9 +21,9 @@ from graphdoc.graphs.packing import Packing
 from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.losses import ClassificationLoss
 from graphdoc.recipes import views
-from graphdoc.sampling.query_likelihood import SentenceLikelihoods
+from graphdoc.sampling.views import SentenceLikelihoods
 from graphdoc.subtopics.terms import TermMaker
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.step import CachedStep
 
 
@@ -116,13 +116,14 @@ def test_a_run_goes_on_as_if_nothing_had_been(finetune: Callable[..., int], tmp_
 def test_gradients_are_those_of_plain_autograd(overrides: list[str]) -> None:
     start = start_of(overrides)
     recipe = views.recipe(start)
-    batch: TrainingBatch = next(iter(recipe.task.data.loader.batches()))
+    recipe.data.load()
+    batch: TrainingBatch = next(iter(recipe.data.loader.batches()))
     model = start.encoder.model.eval()
     logits = model(batch.graphs, Packing(100_000)).logits
     ClassificationLoss()(logits, batch.targets["class"]).loss.backward()
     expected = {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
     model.zero_grad()
-    CachedStep(model, recipe.task.objective, packing=Packing(60))(batch)
+    CachedStep(model, recipe.objective, packing=Packing(60))(batch)
     assert any("token_type_embeddings" in name for name in expected)
     largest = max(float(gradient.abs().max()) for gradient in expected.values())
     for name, gradient in expected.items():

@@ -12,7 +12,7 @@ from torch import distributed, nn
 from graphdoc.errors import ModelError, OutputError
 from graphdoc.losses import gathering
 from graphdoc.runtime.processes import StopRequest, default_device, exchange, usable_device
-from graphdoc.training import distributed as training
+from graphdoc.training import loop as training
 
 
 def gradients() -> None:

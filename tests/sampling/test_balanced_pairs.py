@@ -17,7 +17,7 @@ LABELS = st.lists(st.integers(0, 1), min_size=2, max_size=40).filter(lambda labe
 @hypothesis_settings(deadline=None, max_examples=100)
 def test_every_batch_has_as_many_of_both_labels(labels: list[int], half: int, seed: int, epoch: int) -> None:
     known = np.array(labels)
-    batches = BalancedPairBatches(np.ones(len(labels), np.int64), known, 2 * half, seed)
+    batches = BalancedPairBatches(np.ones(len(labels), np.int64), 2 * half, seed, labels=known)
     found = [[number for _, number in batch] for batch in batches.of_epoch(epoch)]
     assert len(found) == len(batches) >= 1
     assert all(known[batch].sum() * 2 == len(batch) == batches.batch_size for batch in found)
@@ -36,7 +36,9 @@ def test_every_batch_has_as_many_of_both_labels(labels: list[int], half: int, se
 def test_processes_share_the_batches_of_one(labels: list[int], half: int, seed: int) -> None:
     known, sentences = np.array(labels), np.random.default_rng(seed).integers(2, 80, len(labels))
     shares = ((0, 1), (0, 2), (1, 2))
-    one, *two = (BalancedPairBatches(sentences, known, 2 * half, seed, rank, processes) for rank, processes in shares)
+    one, *two = (
+        BalancedPairBatches(sentences, 2 * half, seed, rank, processes, labels=known) for rank, processes in shares
+    )
     for whole, first, second in zip(*(batches.of_epoch(1) for batches in (one, *two)), strict=True):
         assert sorted(whole) == sorted(first + second)
         assert first and second
@@ -48,4 +50,4 @@ def test_processes_share_the_batches_of_one(labels: list[int], half: int, seed: 
 )
 def test_what_makes_no_batches_is_refused(labels: list[int], size: int, processes: int, word: str) -> None:
     with pytest.raises(ValueError, match=word):
-        BalancedPairBatches(np.ones(len(labels), np.int64), np.array(labels), size, 0, 0, processes)
+        BalancedPairBatches(np.ones(len(labels), np.int64), size, 0, 0, processes, labels=np.array(labels))

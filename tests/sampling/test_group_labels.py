@@ -164,7 +164,7 @@ def test_labels() -> None:
 
 def test_groups_are_what_batches_take() -> None:
     made = groups_of_pairs(IDS, pairs_of([(0, 1), (2, 3), (3, 4)]), warn=False)
-    batches = ClassBalancedBatches(np.ones(12, np.int64), made.labels, 4, 0, per_class=2)
+    batches = ClassBalancedBatches(np.ones(12, np.int64), 4, 0, labels=made.labels, per_class=2)
     assert batches.left_out == {"alone in their group": 7}
     assert {row for epoch in range(5) for batch in batches.of_epoch(epoch) for _, row in batch} <= set(range(5))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.sampling.query_likelihood import SentenceLikelihoods
+from graphdoc.sampling.views import SentenceLikelihoods
 
 Sentences = st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=6), min_size=1, max_size=8)
 

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.sampling.sentence_pairs import SentencePairBatches, SentencePairs
+from graphdoc.sampling.sentence_pairs import SentencePairBatches, SentencePairDraws
 
 # Sentences of every paragraph of every document, and the group of the document.
 DOCUMENTS = [([3, 1, 2], 7), ([1], 1), ([2], 5), ([1, 4], 7), ([5], 2)]
 
 
-def made(documents: list[tuple[list[int], int]], seed: int = 0, rows: list[int] | None = None) -> SentencePairs:
+def made(documents: list[tuple[list[int], int]], seed: int = 0, rows: list[int] | None = None) -> SentencePairDraws:
     counts = np.array([sum(sizes) for sizes, _ in documents])
     paragraphs = np.concatenate([np.repeat(np.arange(len(sizes)), sizes) for sizes, _ in documents])
     groups = np.array([group for _, group in documents])
-    return SentencePairs(counts, paragraphs, groups, seed, rows=None if rows is None else np.array(rows))
+    return SentencePairDraws(counts, paragraphs, groups, seed, rows=None if rows is None else np.array(rows))
 
 
 def paragraph_of(documents: list[tuple[list[int], int]], document: int, number: int) -> tuple[int, int]:
@@ -62,7 +62,7 @@ def test_pairs_are_of_one_paragraph_or_of_different_texts(
 @pytest.mark.parametrize("probability", [0.0, 0.2, 1.0])
 def test_a_partner_of_the_same_paragraph_is_as_probable_as_is_said(probability: float) -> None:
     counts, paragraphs = np.full(40, 6), np.tile([0, 0, 0, 1, 1, 1], 40)
-    pairs = SentencePairs(counts, paragraphs, np.arange(40), 3, intra_probability=probability)
+    pairs = SentencePairDraws(counts, paragraphs, np.arange(40), 3, intra_probability=probability)
     intra = [pairs.draw(0, number).is_intra for number in range(len(pairs))]
     assert len(intra) == 240
     assert np.mean(intra) == pytest.approx(probability, abs=0.07 if 0 < probability < 1 else 0)
@@ -110,7 +110,8 @@ def test_an_epoch_passes_once_over_all_anchors_or_a_part_of_them(processes: int)
     assert len(pairs) == 16
 
     def of_epoch(epoch: int, most: int | None = None) -> list[list[int]]:
-        shares = [SentencePairBatches(pairs, 4, 0, rank, processes, pairs_per_epoch=most) for rank in range(processes)]
+        ones = np.ones(len(pairs), np.int64)
+        shares = [SentencePairBatches(ones, 4, 0, rank, processes, pairs_per_epoch=most) for rank in range(processes)]
         parts = zip(*(share.of_epoch(epoch) for share in shares), strict=True)
         return [sorted(number for part in batch for _, number in part) for batch in parts]
 
@@ -124,4 +125,4 @@ def test_an_epoch_passes_once_over_all_anchors_or_a_part_of_them(processes: int)
 
 def test_a_batch_is_too_small_for_the_processes() -> None:
     with pytest.raises(ValueError, match="too small"):
-        SentencePairBatches(made(DOCUMENTS), 2, 0, processes=3)
+        SentencePairBatches(np.ones(len(made(DOCUMENTS)), np.int64), 2, 0, processes=3)

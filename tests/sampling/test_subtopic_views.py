@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from graphdoc.registry import VIEW_SAMPLINGS, load
-from graphdoc.sampling.centrality import centrality
-from graphdoc.sampling.subtopic_views import draw_views
-from graphdoc.sampling.view_samplings import Sampling, ViewSide
+from graphdoc.sampling.views import Sampling, ViewSide, centrality, draw_views
 
 SAMPLINGS: dict[str, Sampling] = {name: load(target) for name, target in VIEW_SAMPLINGS.items()}
 # Subtopic 0 is shared and large, 1 shared and small, 2 is the first document's, 3 the second's.

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from graphdoc.errors import ModelError
-from graphdoc.sampling.token_masks import TokenMasks
+from graphdoc.sampling.sentence_pairs import TokenMasks
 
 MASK = 399
 

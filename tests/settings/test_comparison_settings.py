@@ -82,7 +82,7 @@ PAIRS = ("groups.by=pairs", "groups.file=x.tsv")
 
 
 def test_defaults_that_have_no_effect_may_be_written_down() -> None:
-    written = [f"groups.{key}" for key in ("joining=components", "smallest=null", "per_batch=4", "most_share=0.5")]
+    written = [f"groups.{key}" for key in ("joining=components", "smallest=null")]
     changes = ["corpus.source=papers", "loss.temperature=0.5", *written]
     for others in (("loss.kind=cosine", *PAIRS), ("groups.by=label",)):
         given = load_settings(ComparisonSettings, overrides=[*changes, *others])
@@ -98,8 +98,6 @@ def test_defaults_that_have_no_effect_may_be_written_down() -> None:
         (["loss.margin=0.2"], "loss.margin=0.2", "loss.kind=cosine"),
         (["loss.kind=cosine"], "loss.kind='cosine'", "groups.by=pairs"),
         (["loss.kind=cosine", *PAIRS, "loss.temperature=0.1"], "loss.temperature=0.1", "loss.temperature=0.5"),
-        (["loss.kind=cosine", *PAIRS, "groups.per_batch=5"], "groups.per_batch=5", "groups.per_batch=4"),
-        (["loss.kind=cosine", *PAIRS, "groups.most_share=0.3"], "groups.most_share=0.3", "groups.most_share=0.5"),
         (["loss.kind=cosine", *PAIRS, "groups.smallest=2"], "groups.smallest=2", "groups.smallest=null"),
         (["loss.kind=cosine", *PAIRS, "groups.joining=stars"], "groups.joining='stars'", "groups.joining=components"),
         (["groups.joining=stars"], "groups.joining='stars'", "groups.joining=components"),
@@ -111,13 +109,12 @@ def test_defaults_that_have_no_effect_may_be_written_down() -> None:
         (["groups.smallest=3"], "groups.smallest=3", "1, 2 or null"),
         (["groups.smallest=1", "sections.number=1"], "groups.smallest=1", "sections.number"),
         (["sections.number=1", "sections.by=length"], "sections.by='length'", "sections.number=2"),
-        (["groups.per_batch=40"], "training.batch_size=50", "groups.per_batch=40"),
         (["loss.temperature=0"], "loss.temperature=0", "at least 0.0001"),
         (["loss.margin=1"], "loss.margin=1", "below 1"),
         (["sections.number=0"], "sections.number=0", "at least 1"),
         (["training.batch_size=1"], "training.batch_size=1", "at least 2"),
         (["validation.source=x"], "validation.source='x'", "validation.pairs"),
-        (["training.patience=2"], "training.patience=2", "validation.pairs"),
+        (["training.evaluation_steps=2"], "training.evaluation_steps=2", "validation.pairs"),
         (["corpus.streaming=true"], "corpus.streaming=true", "false"),
         (["model.result_readout=mean"], "model.result_readout='mean'", "model.settings.readout"),
     ],

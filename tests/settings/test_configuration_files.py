@@ -114,7 +114,6 @@ def test_an_unknown_key_is_refused_with_the_nearest_one(
         ("weight_decay: 0.1", "training.weight_decay"),
         ("save_steps: 10", "training.save_steps"),
         ("learning_rate: 0.1", "training.learning_rate"),
-        ("gradient_checkpointing: true", "model.gradient_checkpointing"),
     ],
 )
 def test_names_of_other_libraries_are_understood(refused: Callable[..., str], text: str, key: str) -> None:
@@ -154,7 +153,7 @@ WRONG = [
     ("split: halves", "split='halves'", "half or one_passage"),
     ("loss: {similarity: euclid}", "loss.similarity='euclid'", "cosine or dot"),
     ("model: {tune: frozn}", "model.tune='frozn'", "full, lora or frozen"),
-    ("training: {optimizer: sgd}", "training.optimizer='sgd'", "adam, adamw or adafactor"),
+    ("training: {optimizer: sgd}", "training.optimizer='sgd'", "adam or adamw"),
     ("training: {trackers: [aim]}", "training.trackers=['aim']", "tensorboard, wandb or mlflow"),
     ("training: {precision: float16}", "training.precision='float16'", "float32 or bfloat16"),
     # Out of range.
@@ -173,7 +172,6 @@ WRONG = [
     ("training: {max_steps: 100000000000}", "training.max_steps=100000000000", "at most 1,000,000,000"),
     ("training: {epochs: 1.0e+300}", "training.epochs=1e+300", "at most 1e+06"),
     ("training: {seed: -1}", "training.seed=-1", "at least 0"),
-    ("training: {moving_average: 1}", "training.moving_average=1", "below 1, such as 0.999, or null"),
     ("model: {lora: {rank: 0}}", "model.lora.rank=0", "at least 1"),
     ("model: {lora: {alpha: .nan}}", "model.lora.alpha=nan", "finite"),
     ("evaluation: {held_out: 1}", "evaluation.held_out=1", "below 1"),
@@ -189,7 +187,7 @@ WRONG = [
     ("model: {settings: {labels: a}}", "model.settings.labels='a'", "the labels of the documents"),
     ("training: {weight_decay: 0.1}", "training.weight_decay=0.1", "training.optimizer=adamw"),
     ("training: {schedule: constant, warmup: 0.2}", "training.warmup=0.2", "training.schedule=constant_with_warmup"),
-    ("training: {patience: 2}", "training.patience=2", "evaluation.held_out"),
+    ("training: {evaluation_steps: 2}", "training.evaluation_steps=2", "evaluation.held_out"),
     ("training: {evaluation_steps: 2}", "training.evaluation_steps=2", "evaluation.held_out"),
     ("evaluation: {best: nmi}", "evaluation.best='nmi'", "evaluation.held_out"),
     ("evaluation: {best: nmi, held_out: 0.1}", "evaluation.best='nmi'", "accuracy, embedding_norm, loss"),
@@ -201,8 +199,6 @@ WRONG = [
     ("model: {lora: {rank: 4}}", "model.lora.rank=4", "model.tune=lora"),
     ("model: {store: updates}", "model.store='updates'", "model.tune=lora or frozen"),
     ("model: {begin: half}", "model.begin='half'", "random or mean"),
-    ("model: {tune: frozen, gradient_checkpointing: true}", "model.gradient_checkpointing=true", "model.tune"),
-    ("model: {tune: frozen}\ntraining: {layer_decay: 0.9}", "training.layer_decay=0.9", "model.tune"),
     ("model: {tune: frozen}\ntraining: {keep_activations: 9}", "training.keep_activations=9", "model.tune"),
 ]
 
@@ -222,7 +218,7 @@ def test_a_wrong_value_is_named_with_its_key_and_a_fix(
     [
         ("loss.temperature=0", "loss.temperature=0"),
         ("training.precision=fp8", "training.precision='fp8'"),
-        ("training.patience=2", "training.patience=2"),
+        ("training.evaluation_steps=2", "training.evaluation_steps=2"),
         ("model.settings.graph_layers=[1]", "model.settings.graph_layers=[1]"),
         ("training.batchsize=2", "training.batchsize"),
     ],
@@ -359,7 +355,6 @@ def test_numbers_may_be_written_as_they_are_in_papers(load: Load) -> None:
         ("model.settings={1: 2}", ["model.settings.1", "graph_layers"]),
         ("model.settings.graph_layers.x=1", ["model.settings.graph_layers={'x': 1}"]),
         ("evaluation.pairs=x", ["evaluation.pairs='x'", "evaluation.data"]),
-        ("corpus.shuffle_buffer=99999999999999999999", ["corpus.shuffle_buffer=99999999999999999999", "at most"]),
         ("output.x=3", ["output={'x': 3}", "text"]),
         ("." * 1000 + "=3", ["key=value"]),
     ],

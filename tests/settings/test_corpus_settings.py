@@ -22,8 +22,6 @@ from graphdoc.settings.corpus import CorpusSettings
         ({"source": "a", "on_error": "ignore"}, ["on_error='ignore'", "skip_in_folders, skip or stop"]),
         ({"source": "a", "least_passages": 0}, ["least_passages=0", "at least 1"]),
         ({"source": "a", "max_passages": 1}, ["max_passages=1", "least_passages=2"]),
-        ({"source": "a", "shuffle_buffer": 0}, ["shuffle_buffer=0", "at least 1"]),
-        ({"source": "a", "shuffle_buffer": 5}, ["shuffle_buffer=5", "streaming=true"]),
         ({"source": "a", "preparing_processes": 0}, ["preparing_processes=0", "at least 1"]),
         ({"source": "a", "preparing_processes": 513}, ["preparing_processes=513", "at most 512"]),
         ({"source": "a", "split": "train[:10%]"}, ["split='train[:10%]'", "leave_out_splits"]),

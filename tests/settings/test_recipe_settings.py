@@ -132,7 +132,7 @@ def test_help_tells_of_every_recipe(command: str, capsys: pytest.CaptureFixture[
             assert kind.model_fields["recipe"].default in out and kind.purpose in out
 
 
-@pytest.mark.parametrize("setting", ["training.patience=2", "training.evaluation_steps=5", "corpus.streaming=true"])
+@pytest.mark.parametrize("setting", ["training.evaluation_steps=5", "corpus.streaming=true"])
 def test_what_a_recipe_does_not_have_is_refused(setting: str) -> None:
     given = ["corpus.source=a", "output=runs/own", "training.max_steps=5"]
     assert not load_settings(Bare, overrides=given).is_measured
@@ -162,5 +162,5 @@ def test_recipes_without_an_evaluation_say_how_to_get_one(words: str) -> None:
         assert words == "finetune classify"
         return
     with pytest.raises(SettingsError) as caught:
-        load_settings(kind, overrides=[*given, "training.patience=2"])
-    assert "training.patience=2" in str(caught.value) and kind.evaluation_fix in str(caught.value)
+        load_settings(kind, overrides=[*given, "training.evaluation_steps=2"])
+    assert "training.evaluation_steps=2" in str(caught.value) and kind.evaluation_fix in str(caught.value)

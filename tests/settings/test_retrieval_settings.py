@@ -73,7 +73,11 @@ def test_first_sentences_that_are_queries_leave_their_documents() -> None:
         ([*MADE, "negatives.per_query=2", "negatives.kind=judged"], "negatives.kind='judged'", "random"),
         ([*MADE, "validation.split=dev"], "validation.split='dev'", "validation.source"),
         ([*GIVEN, "validation.share=0", "validation.most_queries=9"], "validation.most_queries=9", "leave it out"),
-        ([*GIVEN, "validation.share=0", "training.patience=2"], "training.patience=2", "validation.share"),
+        (
+            [*GIVEN, "validation.share=0", "training.evaluation_steps=2"],
+            "training.evaluation_steps=2",
+            "validation.share",
+        ),
         ([*GIVEN, "folds.fold=1"], "folds.fold=1", "folds.number"),
         ([*GIVEN, "folds.number=5"], "folds.fold=null", "1 to 5"),
         ([*GIVEN, "folds.number=5", "folds.fold=6"], "folds.fold=6", "folds.number=5"),

@@ -76,7 +76,10 @@ def test_the_key_chooses_the_settings() -> None:
         ([*PAIRS, "evaluation.best=nmi"], ["evaluation.best='nmi'", "auc"]),
         ([*PAIRS, "loss.mlm_weight=0", "evaluation.best=masked_loss"], ["evaluation.best='masked_loss'"]),
         ([*PAIRS, "evaluation.held_out=0", "evaluation.best=auc"], ["evaluation.best='auc'", "no effect"]),
-        ([*PAIRS, "evaluation.held_out=0", "training.patience=2"], ["training.patience=2", "evaluation.held_out"]),
+        (
+            [*PAIRS, "evaluation.held_out=0", "training.evaluation_steps=2"],
+            ["training.evaluation_steps=2", "evaluation.held_out"],
+        ),
     ],
 )  # fmt: skip
 def test_what_does_not_go_together_is_named(overrides: list[str], words: list[Any]) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from graphdoc.corpus import passage_vectors
-from graphdoc.corpus.prepare import prepare_corpus
+from graphdoc.corpus import parts
+from graphdoc.corpus.corpus import prepare_corpus
 from graphdoc.corpus.source import CorpusSource
 from graphdoc.corpus.stream import StreamingCorpus
 from graphdoc.encoder import DocumentEncoder
@@ -18,7 +18,7 @@ from graphdoc.runtime.processes import Processes
 from graphdoc.settings.corpus import CorpusSettings
 
 torch.set_num_threads(1)
-passage_vectors.PART_PASSAGES = 20
+parts.PART_PASSAGES = 20
 
 
 def main(backbone: str, source: str, cache: str, output: str) -> None:
@@ -33,7 +33,7 @@ def main(backbone: str, source: str, cache: str, output: str) -> None:
         encoded = []
         encode = encoder.model.encode_passages
         encoder.model.encode_passages = lambda *arguments: encoded.append(1) or encode(*arguments)  # type: ignore[assignment, func-returns-value]
-        vectors = passage_vectors.prepare_passage_vectors(corpus, encoder.model, processes=processes)
+        vectors = parts.prepare_passage_vectors(corpus, encoder.model, processes=processes)
         stream = StreamingCorpus(CorpusSettings(source=source, streaming=True), encoder.segmenter, processes)
         # The second process gives more documents to a batch, so that it has fewer batches.
         batches = list(stream.batches(2 + processes.rank, processes))

@@ -170,7 +170,6 @@ CASES: dict[str, Case] = {
         for name, loss in (
             ("both", SubDocumentContrast(temperature=3.0)),
             ("one", SubDocumentContrast("cosine", 0.2, "one", mask_groups=False)),
-            ("similar", SubDocumentContrast("cosine", 0.2, mask_similar=0.5)),
         )
     },
     "subtopics, uneven": _clustered([1, 0, 0, 1, 1], 3),

@@ -25,12 +25,11 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import GraphdocError
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import AllProcesses, SubDocumentContrast
-from graphdoc.recipes.sub_document_batch import sub_document_batch
+from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.runtime import processes
 from graphdoc.runtime.processes import Processes
-from graphdoc.sampling import SubDocuments
-from graphdoc.training.distributed import reduce_gradients
-from graphdoc.training.loop import TrainingLoop
+from graphdoc.sampling import SubDocumentSplit
+from graphdoc.training.loop import TrainingLoop, reduce_gradients
 from graphdoc.training.objectives import ViewContrast
 from graphdoc.training.step import CachedStep
 
@@ -39,7 +38,7 @@ torch.set_num_threads(1)
 LOSSES: dict[str, dict[str, Any]] = {
     "both": {"similarity": "dot", "temperature": 5.0},
     "one": {"similarity": "cosine", "temperature": 0.2, "directions": "one"},
-    "groups": {"similarity": "cosine", "temperature": 0.2, "mask_groups": True, "mask_similar": 0.99},
+    "groups": {"similarity": "cosine", "temperature": 0.2, "mask_groups": True},
 }
 # The first process has a document of many passages, the second one many of few; of seven, one is dealt alone.
 SHARES = ([0, 4], [1, 2, 3, 5, 6])
@@ -68,7 +67,7 @@ def gradient(
     model = encoder.model.double().train()
     model.zero_grad()
     everything = documents()
-    batch = sub_document_batch([everything[row] for row in rows], SubDocuments(split), 0, graph="section")  # type: ignore[arg-type]
+    batch = sub_document_batch([everything[row] for row in rows], SubDocumentSplit(split), 0, graph="section")  # type: ignore[arg-type]
     output = CachedStep(model, ViewContrast(loss), packing=Packing(300))(batch)
     reduce_gradients(model.parameters())
     mean = output.loss.clone()

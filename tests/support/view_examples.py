@@ -13,12 +13,11 @@ from corpus_examples import write_rows
 from graphdoc.cli import main
 from graphdoc.corpus.view_pool import ViewPool
 from graphdoc.recipes import views
-from graphdoc.recipes.base import Start
-from graphdoc.recipes.view_data import ViewData
+from graphdoc.recipes.views import ViewData
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.loading import load_settings
 from graphdoc.settings.view_training import ViewRunSettings
-from graphdoc.training.starting_model import load_start
+from graphdoc.training.run import RunContext, load_start
 
 CONFIG = Path(__file__).parents[2] / "configs" / "finetune" / "sst_small.yaml"
 WORDS = {
@@ -66,16 +65,18 @@ def finetune_views(folder: Path, overrides: list[str]) -> Callable[..., int]:
     return run
 
 
-def start_of(overrides: list[str], *options: str) -> Start[ViewRunSettings]:
+def start_of(overrides: list[str], *options: str) -> RunContext[ViewRunSettings]:
     settings = load_settings(ViewRunSettings, CONFIG, [*overrides, *options])
     device = torch.device("cpu")
-    return Start(settings, load_start(settings.model, device, "cosine"), Processes(device))
+    return RunContext(settings, load_start(settings.model, device, "cosine"), Processes(device))
 
 
 def data_of(overrides: list[str], *options: str) -> ViewData:
     start = start_of(overrides, *options)
     views.begin_views(start.encoder, start.settings)
-    return ViewData(start)
+    data = ViewData(start)
+    data.load()
+    return data
 
 
 def pool_of(data: ViewData) -> ViewPool:

@@ -17,7 +17,7 @@ from graphdoc.graphs.joined_graphs import graph_of_sections
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ONE_PROCESS, Gather, LossOutput
 from graphdoc.modeling import DocumentConfig, DocumentModel, DocumentOutput
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.objectives import Objective
 from graphdoc.training.step import CachedStep
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from graphdoc.graphs.packing import Packing
 from graphdoc.losses import SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.recipes.sub_document_batch import sub_document_batch
+from graphdoc.recipes.sub_documents import sub_document_batch
 from graphdoc.registry import GRAPH_KINDS
-from graphdoc.sampling import SPLITS, SubDocuments
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.sampling import SPLITS, SubDocumentSplit
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.objectives import ViewContrast, describe_vectors
 from graphdoc.training.step import CachedStep
 
@@ -70,7 +70,7 @@ def assert_equal_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]
 def test_gradients_are_those_of_plain_autograd_under_dropout(
     model: DocumentModel, training_examples: Any, graph_kind: str, split: str, budget: int
 ) -> None:
-    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph=graph_kind)  # type: ignore[arg-type]
+    batch = sub_document_batch(training_examples(6), SubDocumentSplit(split), 0, graph=graph_kind)  # type: ignore[arg-type]
     torch.manual_seed(5)
     expected_loss = plain_loss(model, batch, LOSS, budget)
     expected_loss.backward()
@@ -89,7 +89,7 @@ def test_gradients_are_those_of_plain_autograd_under_dropout(
 
 @pytest.mark.parametrize("keep", [50, 500, 10_000])
 def test_kept_activations_change_nothing(model: DocumentModel, training_examples: Any, keep: int) -> None:
-    batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
+    batch = sub_document_batch(training_examples(5), SubDocumentSplit(), 0)
     torch.manual_seed(5)
     CachedStep(model, ViewContrast(LOSS), packing=Packing(80))(batch)
     expected = gradients(model)
@@ -111,7 +111,7 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
     # Dropout in the graphs draws for every slice; without it the gradient is the same.
     for layer in model.graph.layers:
         layer.dropout = 0.0
-    batch = sub_document_batch(training_examples(6), SubDocuments(split), 0, graph="section")  # type: ignore[arg-type]
+    batch = sub_document_batch(training_examples(6), SubDocumentSplit(split), 0, graph="section")  # type: ignore[arg-type]
     step = CachedStep(model, ViewContrast(LOSS), packing=Packing(80), graph_numbers=graph_numbers)
     assert len(step._slices(torch.zeros(len(batch.graphs.token_ids), 1), batch.graphs)) > 1
     torch.manual_seed(5)
@@ -128,7 +128,7 @@ def test_graphs_in_slices_change_nothing_but_random_numbers(
 
 def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentModel, training_examples: Any) -> None:
     """The second pass over a slice has to repeat the first one, or its gradient belongs to another loss."""
-    batch = sub_document_batch(training_examples(6), SubDocuments(), 0)
+    batch = sub_document_batch(training_examples(6), SubDocumentSplit(), 0)
     model.passage_encoder.requires_grad_(False)
     model.passage_encoder.eval()
     seen: list[Tensor] = []
@@ -152,7 +152,7 @@ def test_dropout_in_sliced_graphs_is_the_same_in_both_passes(model: DocumentMode
 
 def test_passages_are_encoded_once_though_they_serve_two_views(model: DocumentModel, training_examples: Any) -> None:
     examples = training_examples(6)
-    batch = sub_document_batch(examples, SubDocuments(), 0)
+    batch = sub_document_batch(examples, SubDocumentSplit(), 0)
 
     assert len(batch.graphs.token_ids) == sum(len(example.sections) for example in examples)
     drawn = sorted(tuple(ids.tolist()) for ids in batch.graphs.token_ids)
@@ -161,7 +161,7 @@ def test_passages_are_encoded_once_though_they_serve_two_views(model: DocumentMo
 
 def test_a_query_keeps_its_initial_vector(model: DocumentModel, training_examples: Any) -> None:
     model.eval()
-    batch = sub_document_batch(training_examples(4), SubDocuments("one_passage"), 0)
+    batch = sub_document_batch(training_examples(4), SubDocumentSplit("one_passage"), 0)
     with torch.no_grad():
         vectors = model.encode_passages(batch.graphs)
         documents = model.encode_graphs(vectors, batch.graphs).documents
@@ -175,7 +175,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
     model.passage_encoder.requires_grad_(False)
     model.passage_encoder.eval()
     examples = training_examples(5)
-    batch = sub_document_batch(examples, SubDocuments(), 3, graph="section")
+    batch = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section")
     torch.manual_seed(1)
     expected_loss = CachedStep(model, ViewContrast(LOSS))(batch).loss
     expected = gradients(model)
@@ -189,7 +189,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
             vectors.append(model.passage_encoder(padded, (padded != 1).long()).numpy())
 
     torch.manual_seed(1)
-    ready = sub_document_batch(examples, SubDocuments(), 3, graph="section", passage_vectors=vectors)
+    ready = sub_document_batch(examples, SubDocumentSplit(), 3, graph="section", passage_vectors=vectors)
     loss = CachedStep(model, ViewContrast(LOSS))(ready).loss
 
     assert ready.tokens == 0
@@ -199,7 +199,7 @@ def test_vectors_made_before_stand_for_a_frozen_encoder(model: DocumentModel, tr
 
 
 def test_the_graph_and_the_loss_are_in_fp32_under_autocast(model: DocumentModel, training_examples: Any) -> None:
-    batch = sub_document_batch(training_examples(5), SubDocuments(), 0)
+    batch = sub_document_batch(training_examples(5), SubDocumentSplit(), 0)
     step = CachedStep(
         model, ViewContrast(LOSS), precision=lambda: torch.autocast("cpu", torch.bfloat16), packing=Packing(90)
     )
@@ -226,6 +226,6 @@ def test_spread_tells_a_collapse_from_even_directions() -> None:
 
 
 def test_a_batch_on_another_device_is_the_same_batch(training_examples: Any) -> None:
-    batch = sub_document_batch(training_examples(3), SubDocuments(), 0)
+    batch = sub_document_batch(training_examples(3), SubDocumentSplit(), 0)
 
     assert batch.to("cpu") == replace(batch, graphs=batch.to("cpu").graphs, targets=batch.to("cpu").targets)

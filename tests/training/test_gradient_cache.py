@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from graphdoc.losses import SubDocumentContrast
-from graphdoc.training import gradient_cache
-from graphdoc.training.gradient_cache import GradientCache, RandomStates, nothing_drawn
+from graphdoc.training import step as gradient_cache
+from graphdoc.training.step import GradientCache, RandomStates, nothing_drawn
 
 CPU = torch.device("cpu")
 

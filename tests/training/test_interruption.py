@@ -56,7 +56,7 @@ def undisturbed(backbone_folder: Callable[[str], Path], tmp_path_factory: pytest
         "loss": {"similarity": "cosine", "temperature": 0.2},
         "training": {
             "batch_size": 4, "epochs": EPOCHS, "learning_rate": 1e-3, "loading_processes": 0, "log_steps": 1,
-            "save_steps": 5, "moving_average": 0.9,
+            "save_steps": 5,
         },
         "evaluation": {"held_out": 0.15, "best": "accuracy"},
         "output": str(tmp_path / "run"),

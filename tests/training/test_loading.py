@@ -16,9 +16,9 @@ import pytest
 from forked import run
 
 from graphdoc.sampling import EpochBatches
-from graphdoc.sampling.epoch_batches import Place
-from graphdoc.training import loading
-from graphdoc.training.loading import EpochLoader
+from graphdoc.sampling.batches import Place
+from graphdoc.training import data as loading
+from graphdoc.training.data import EpochLoader
 
 # Batches that a worker may have before it.
 AHEAD = 4

@@ -15,9 +15,9 @@ from graphdoc.errors import SettingsError
 from graphdoc.graphs.packing import MiniBatch, Packing
 from graphdoc.losses import ONE_PROCESS, Gather, LossOutput, SubDocumentContrast
 from graphdoc.modeling import DocumentConfig, DocumentModel
-from graphdoc.recipes.sub_document_batch import sub_document_batch
-from graphdoc.sampling import SubDocuments
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.recipes.sub_documents import sub_document_batch
+from graphdoc.sampling import SubDocumentSplit
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.objectives import MiniBatchTerm, ViewContrast
 from graphdoc.training.step import CachedStep
 
@@ -49,7 +49,7 @@ def model(tiny_encoder_config: Callable[..., Any]) -> DocumentModel:
 
 @pytest.fixture
 def batch(training_examples: Any) -> TrainingBatch:
-    return sub_document_batch(training_examples(6), SubDocuments(), 0)
+    return sub_document_batch(training_examples(6), SubDocumentSplit(), 0)
 
 
 @pytest.fixture
@@ -144,6 +144,6 @@ def test_vectors_made_before_have_no_tokens(
 ) -> None:
     examples = training_examples(3)
     vectors = [torch.zeros(len(example.sections), 32).numpy() for example in examples]
-    batch = sub_document_batch(examples, SubDocuments(), 0, passage_vectors=vectors)
+    batch = sub_document_batch(examples, SubDocumentSplit(), 0, passage_vectors=vectors)
     with pytest.raises(SettingsError, match=r"model\.tune"):
         CachedStep(model, objective)(batch)

@@ -11,7 +11,7 @@ import torch
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.graphs.joined_graphs import JoinedGraphs
 from graphdoc.losses import ONE_PROCESS, InfoNCE
-from graphdoc.training.batch import TrainingBatch
+from graphdoc.training.data import TrainingBatch
 from graphdoc.training.objectives import BestPassageContrast, QueryContrast, no_negatives
 
 

@@ -15,10 +15,10 @@ from graphdoc.graphs.packing import Packing
 from graphdoc.losses import ONE_PROCESS, MaskedTokens, PairCosine
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead
-from graphdoc.recipes.sentence_pair_batch import sentence_pair_batch
-from graphdoc.sampling.token_masks import MaskedSentence
-from graphdoc.training.batch import TrainingBatch
-from graphdoc.training.sentence_pairs import SentencePairContrast
+from graphdoc.recipes.sentence_pairs import sentence_pair_batch
+from graphdoc.sampling.sentence_pairs import MaskedSentence
+from graphdoc.training.data import TrainingBatch
+from graphdoc.training.objectives import SentencePairContrast
 from graphdoc.training.step import CachedStep
 
 MASK = 3

@@ -14,7 +14,7 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import SettingsError
 from graphdoc.evaluation.baselines import untrained_mean
 from graphdoc.settings.model import ModelSettings
-from graphdoc.training.starting_model import begin_training, load_start
+from graphdoc.training.run import load_start, require_startable
 
 CPU = torch.device("cpu")
 
@@ -37,29 +37,15 @@ def test_the_weights_of_a_readout_need_a_place_in_the_result(backbone_folder: Ca
         settings = ModelSettings(
             start=str(backbone_folder("bert")), settings={"readout": readout}, result_readout="initial_mean"
         )
+        encoder = load_start(settings, CPU, "cosine")
         if fits:
-            assert load_start(settings, CPU, "cosine").model.config.readout == readout
+            require_startable(encoder, settings)
             continue
         with pytest.raises(SettingsError, match=r"result_readout=initial_mean leaves no place for the weights"):
-            load_start(settings, CPU, "cosine")
+            require_startable(encoder, settings)
 
 
 def test_trained_layers_begin_where_they_are(tiny_encoder: Callable[..., DocumentEncoder], tmp_path: Path) -> None:
     folder = tiny_encoder().save_pretrained(tmp_path / "model")
     with pytest.raises(SettingsError, match=r"model.begin=mean is for layers that start untrained, and .*/model has"):
         load_start(ModelSettings(start=str(folder), begin="mean"), CPU, "cosine")
-
-
-def test_gradient_checkpointing_is_refused_where_a_transformer_has_none(
-    backbone_folder: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings = ModelSettings(start=str(backbone_folder("bert")), gradient_checkpointing=True)
-    encoder = load_start(settings, CPU, "cosine")
-    transformer = encoder.model.passage_encoder.transformer
-    begin_training(encoder, settings)
-    assert transformer.is_activation_checkpointing
-
-    # As of MPNet and ALBERT.
-    monkeypatch.setattr(type(transformer), "supports_gradient_checkpointing", False)
-    with pytest.raises(SettingsError, match=r"gradient_checkpointing=true: BertModel of .* has no gradient checkp"):
-        begin_training(load_start(settings, CPU, "cosine"), settings)

@@ -27,7 +27,6 @@ def settings(backbone_folder: Callable[[str], Path], tmp_path: Path) -> Pretrain
             f"corpus.source={write_rows(tmp_path / 'corpus.jsonl', rows_of(30))}",
             "corpus.streaming=true",
             "corpus.preparing_processes=1",
-            "corpus.shuffle_buffer=8",
             f"model.start={backbone_folder('roberta')}",
             "model.settings={pooling: mean, projection_size: 16, passage_words: 20}",
             "loss={similarity: cosine, temperature: 0.2}",

@@ -15,23 +15,19 @@ from graphdoc.errors import ModelError
 from graphdoc.modeling.heads import NewHead
 from graphdoc.runtime.processes import Processes
 from graphdoc.settings.training import TrainingSettings
-from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints
-from graphdoc.training.moving_average import MovingAverage
-from graphdoc.training.optimizer import make_optimizer, make_schedule
-from graphdoc.training.state import TrainState
-from graphdoc.training.tuning import prepare_tuning, trained_weights
+from graphdoc.training.checkpoint import PARTS_FILE, TRAINED_FILE, TRAINING_FOLDER, RunCheckpoints, TrainState
+from graphdoc.training.optimizer import make_optimizer, make_schedule, prepare_tuning, trained_weights
 
 KEY = "training_parts.language_model.dense.weight"
 
 
-@pytest.mark.parametrize(("tune", "average"), [("full", None), ("full", 0.9), ("lora", None), ("lora updates", None)])
+@pytest.mark.parametrize("tune", ["full", "lora", "lora updates"])
 def test_they_are_in_checkpoints_and_not_in_the_model(
     tiny_encoder: Callable[..., DocumentEncoder],
     backbone_folder: Callable[[str], Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     tune: str,
-    average: float | None,
 ) -> None:
     if "lora" in tune:
         pytest.importorskip("peft")
@@ -46,7 +42,6 @@ def test_they_are_in_checkpoints_and_not_in_the_model(
             model,
             encoder.tokenizer,
             name="tiny",
-            moving_average=MovingAverage(model, average) if average else None,
             only_updates=tune == "lora updates",
         )
 
@@ -66,7 +61,7 @@ def test_they_are_in_checkpoints_and_not_in_the_model(
     assert KEY in parts and all(name.startswith("training_parts.") for name in parts)
     # A table of embeddings that both share is stored once, and a model that is trained whole is, too.
     assert "training_parts.language_model.decoder.weight" not in parts
-    assert (folder / TRAINING_FOLDER / TRAINED_FILE).exists() == (tune != "full" or average is not None)
+    assert (folder / TRAINING_FOLDER / TRAINED_FILE).exists() == (tune != "full")
     (model_file,) = folder.glob("*.safetensors")
     assert not any("training_parts" in name for name in load_file(model_file))
     monkeypatch.chdir(backbone_folder("roberta").parent)

@@ -9,13 +9,13 @@ import torch
 from corpus_examples import SettingsFactory
 
 from graphdoc.checkpoints.save import save_checkpoint
-from graphdoc.corpus.passage_vectors import prepare_passage_vectors
-from graphdoc.corpus.prepare import prepare_corpus
+from graphdoc.corpus.corpus import prepare_corpus
+from graphdoc.corpus.parts import prepare_passage_vectors
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError
 from graphdoc.graphs.batch import GraphBatch
 from graphdoc.segmentation.segmenter import Segmenter
-from graphdoc.training.tuning import merged_weights, prepare_tuning, trained_updates, trained_weights
+from graphdoc.training.optimizer import merged_weights, prepare_tuning, trained_updates, trained_weights
 
 TABLES = {"structural_embeddings.sections", "structural_embeddings.chunks"}
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from .draws import Rows, random_generator
+from .batches import Rows, random_generator
 
 # With fewer documents to choose from for each that is wanted, trying at random takes long.
 _FEW = 4

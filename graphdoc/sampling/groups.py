@@ -17,7 +17,7 @@ from ..documents.readers.pair_files import LabelledPair, Pairs, Unknown
 from ..errors import DocumentError, SettingsError
 from ..runtime.text import counted
 from ..settings.compare import Joining
-from .draws import Rows
+from .batches import Rows
 
 WITHOUT_GROUP = -1
 # A group of more documents than this share says little: most that are in it have nothing to do with each other.

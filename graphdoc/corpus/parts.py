@@ -1,11 +1,11 @@
-"""Passage vectors of a frozen passage encoder, computed once for a corpus and read memory-mapped."""
+"""Arrays that belong to a corpus, kept in parts and read memory-mapped, such as the vectors of its passages."""
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import numpy.typing as npt
 import torch
 from tqdm.auto import tqdm
 
+from ..encoder import DocumentEncoder
 from ..errors import ModelError, OutputError
 from ..graphs.batch import GraphBatch
 from ..graphs.packing import Packing
@@ -24,7 +25,8 @@ from ..modeling.document_model import weights_hash
 from ..runtime.files import is_unchanged, mark_checked, mark_path, write_atomically
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
-from .prepare import ABANDONED_AFTER_SECONDS, TrainingCorpus
+from ..settings.run import RunSettings
+from .corpus import ABANDONED_AFTER_SECONDS, TrainingCorpus
 
 Vectors = npt.NDArray[np.float32]
 Counts = npt.NDArray[np.int64]
@@ -37,6 +39,68 @@ _MOST_OPEN = 256
 _NOT_COMPUTED_WITH = ("_name_or_path", "name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures")
 
 
+class Parts:
+    """Arrays in a folder, part by part: each is written atomically, and mapped where it is read.
+
+    Args:
+        folder: the folder.
+        check: raises ValueError for an array that is not the part of that number.
+    """
+
+    def __init__(self, folder: Path, check: Callable[[int, npt.NDArray[Any]], None]) -> None:
+        self._folder, self._check = folder, check
+        # Every mapping keeps a file open, and a process may have only so many.
+        self._mapped = lru_cache(maxsize=_MOST_OPEN)(self.open)
+
+    def __getitem__(self, number: int) -> npt.NDArray[Any]:
+        """The array of a part."""
+        return self._mapped(number)
+
+    def path(self, number: int) -> Path:
+        """The file of a part."""
+        return self._folder / f"part-{number:05d}.npy"
+
+    def missing(self, numbers: Iterable[int]) -> list[int]:
+        """The parts that are not there yet, or were left by a run that ended before it was done with them."""
+        missing = []
+        for number in numbers:
+            path = self.path(number)
+            if path.exists() and mark_path(path).exists():
+                self.open(number)
+            else:
+                missing.append(number)
+        return missing
+
+    def write(self, number: int, array: npt.NDArray[Any]) -> None:
+        """Write a part.
+
+        Raises:
+            OutputError: it cannot be written.
+        """
+
+        def save(path: Path) -> None:
+            with path.open("wb") as stream:
+                np.save(stream, array, allow_pickle=False)
+
+        mark_checked(write_atomically(self.path(number), save))
+
+    def open(self, number: int) -> npt.NDArray[Any]:
+        """Map a part.
+
+        Raises:
+            OutputError: it is missing or damaged.
+        """
+        path = self.path(number)
+        try:
+            if not is_unchanged(path):
+                raise ValueError("another checksum")
+            array: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+            self._check(number, array)
+        except (OSError, ValueError, EOFError, IndexError) as error:
+            raise OutputError(f"{path} is missing or was changed; remove it and run again") from error
+        return array
+
+
 class PassageVectors:
     """Pooled passage vectors of a corpus, memory-mapped.
 
@@ -45,24 +109,21 @@ class PassageVectors:
     Args:
         folder: a folder that :func:`prepare_passage_vectors` filled.
         passage_counts: passages of every document, ``(documents,)``.
-        cuts: first document of every part, and the number of documents.
         hidden_size: length of a vector.
 
     Raises:
         OutputError: a part is missing or damaged.
     """
 
-    def __init__(self, folder: Path, passage_counts: Counts, cuts: Sequence[int], hidden_size: int) -> None:
+    def __init__(self, folder: Path, passage_counts: Counts, hidden_size: int) -> None:
         self.folder = folder
         self.hidden_size = hidden_size
         self._counts = passage_counts
         self._ends = np.cumsum(passage_counts, dtype=np.int64)
-        self._cuts = np.asarray(cuts)
-        self._sizes = _part_sizes(passage_counts, cuts)
-        for number in range(len(self._sizes)):
-            self._open(number)
-        # Every mapping keeps a file open, and a process may have only so many.
-        self._part = lru_cache(maxsize=_MOST_OPEN)(self._open)
+        self._cuts = np.asarray(_part_cuts(passage_counts))
+        self._parts = vector_parts(folder, passage_counts, hidden_size)
+        for number in range(len(self._cuts) - 1):
+            self._parts.open(number)
 
     def __len__(self) -> int:
         """Number of documents."""
@@ -81,13 +142,21 @@ class PassageVectors:
         cut = int(self._cuts[part])
         end = int(self._ends[number] - (self._ends[cut - 1] if cut else 0))
         # A copy, since tensors are made of it, and a file that is mapped cannot be written to.
-        return np.array(self._part(part)[end - int(self._counts[number]) : end])
+        return np.array(self._parts[part][end - int(self._counts[number]) : end])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PassageVectors, (self.folder, self._counts, self._cuts, self.hidden_size)
+        return PassageVectors, (self.folder, self._counts, self.hidden_size)
 
-    def _open(self, part: int) -> Vectors:
-        return _open_part(self.folder / _part_name(part), self._sizes[part], self.hidden_size)
+
+def vector_parts(folder: Path, passage_counts: Counts, hidden_size: int) -> Parts:
+    """The parts of the passage vectors of a corpus."""
+    sizes = _part_sizes(passage_counts, _part_cuts(passage_counts))
+
+    def check(number: int, vectors: npt.NDArray[Any]) -> None:
+        if vectors.shape != (sizes[number], hidden_size) or vectors.dtype != np.float32:
+            raise ValueError("vectors of other documents")
+
+    return Parts(folder, check)
 
 
 def prepare_passage_vectors(
@@ -116,7 +185,7 @@ def prepare_passage_vectors(
         The vectors.
 
     Raises:
-        ModelError: the precision does not fit the model, or its vectors depend on more than tokens or are no numbers.
+        ModelError: the precision does not fit the model, or vectors depend on more than tokens, or are NaN.
         OutputError: the vectors cannot be written, or another process has stopped.
     """
     if model.structural_embeddings is not None:
@@ -132,8 +201,8 @@ def prepare_passage_vectors(
         _remove_abandoned(folder)
     cuts = _part_cuts(corpus.passage_counts)
     sizes = _part_sizes(corpus.passage_counts, cuts)
-    own = range(rank, len(sizes), count)
-    missing = [number for number in own if not _is_whole(folder / _part_name(number), sizes[number], hidden_size)]
+    own, parts = range(rank, len(sizes), count), vector_parts(folder, corpus.passage_counts, hidden_size)
+    missing = parts.missing(own)
     done = sum(sizes[number] for number in own) - sum(sizes[number] for number in missing)
     with (
         progress_bar(
@@ -145,11 +214,10 @@ def prepare_passage_vectors(
         for number in missing:
             documents = range(cuts[number], cuts[number + 1])
             token_ids = tuple(ids for document in documents for ids in corpus[document].token_ids)
-            vectors = _encode(model, token_ids, packing, bar)
-            mark_checked(write_atomically(folder / _part_name(number), partial(_save, vectors)))
+            parts.write(number, _encode(model, token_ids, packing, bar))
     if processes is not None:
         processes.gather(None)
-    return PassageVectors(folder, corpus.passage_counts, cuts, hidden_size)
+    return PassageVectors(folder, corpus.passage_counts, hidden_size)
 
 
 def _fingerprint(corpus: TrainingCorpus, model: DocumentModel, precision: Precision | None) -> str:
@@ -170,7 +238,7 @@ def _encode(model: DocumentModel, token_ids: tuple[Any, ...], packing: Packing |
     vectors = model.encode_passages(GraphBatch.of_passages(token_ids), packing, bar.update)
     if not torch.isfinite(vectors).all():
         raise ModelError(
-            "the passage encoder gives vectors that are no numbers: its weights hold such; fetch or train it again"
+            "the passage encoder produced NaN or infinite vectors; its weights contain NaN: fetch or train it again"
         )
     return vectors.float().cpu().numpy()
 
@@ -188,35 +256,6 @@ def _part_sizes(passage_counts: Counts, cuts: Sequence[int]) -> list[int]:
     return [int(passage_counts[first:last].sum()) for first, last in pairwise(cuts)]
 
 
-def _part_name(number: int) -> str:
-    return f"part-{number:05d}.npy"
-
-
-def _save(vectors: Vectors, path: Path) -> None:
-    with path.open("wb") as stream:
-        np.save(stream, vectors, allow_pickle=False)
-
-
-def _is_whole(path: Path, passages: int, hidden_size: int) -> bool:
-    # A part without its mark was written by a run that ended before it was done with it.
-    if not path.exists() or not mark_path(path).exists():
-        return False
-    _open_part(path, passages, hidden_size)
-    return True
-
-
-def _open_part(path: Path, passages: int, hidden_size: int) -> Vectors:
-    try:
-        if not is_unchanged(path):
-            raise ValueError("another checksum")
-        vectors: Vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise OutputError(f"{path} is missing or was changed; remove it and run again") from error
-    if vectors.shape != (passages, hidden_size) or vectors.dtype != np.float32:
-        raise OutputError(f"{path} does not hold the vectors of its documents; remove it and run again")
-    return vectors
-
-
 def _remove_abandoned(folder: Path) -> None:
     for path in folder.glob(".partial-*"):
         try:
@@ -224,3 +263,30 @@ def _remove_abandoned(folder: Path) -> None:
                 path.unlink()
         except OSError:
             continue
+
+
+def frozen_vectors(
+    settings: RunSettings,
+    corpus: TrainingCorpus,
+    encoder: DocumentEncoder,
+    processes: Processes,
+    show_progress: bool | None = None,
+) -> PassageVectors | None:
+    """The vectors of the passages of a run's corpus, where the passage encoder is not trained.
+
+    Args:
+        settings: the settings of the run.
+        corpus: the corpus.
+        encoder: the model and its tokenizer.
+        processes: the processes of the run, all of which have to call.
+        show_progress: show bars; None shows them on a terminal.
+
+    Returns:
+        The vectors; None where the passage encoder is trained.
+    """
+    training = settings.training
+    if settings.model.tune != "frozen":
+        return None
+    precision = None if training.precision == "float32" else training.precision
+    packing = Packing.on(encoder.model.device, training.token_budget, training.padding)
+    return prepare_passage_vectors(corpus, encoder.model, packing, precision, processes, show_progress=show_progress)

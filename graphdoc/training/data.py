@@ -1,8 +1,10 @@
-"""Loading the documents of batches ahead of the steps."""
+"""Training batches: what is in one, loading them ahead of the steps, and where they come from."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from multiprocessing import connection
 from multiprocessing.util import Finalize
@@ -11,13 +13,81 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import torch
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
+from ..corpus.document import CorpusReport
 from ..corpus.stream import StreamingCorpus
+from ..graphs.batch import GraphBatch, TokenIds
 from ..runtime.processes import Processes
 from ..runtime.workers import stay_with_parent
 from ..sampling import DocumentBatches, Place
-from .batch import TrainingBatch, TrainingExample
+
+
+class TrainingExample(Protocol):
+    """What a graph is built from: a document that was cut into passages and tokenised."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def group(self) -> int:
+        """Equal for copies of one text."""
+        ...
+
+    @property
+    def sections(self) -> npt.NDArray[np.int64]:
+        """Section of every passage, ``(passages,)``."""
+        ...
+
+    @property
+    def token_ids(self) -> Sequence[TokenIds]:
+        """Token ids of every passage, special tokens included."""
+        ...
+
+
+# Which documents of a batch play a role: a range of them, or their rows.
+Role = slice | Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """One process's share of a batch.
+
+    Args:
+        graphs: the graphs of all documents in all roles, so that no passage is encoded twice.
+        ids: ids of the documents that the batch was drawn from; one can give several graphs, such as two views.
+        targets: what the objective compares with, by name: the ``group`` or ``class`` of every document, the ``label``
+            of every pair, ...
+        roles: which graphs play which role, by name: ``anchor``, ``candidate``, ``first``, ``second``, ...; none where
+            all play the same.
+    """
+
+    graphs: GraphBatch
+    ids: tuple[str, ...]
+    targets: Mapping[str, Tensor]
+    roles: Mapping[str, Role] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        """Number of documents."""
+        return len(self.ids)
+
+    @property
+    def tokens(self) -> int:
+        """Number of tokens, special tokens included; 0 where passage vectors are given."""
+        return sum(len(ids) for ids in self.graphs.token_ids)
+
+    def to(self, device: torch.device | str) -> TrainingBatch:
+        """The same batch with its tensors on another device."""
+        return replace(
+            self,
+            graphs=self.graphs.to(device),
+            targets={name: target.to(device) for name, target in self.targets.items()},
+            roles={name: role.to(device) if isinstance(role, Tensor) else role for name, role in self.roles.items()},
+        )
+
 
 Collate = Callable[[Sequence[tuple[TrainingExample, int, int]]], TrainingBatch]
 
@@ -97,7 +167,7 @@ class EpochLoader:
         workers: processes that load; with 0 batches are made when they are asked for.
         steps: batches of the whole run, after which there are none; None for a run without end.
         across_epochs: whether an epoch's batches may be made before it begins; not where
-            :meth:`~graphdoc.training.task.TaskData.begin_epoch` has a say in them.
+            :meth:`TaskData.begin_epoch` has a say in them.
     """
 
     def __init__(
@@ -221,3 +291,62 @@ class StreamLoader:
     def close(self) -> None:
         """End the processes that cut documents."""
         getattr(self._under_way, "close", int)()
+
+
+class TaskData(ABC):
+    """Where the batches of a run come from.
+
+    Attributes:
+        loader: gives this process's share of every batch; there once the data is loaded.
+        documents: documents to train on.
+        batch_size: documents, or pairs, of a batch, over all processes.
+        steps: steps of the whole run.
+        report: what was read, kept and left out.
+    """
+
+    loader: Loader
+    documents: int
+    batch_size: int
+    steps: int
+
+    @property
+    @abstractmethod
+    def report(self) -> CorpusReport:
+        """What was read, kept and left out."""
+
+    @abstractmethod
+    def load(self) -> None:
+        """Make the loader, for which passages may have to be encoded; everything was checked before."""
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about its data."""
+
+    @abstractmethod
+    def describe(self) -> list[str]:
+        """What there is to train on, in a few lines."""
+
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027 (a hook)
+        """Prepare the batches of an epoch, such as negatives that the model chooses.
+
+        Every process calls it before the first batch of an epoch, and a resumed run before the first batch that is
+        left. What a resumed run could not compute again belongs into :meth:`state_dict`, and the loader of such
+        batches may not work ahead of the epoch (see :class:`EpochLoader`).
+        """
+
+    def state_dict(self) -> dict[str, Any] | None:
+        """The place in the data for a checkpoint; None where the number of the step says it all."""
+        return None
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:  # noqa: B027 (a hook)
+        """Go on from a place that :meth:`state_dict` gave."""
+
+    def batches(self, first: int) -> Iterator[TrainingBatch]:
+        """This process's share of every batch from a step of the run on; epochs begin on the way."""
+        length, batches = self.loader.epoch_steps, self.loader.batches(first)
+        for step in count(first):
+            if step == first or (length is not None and step % length == 0):
+                self.begin_epoch(step // length if length is not None else 0)
+            if (batch := next(batches, None)) is None:
+                return
+            yield batch

@@ -28,10 +28,8 @@ from ..settings.corpus import CorpusSettings
 from ..settings.document import Paragraph
 from ..settings.run import RunSettings
 from ..version import __version__
-from .document import TrainingDocument
-from .parallel_segmentation import tokenise_in_order
-from .report import CorpusReport
-from .shards import CorpusReader, CorpusWriter
+from .document import CorpusReport, TrainingDocument
+from .shards import CorpusReader, CorpusWriter, tokenise_in_order
 from .source import CorpusSource, nothing_to_train_on
 
 __all__ = ["TrainingCorpus", "TrainingDocument", "prepare_corpus"]

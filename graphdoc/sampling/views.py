@@ -1,17 +1,44 @@
-"""Ways to choose the sentences of a view: by the subtopics that two documents share, or beside them (SST, eq. 7-9)."""
+"""Views of a pair of documents: sentences chosen by the subtopics that both share, or beside them (SST, eq. 7-9)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .draws import Rows
+from .batches import Rows, random_generator
 
 Shares = npt.NDArray[np.float64]
+
+
+def centrality(similarity: npt.NDArray[np.floating[Any]], *, damping: float = 0.85, rounds: int = 100) -> Shares:
+    """PageRank of sentences by their similarities, as TextRank and Match-Ignition take it.
+
+    Args:
+        similarity: ``(sentences, sentences)``, not negative, symmetric.
+        damping: how much of a sentence's weight comes from the others.
+        rounds: rounds of the power iteration, at most.
+
+    Returns:
+        ``(sentences,)``, adding up to 1.
+    """
+    weights = np.array(similarity, np.float64)
+    np.fill_diagonal(weights, 0.0)
+    sums = weights.sum(axis=0)
+    # A sentence that is like no other passes its weight on to all.
+    steps = np.where(sums > 0, weights / np.where(sums > 0, sums, 1.0), 1.0 / len(weights))
+    ranks = np.full(len(weights), 1.0 / len(weights))
+    for _ in range(rounds):
+        following = (1 - damping) / len(weights) + damping * (steps @ ranks)
+        if np.abs(following - ranks).sum() < 1e-10:
+            return np.asarray(following)
+        ranks = following
+    return ranks
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -177,3 +204,114 @@ RANDOM = Sampling(_random)
 NEGATIVE = Sampling(_negative)
 TRUNCATED = Sampling(_truncated)
 PAGERANK = Sampling(_pagerank, reads_centrality=True)
+
+
+Floats = npt.NDArray[np.float64]
+
+
+class SentenceLikelihoods(NamedTuple):
+    r"""How likely the sentences of a document are under its unigram model, :math:`P(w) = n_w / \sum_v n_v`.
+
+    Every word of a sentence is in the document, so that nothing has to be smoothed.
+
+    Args:
+        logarithms: ``(sentences,)``, sums of the logarithms of :math:`P` over the terms of every sentence.
+        terms: ``(sentences,)``, how many terms it has.
+    """
+
+    logarithms: Floats
+    terms: Rows
+
+    @classmethod
+    def of(cls, sentences: Sequence[Sequence[str]]) -> SentenceLikelihoods:
+        """Those of a document.
+
+        Args:
+            sentences: the terms of every sentence, each as often as it occurs.
+        """
+        counts = Counter(chain.from_iterable(sentences))
+        total = sum(counts.values())
+        sums = [sum(np.log(counts[term] / total) for term in terms) for terms in sentences]
+        return cls(np.array(sums, np.float64), np.array([len(terms) for terms in sentences], np.int64))
+
+    def of_view(self, sentences: Rows) -> float:
+        """The query likelihood of a view: the mean over its terms; below all others where it has none.
+
+        Args:
+            sentences: its sentences; one that is in it in part counts whole.
+        """
+        terms = int(self.terms[sentences].sum())
+        return float(self.logarithms[sentences].sum()) / terms if terms else -np.inf
+
+
+# Views that are trained on, and those that a pair is matched by: other draws.
+Purpose = Literal["training", "matching"]
+
+
+class View(NamedTuple):
+    """Some sentences of a document.
+
+    Args:
+        sentences: ``(chosen,)``, their numbers in the document, in reading order.
+        tokens: ``(chosen,)``, how many tokens of each are in the view, counted from its first.
+    """
+
+    sentences: Rows
+    tokens: Rows
+
+
+def draw_views(
+    first: ViewSide,
+    second: ViewSide,
+    sampling: Sampling,
+    most_tokens: int,
+    *,
+    seed: int,
+    number: int,
+    purpose: Purpose = "training",
+) -> tuple[View, View]:
+    """Draw a view of both documents of a pair.
+
+    Sentences are chosen until their tokens fill the view; none twice, and the last one is cut where it is too long. A
+    draw depends on the seed, the pair and the number of the view alone; the same pair in the other order gives the
+    same views in the other order.
+
+    Args:
+        first: one document.
+        second: the other one.
+        sampling: how sentences are chosen.
+        most_tokens: tokens of a view of one document, without special tokens.
+        seed: seed of the views.
+        number: number of the view.
+        purpose: what it is drawn for.
+
+    Returns:
+        The view of either document.
+
+    Raises:
+        ValueError: a view has no room.
+    """
+    if most_tokens < 1:
+        raise ValueError(f"a view of {most_tokens} tokens has no room")
+    subtopics = int(max(first.clusters.max(initial=-1), second.clusters.max(initial=-1))) + 1
+    counts = first.counts(subtopics), second.counts(subtopics)
+    sides = (first, second)
+    views = []
+    for place, own in enumerate(sides):
+        draw = random_generator(seed, purpose, own.id, sides[1 - place].id, number)
+        choice = Choice(own, counts[place], counts[1 - place], most_tokens, draw)
+        views.append(_filled(sampling.choose(choice), own.tokens, most_tokens))
+    return views[0], views[1]
+
+
+def _filled(chosen: Iterator[int], tokens: npt.NDArray[np.integer[Any]], most_tokens: int) -> View:
+    """Sentences in the order of their choice until the view is full, then in reading order."""
+    kept: dict[int, int] = {}
+    room = most_tokens
+    for sentence in chosen:
+        kept[sentence] = min(int(tokens[sentence]), room)
+        room -= kept[sentence]
+        if room <= 0:
+            break
+    order = sorted(kept)
+    return View(np.array(order, np.int64), np.array([kept[sentence] for sentence in order], np.int64))

@@ -1,31 +1,134 @@
-"""Measuring a model on labelled pairs of documents while it is trained to compare."""
+"""Labelled pairs of documents: those that a run is trained on, and those that its model is measured on meanwhile."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ..corpus.report import CorpusReport
+import numpy as np
+
+from ..corpus.corpus import TrainingCorpus
+from ..corpus.document import CorpusReport, values_hash
 from ..corpus.source import CorpusSource
 from ..documents.document import Document
-from ..documents.readers.pair_files import Pairs, read_pair_file
+from ..documents.readers.pair_files import Pairs, Unknown, read_pair_file
 from ..errors import DocumentError
 from ..evaluation import PairEvaluator
-from ..evaluation.pairs import documents_of_pairs
+from ..evaluation.pairs import documents_of_pairs, require_both_labels
+from ..runtime.text import counted
+from ..sampling.batches import Rows
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
 from ..settings.compare import ComparisonSettings, ValidationPairSettings
 from ..settings.corpus import CorpusSettings
 from ..settings.view_training import ViewRunSettings
 from ..training.loop import RunEvaluation
-from .base import Start, transformer_precision
+from ..training.run import RunContext
+from .base import transformer_precision
+
+
+@dataclass(frozen=True)
+class CorpusPairs:
+    """Pairs whose documents are in a corpus.
+
+    Args:
+        pairs: the pairs that are trained on, each once.
+        rows: ``(pairs, 2)``, rows of both documents of every pair.
+        left_out: how many were left out, by reason.
+    """
+
+    pairs: Pairs
+    rows: Rows
+    left_out: dict[str, int]
+
+    @classmethod
+    def of(cls, corpus: TrainingCorpus, given: Pairs, unknown: Unknown, *, setting: str) -> CorpusPairs:
+        """The pairs of a corpus.
+
+        Args:
+            corpus: the documents.
+            given: the pairs.
+            unknown: ``stop`` at a pair with a document that is not there, or ``leave_out`` such pairs.
+            setting: what leaves them out, for the message.
+
+        Raises:
+            DocumentError: a document is not there, or its id is that of several.
+            EvaluationError: the pairs do not have both labels.
+        """
+        row_of = rows_by_id(corpus, given.name, (id for pair in given for id in (pair.a, pair.b)))
+        known = given.among(row_of, unknown, setting=setting)
+        first = {pair.documents: number for number, pair in reversed(list(enumerate(known)))}
+        kept = known.chosen(sorted(number for (a, b), number in first.items() if a != b))
+        require_both_labels(kept, len(given))
+        left_out = {
+            "of unknown documents": len(given) - len(known),
+            "repeated": known.repeated,
+            "with themselves": len(known) - known.repeated - len(kept),
+        }
+        rows = np.array([(row_of[pair.a], row_of[pair.b]) for pair in kept], np.int64)
+        return cls(kept, rows, left_out)
+
+    @property
+    def labels(self) -> Rows:
+        """1 for pairs that belong together, else 0, ``(pairs,)``."""
+        return np.array([pair.label for pair in self.pairs], np.int64)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """Ids of their documents."""
+        return frozenset(id for pair in self.pairs for id in (pair.a, pair.b))
+
+    def record(self) -> dict[str, Any]:
+        """What a run writes down about them."""
+        return {
+            "pairs": len(self.pairs),
+            "pairs_hash": values_hash((pair.a, pair.b, pair.label) for pair in self.pairs),
+            "similar": int(self.labels.sum()),
+            "train": len(self.ids),
+            "left_out": {reason: count for reason, count in self.left_out.items() if count},
+        }
+
+    def describe(self) -> str:
+        """What there is to train on, in a line."""
+        line = (
+            f"{counted(len(self.pairs), 'pair')} of {len(self.ids):,} documents to train on, "
+            f"{int(self.labels.sum()):,} of them similar"
+        )
+        left_out = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.items() if count)
+        return line + (f"; left out: {left_out}" if left_out else "")
+
+
+def rows_by_id(corpus: TrainingCorpus, name: str, ids: Iterable[str]) -> dict[str, int]:
+    """The row of every id of the corpus.
+
+    Args:
+        corpus: the documents.
+        name: the file that names some of them, for messages.
+        ids: the ids that it names.
+
+    Raises:
+        DocumentError: it names a document whose id another one has too.
+    """
+    there = corpus.ids
+    if len(row_of := {id: row for row, id in enumerate(there)}) < len(there):
+        wanted = set(ids)
+        repeated = next((id for id, count in Counter(there).items() if count > 1 and id in wanted), None)
+        if repeated is not None:
+            raise DocumentError(
+                f"{name}: several documents have the id {repeated!r}, so that it is not clear which is meant; "
+                "give every document an id of its own (corpus.columns.id)"
+            )
+    return row_of
 
 
 class PairValidation:
     """The validation pairs of a run with their documents, cut and tokenised once, in the first process.
 
     Args:
-        start: what the recipe begins with; its settings have ``validation.pairs``.
+        run: settings, model and processes; its settings have ``validation.pairs``.
 
     Attributes:
         comparison: measures the model; there in the first process.
@@ -37,9 +140,9 @@ class PairValidation:
 
     comparison: PairEvaluator
 
-    def __init__(self, start: Start[ComparisonSettings] | Start[ViewRunSettings]) -> None:
-        self._settings, self._encoder = start.settings, start.encoder
-        start.processes.run_first(self._read)
+    def __init__(self, run: RunContext[ComparisonSettings] | RunContext[ViewRunSettings]) -> None:
+        self._settings, self._encoder = run.settings, run.encoder
+        run.processes.run_first(self._read)
 
     def _read(self) -> None:
         settings = self._settings
@@ -55,7 +158,7 @@ class PairValidation:
         )
 
     def evaluation(self) -> RunEvaluation:
-        """How a run measures its model; where the passage encoder stands still, passages are encoded once."""
+        """How a run measures its model; where the passage encoder is frozen, passages are encoded once."""
         is_encoded = self._settings.model.tune != "frozen"
 
         def measure() -> Mapping[str, float]:

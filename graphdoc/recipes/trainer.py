@@ -1,0 +1,232 @@
+"""Training from Python: an encoder, documents with the way examples are drawn from them, and a loss."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..documents.document import Document
+from ..encoder import DocumentEncoder
+from ..errors import SettingsError
+from ..evaluation.evaluator import Evaluator
+from ..losses import (
+    ClassificationLoss,
+    InfoNCE,
+    Loss,
+    MaskedTokens,
+    PairContrast,
+    PairCosine,
+    SubDocumentContrast,
+    SubtopicLoss,
+    SupervisedContrastive,
+)
+from ..registry import RECIPES, load
+from ..runtime.files import write_text
+from ..sampling.tasks import Task
+from ..settings.base import Settings
+from ..settings.corpus import CorpusSettings
+from ..settings.model import Tune
+from ..settings.run import RunSettings
+
+# What names documents in hand in messages and model cards.
+IN_HAND = "documents in hand"
+
+# What settings say of a loss, by its kind and by what it is computed on.
+_LOSS_VALUES: dict[tuple[str, type], Callable[[Any], dict[str, Any]]] = {
+    ("pretrain", SubDocumentContrast): lambda loss: _fields(
+        loss, "similarity", "temperature", "directions", "mask_groups"
+    ),
+    ("pretrain sentence_pairs", PairCosine): lambda loss: {"negatives": "drawn", "margin": round(1 - loss.margin, 12)},
+    ("pretrain sentence_pairs", PairContrast): lambda loss: {"negatives": "batch", "temperature": loss.temperature},
+    ("pretrain sentence_pairs", MaskedTokens): lambda loss: {"mlm_weight": loss.weight},
+    ("finetune compare", SupervisedContrastive): lambda loss: {"kind": "contrastive", "temperature": loss.temperature},
+    ("finetune compare", PairCosine): lambda loss: {"kind": "cosine", "margin": loss.margin},
+    ("finetune retrieve", InfoNCE): lambda loss: _fields(loss, "similarity", "temperature"),
+    ("finetune views", ClassificationLoss): lambda loss: {"kind": "cross_entropy"},
+    ("finetune views", PairCosine): lambda loss: {"kind": "cosine", "margin": loss.margin},
+    ("finetune views", InfoNCE): lambda loss: {"kind": "contrast", "temperature": loss.temperature},
+    ("finetune subtopics", SubtopicLoss): lambda loss: _fields(
+        loss, "divergence", "orthogonality", "similar_weight", "dissimilar_weight"
+    ),
+}
+
+
+def _fields(loss: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(loss, name) for name in names}
+
+
+class Trainer:
+    """Trains an encoder, on one process or on those that ``torchrun`` or ``accelerate launch`` started.
+
+    Whatever can be refused is refused before the first document is encoded. The recipes, the commands and the scripts
+    in ``pretrain/`` and ``finetune/`` train in the same way, with the same results.
+
+    Args:
+        encoder: a model in hand, which has the trained weights afterwards; or the name of a checkpoint or of a
+            pretrained encoder.
+        data: documents, and how examples are drawn from them: one of the tasks of :mod:`graphdoc.sampling`.
+        loss: a loss of :mod:`graphdoc.losses`, or several whose sum is trained on; None takes that of the paper.
+        output: folder of the run, with its checkpoints, its log and, in ``model``, the trained model.
+        settings: settings of the recipe, such as those of a file, of which the other arguments replace some.
+        evaluation: measures the model meanwhile and decides which checkpoint is the best: an evaluator of
+            :mod:`graphdoc.evaluation`, or settings by name, such as ``{"held_out": 0.1}``.
+        tune: ``full`` trains the passage encoder, ``lora`` low-rank updates of it, ``frozen`` what lies above it.
+        model: further settings of :class:`~graphdoc.settings.model.ModelSettings`, by name.
+        corpus: further settings of :class:`~graphdoc.settings.corpus.CorpusSettings`, by name.
+        device: where to train; None takes that of an encoder in hand, or an accelerator if there is one.
+        show_progress: show bars; None shows them on a terminal.
+        **training: settings of :class:`~graphdoc.settings.training.TrainingSettings`, such as ``batch_size``.
+
+    Raises:
+        SettingsError: a setting is unknown or out of its bounds, or the loss is none for the data.
+
+    >>> from graphdoc.losses import SubDocumentContrast
+    >>> from graphdoc.sampling import SubDocuments
+    >>> trainer = Trainer("roberta-base", SubDocuments("papers/"), SubDocumentContrast(), output="runs/a", epochs=3)
+    >>> trainer.settings.training.epochs
+    3.0
+    """
+
+    def __init__(
+        self,
+        encoder: DocumentEncoder | str | PathLike[str],
+        data: Task,
+        loss: Loss | Sequence[Loss] | None = None,
+        *,
+        output: str | PathLike[str] | None = None,
+        settings: RunSettings | None = None,
+        evaluation: Evaluator | Mapping[str, Any] | None = None,
+        tune: Tune | None = None,
+        model: Mapping[str, Any] | None = None,
+        corpus: Mapping[str, Any] | None = None,
+        device: str | torch.device | None = None,
+        show_progress: bool | None = None,
+        **training: Any,
+    ) -> None:
+        self.encoder = encoder if isinstance(encoder, DocumentEncoder) else None
+        self._evaluate = evaluation if isinstance(evaluation, Evaluator) else None
+        self._device, self._show_progress = device, show_progress
+        recipe = RECIPES[data.recipe]
+        self._train: Callable[..., Path] = load(recipe.train)
+        kind: type[RunSettings] = load(recipe.settings)
+        values = _Values({} if settings is None else settings.given_values())
+        if output is not None:
+            values["output"] = fspath(output)
+        source, in_hand = _documents(data.documents)
+        values.update_section("corpus", source | dict(corpus or {}))
+        if isinstance(encoder, DocumentEncoder):
+            start = encoder.model.config.backbone or encoder.name
+        else:
+            start = fspath(encoder)
+        values.update_section("model", {"start": start, **({"tune": tune} if tune else {}), **(model or {})})
+        values.update_section("training", training)
+        for section, said in data.values().items():
+            if isinstance(said, dict):
+                values.update_section(section, said)
+            elif said is not None:
+                values[section] = said
+        self._loss = _take_loss(data, loss, values)
+        measured = "evaluation" if "evaluation" in kind.model_fields else "validation"
+        if isinstance(evaluation, Mapping):
+            values.update_section(measured, evaluation)
+        for section, name, rows in (
+            ("groups", "file", data.pairs_in_hand),
+            ("pairs", "file", data.pairs_in_hand),
+            ("queries", "source", getattr(data, "queries", None)),
+            ("validation", "pairs", values.section("validation").get("pairs")),
+        ):
+            if rows is not None and section in kind.model_fields:
+                values.update_section(section, {name: _file(rows)})
+        self.settings = kind(**values)
+        if in_hand is not None:
+            self.settings = self.settings.model_copy(update={"corpus": self.settings.corpus.holding(in_hand)})
+
+    def train(self, resume: bool = False) -> Path:
+        """Train to the end.
+
+        Args:
+            resume: go on with the run in the output folder from its last checkpoint, bit for bit; where there is none,
+                begin.
+
+        Returns:
+            Folder of the trained model, or of the last checkpoint where the run was asked to stop.
+
+        Raises:
+            GraphdocError: what the user can mend; the message says how.
+        """
+        return self._train(
+            self.settings,
+            resume=resume,
+            device=self._device,
+            show_progress=self._show_progress,
+            encoder=self.encoder,
+            loss=self._loss,
+            evaluate=self._evaluate,
+        )
+
+
+class _Values(dict[str, Any]):
+    """What settings are made of: some are settings themselves, and others as plain values."""
+
+    def section(self, name: str) -> dict[str, Any]:
+        """What there is of a section so far."""
+        there = self.get(name, {})
+        return there.given_values() if isinstance(there, Settings) else dict(there)
+
+    def update_section(self, name: str, values: Mapping[str, Any]) -> None:
+        """Replace some values of a section."""
+        if values:
+            # A whole number of epochs is a number.
+            plain = {key: float(value) if key == "epochs" else value for key, value in values.items()}
+            self[name] = self.section(name) | plain
+
+
+def _take_loss(data: Task, loss: Loss | Sequence[Loss] | None, values: _Values) -> Loss | None:
+    """Let settings say what they can of a loss, and give one that they have no words for."""
+    losses: list[Any] = [] if loss is None else list(loss) if isinstance(loss, Sequence) else [loss]
+    given: list[Loss] = []
+    if losses and data.recipe == "pretrain sentence_pairs":
+        values.update_section("loss", {"mlm_weight": 0.0})
+    for one in losses:
+        known = _LOSS_VALUES.get((data.recipe, type(one)))
+        if known is None:
+            given.append(one)
+        else:
+            values.update_section("loss", known(one))
+    if given and len(losses) > 1:
+        raise SettingsError(f"{type(data).__name__} takes one loss, and {len(losses)} are given")
+    return given[0] if given else None
+
+
+def _documents(documents: Any) -> tuple[dict[str, Any], Any]:
+    """What settings say of documents, and documents in hand, which can be read several times."""
+    if isinstance(documents, CorpusSettings):
+        return documents.given_values(), documents.in_hand
+    if isinstance(documents, str | PathLike):
+        return {"source": fspath(documents)}, None
+    if isinstance(documents, Iterable) and not isinstance(documents, Document | Mapping):
+        is_kept = (
+            isinstance(documents, Sequence) or hasattr(documents, "iterrows") or hasattr(documents, "column_names")
+        )
+        kept: Any = documents if is_kept else list(documents)
+        if isinstance(kept, Sequence) and kept and all(isinstance(one, str | PathLike) for one in kept):
+            return {"source": [fspath(one) for one in kept]}, None
+        return {"source": IN_HAND}, kept
+    raise SettingsError(f"documents={type(documents).__name__} cannot be read; give documents, a data set or a path")
+
+
+def _file(rows: str | PathLike[str] | Iterable[Sequence[Any]]) -> str:
+    """The file of pairs; those in hand are written into the cache, under a hash of what they are."""
+    if isinstance(rows, str | PathLike):
+        return fspath(rows)
+    text = "".join("\t".join(" ".join(str(cell).split()) for cell in row) + "\n" for row in rows)
+    name = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    path = CorpusSettings(source=IN_HAND).corpora_folder.parent / "pairs" / f"{name}.tsv"
+    if not path.is_file():
+        write_text(path, text)
+    return str(path)

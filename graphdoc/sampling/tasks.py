@@ -1,0 +1,190 @@
+"""Tasks: documents, and how training examples are drawn from them, as :class:`~graphdoc.Trainer` takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+# A file of two ids and 1 or 0 in a line with tabs between, or such triples.
+Pairs = str | Sequence[tuple[str, str, int]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Documents to train on.
+
+    Args:
+        documents: an iterable of documents, a ``datasets.Dataset`` with the usual columns, or a path.
+    """
+
+    # The recipe that it is for, as in graphdoc.registry.RECIPES.
+    recipe: ClassVar[str]
+
+    documents: Any
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        return {}
+
+    @property
+    def pairs_in_hand(self) -> Pairs | None:
+        """Labelled pairs, which settings name by a file."""
+        return None
+
+
+@dataclass(frozen=True)
+class SubDocuments(Task):
+    """Every document split into two sub-documents, anew in every epoch (Graph-RoBERTa, sections 2.2 and 3.2-3.3).
+
+    Args:
+        documents: see :class:`Task`.
+        split: random halves, or one passage and the rest of its document.
+    """
+
+    recipe: ClassVar[str] = "pretrain"
+    split: Literal["half", "one_passage"] = "half"
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        return {"split": self.split}
+
+
+@dataclass(frozen=True)
+class SentencePairs(Task):
+    """Sentences of one paragraph, and of different documents (SDR, section 3.2).
+
+    Args:
+        documents: see :class:`Task`.
+        pairs_per_epoch: pairs of an epoch; None passes over all sentences that have a neighbour.
+        contrast_on: whether sentences are compared with masked tokens, in one pass, or clean, in a second.
+    """
+
+    recipe: ClassVar[str] = "pretrain sentence_pairs"
+    pairs_per_epoch: int | None = None
+    contrast_on: Literal["masked", "clean"] = "masked"
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        return {"pairs_per_epoch": self.pairs_per_epoch, "loss": {"contrast_on": self.contrast_on}}
+
+
+@dataclass(frozen=True)
+class Classes(Task):
+    """Documents with their labels (Graph-RoBERTa, section 3.2).
+
+    Args:
+        documents: see :class:`Task`.
+        multi_label: whether a document can have any number of labels.
+        class_weights: ``balanced`` lets every class count as much as any other.
+    """
+
+    recipe: ClassVar[str] = "finetune classify"
+    multi_label: bool = False
+    class_weights: Literal["none", "balanced"] = "none"
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        return {"labels": {"multi_label": self.multi_label, "class_weights": self.class_weights}}
+
+
+@dataclass(frozen=True)
+class Groups(Task):
+    """Documents that belong together by a label or by pairs, split into sections (CoLDE, section 3).
+
+    Args:
+        documents: see :class:`Task`.
+        pairs: labelled pairs that make groups, or are trained on themselves; None takes labels.
+        stars: make groups of a document and its partners, of so many at most; None joins whatever pairs connect.
+        sections: most sections of a document, for models that read sections; 1 leaves documents whole.
+    """
+
+    recipe: ClassVar[str] = "finetune compare"
+    pairs: Pairs | None = None
+    stars: int | None = None
+    sections: int = 1
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        groups: dict[str, Any] = {} if self.pairs is None else {"by": "pairs"}
+        if self.stars is not None:
+            groups |= {"joining": "stars", "most": self.stars}
+        return {"groups": groups, "sections": {"number": self.sections}}
+
+    @property
+    def pairs_in_hand(self) -> Pairs | None:
+        """Labelled pairs, which settings name by a file."""
+        return self.pairs
+
+
+@dataclass(frozen=True)
+class Queries(Task):
+    """Queries, documents that answer them, and others (Graph-RoBERTa, section 3.3).
+
+    Args:
+        documents: see :class:`Task`.
+        queries: a folder in BEIR's layout, a file of the text of a query and the id of a document with a tab between,
+            or such pairs; None makes queries of the documents.
+        made_from: what queries are made of, where none are given: titles, headings, first sentences.
+        negatives: further documents that are drawn for every query.
+    """
+
+    recipe: ClassVar[str] = "finetune retrieve"
+    queries: str | Sequence[tuple[str, str]] | None = None
+    made_from: Sequence[str] = ("titles", "headings")
+    negatives: int = 0
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        queries: dict[str, Any] = {} if self.queries is not None else {"made_from": list(self.made_from)}
+        return {"queries": queries, "negatives": {"per_query": self.negatives}}
+
+
+@dataclass(frozen=True)
+class PairViews(Task):
+    """Pairs of long documents that match or not, view by view (SST, section 3.4).
+
+    Args:
+        documents: see :class:`Task`.
+        pairs: labelled pairs.
+        views: how views are made and read (:class:`~graphdoc.settings.views.ViewSettings`), by name.
+    """
+
+    recipe: ClassVar[str] = "finetune views"
+    pairs: Pairs = ()
+    views: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        return {"views": dict(self.views)}
+
+    @property
+    def pairs_in_hand(self) -> Pairs | None:
+        """Labelled pairs, which settings name by a file."""
+        return self.pairs
+
+
+@dataclass(frozen=True)
+class SubtopicPairs(Task):
+    """Pairs of documents as graphs of similar sentences, in which subtopics are found (SST, section 3.2).
+
+    Args:
+        documents: see :class:`Task`.
+        pairs: labelled pairs.
+        cluster_size: sentences of a subtopic, about.
+        neighbours: similar sentences that a sentence keeps in the graph of its pair; None for all.
+    """
+
+    recipe: ClassVar[str] = "finetune subtopics"
+    pairs: Pairs = ()
+    cluster_size: int = 6
+    neighbours: int | None = 10
+
+    def values(self) -> dict[str, Any]:
+        """What the settings of the recipe say of the task."""
+        return {"subtopics": {"cluster_size": self.cluster_size, "neighbours": self.neighbours}}
+
+    @property
+    def pairs_in_hand(self) -> Pairs | None:
+        """Labelled pairs, which settings name by a file."""
+        return self.pairs
