@@ -199,28 +199,21 @@ def rankings(
 def rank_by_sentences(
     corpus: RankedCorpus, sources: Sequence[str], ways: Mapping[str, BySentences]
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Rankings in several ways that differ in normalisation and direction; sentences are compared once."""
+    """Rankings in several ways that differ in normalisation and direction."""
     sentences, first = corpus.sentences, next(iter(ways.values()))
-    directions: set[Direction] = {way.direction for way in ways.values()}
-    normalisations: set[Normalisation] = {way.normalisation for way in ways.values()}
     ids = [document.id for document in corpus.documents]
     runs: dict[str, dict[str, dict[str, float]]] = {name: {} for name in ways}
     with progress_bar(True, len(sources), f"Ranking by {first.by} of a {first.paragraph}", "documents") as bar:
         for source in sources:
             place = corpus.places[source]
-            scorer = DocumentScorer(
-                sentences.document(place),
-                by=first.by,
-                direction="both" if "both" in directions else "source",
-                normalisation="zscore" if "zscore" in normalisations else "none",
-            )
-            for start, end in ((0, place), (place + 1, len(sentences))):
-                if end > start:
-                    scorer.add(sentences.part(start, end))
-            others = ids[:place] + ids[place + 1 :]
             for name, way in ways.items():
-                scores = scorer.scores(way.normalisation, way.direction).tolist()
-                runs[name][source] = dict(zip(others, scores, strict=True))
+                scorer = DocumentScorer(
+                    sentences.document(place), by=way.by, direction=way.direction, normalisation=way.normalisation
+                )
+                for start, end in ((0, place), (place + 1, len(sentences))):
+                    if end > start:
+                        scorer.add(sentences.part(start, end))
+                runs[name][source] = dict(zip(ids[:place] + ids[place + 1 :], scorer.scores().tolist(), strict=True))
             bar.update(1)
     return runs
 

@@ -207,14 +207,6 @@ class TestComparison:
         np.testing.assert_allclose(attention["a_to_b"], comparison.attention_to_b, atol=1e-6)
         np.testing.assert_allclose(attention["b"], comparison.b.attention.within(), atol=1e-6)
 
-        table = comparison.attention_frame()
-        sums = table.groupby(["from", "to", "head", "target"])["weight"].sum()
-        np.testing.assert_allclose(sums, 1, atol=1e-5)
-        assert len(sums) == 4 * 2 * (a + b)
-        row = table[(table["from"] == "b") & (table["to"] == "a")].iloc[-1]
-        assert row["weight"] == comparison.attention_to_a[row["head"], row["target"], row["source"]]
-        assert row["target_heading"] == "Water" and row["source_heading"] == "Salt"
-
         pairs = comparison.to_frame("passage")
         chosen = pairs[(pairs["a"] == 1) & (pairs["b"] == 2)].iloc[0]
         assert chosen["attention_to_b"] == pytest.approx(comparison.attention_to_b[:, 1, 2].mean())
@@ -227,7 +219,6 @@ class TestComparison:
         assert comparison.document == pytest.approx(1)
         attention = comparison.to_dict()["attention"]
         assert attention.keys() == {"heads", "a"}
-        assert set(comparison.attention_frame()["to"]) == {"a"}
         np.testing.assert_allclose(comparison.attention_to_b, comparison.attention_to_a)
 
     def test_models_without_it(
@@ -238,10 +229,6 @@ class TestComparison:
             assert comparison.attention_to_b is None and comparison.attention_to_a is None
             assert comparison.to_dict()["attention"] is None
             assert "attention_to_b" not in comparison.to_frame()
-            with pytest.raises(
-                SettingsError, match="has no chunkwise attention; compare with one that has the readout"
-            ):
-                comparison.attention_frame()
 
     def test_sentences_have_the_place_of_their_passage(
         self, colde: DocumentEncoder, structured: list[Document]

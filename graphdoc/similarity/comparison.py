@@ -19,7 +19,7 @@ from ..segmentation.spans import Span
 from ..subtopics.table import SubtopicTable
 from .alignment import Alignment, align
 from .cosine import Floats, similarity_matrix
-from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, attention_columns, attention_dict, shared_words
+from .encoded_document import NO_SENTENCES, EncodedDocument, WordPart, attention_dict, shared_words
 from .hierarchical import FORMS, By, Direction, paragraph_scores, score_documents
 from .kinds import Similarity, similarity_of
 
@@ -212,60 +212,6 @@ class Comparison:
         """Chunkwise attention of B's passages to A's, ``(heads, passages of b, passages of a)``; rows sum to 1."""
         a, b = self.a.attention, self.b.attention
         return None if a is None or b is None else b.to(a)
-
-    def attention_frame(self) -> pd.DataFrame:
-        """Chunkwise attention as a table: within each document, and from each to the other.
-
-        Returns:
-            One row per head and pair: ``from`` and ``to`` (``a`` or ``b``), ``head``, ``target`` (the passage that
-            looks), ``source`` (the passage looked at), ``weight``, ``target_heading``, ``source_heading``. The weights
-            of one head and target sum to 1 within each ``from`` and ``to``.
-
-        Raises:
-            SettingsError: the model has no chunkwise attention.
-        """
-        import pandas as pd
-
-        if self.a.attention is None or self.b.attention is None:
-            raise SettingsError(
-                f"model {self.model.get('name')} has no chunkwise attention; compare with one that has the readout "
-                "'sections' and chunk_attention_heads of 1 or more"
-            )
-        return pd.DataFrame(attention_columns(self.a, None if self.within else self.b))
-
-    def subtopic_frame(self) -> pd.DataFrame:
-        """The sentences of all subtopics as a table.
-
-        Returns:
-            One row per sentence, subtopic after subtopic: ``subtopic``, ``holder`` (``both``, ``a`` or ``b``),
-            ``words``, ``similarity``, ``document`` (``a`` or ``b``), ``sentence``, ``heading``, ``text``, ``start``,
-            ``end``.
-
-        Raises:
-            SettingsError: subtopics were not asked for.
-        """
-        import pandas as pd
-
-        if self.subtopics is None:
-            raise SettingsError("subtopics were not asked for; call compare(..., subtopics='words')")
-        rows = []
-        for row in self.subtopics.rows:
-            for side, encoded, sentences in (("a", self.a, row.a), ("b", self.b, row.b)):
-                parts = _part_columns(encoded, "sentence")
-                for sentence in sentences:
-                    own = {name: values[sentence] for name, values in parts.items()}
-                    rows.append(
-                        {
-                            "subtopic": row.number,
-                            "holder": row.holder,
-                            "words": ", ".join(row.words),
-                            "similarity": row.similarity,
-                            "document": side,
-                            "sentence": sentence,
-                            **own,
-                        }
-                    )
-        return pd.DataFrame(rows)
 
     def scores(self, level: Level) -> Floats:
         """The matrix of a level.

@@ -218,35 +218,6 @@ def attention_dict(first: EncodedDocument, second: EncodedDocument | None) -> di
     return result
 
 
-def attention_columns(first: EncodedDocument, second: EncodedDocument | None) -> dict[str, list[Any]]:
-    """The attention of a comparison as the columns of a table, pairs without weight left out.
-
-    Args:
-        first: a document of a model with chunkwise attention.
-        second: the other one; None where the first is compared with itself.
-
-    Returns:
-        ``from`` and ``to`` (``a`` or ``b``), ``head``, ``target`` (the passage that looks), ``source`` (the passage
-        looked at), ``weight``, and headings of both.
-    """
-    names = ("from", "to", "head", "target", "source", "weight", "target_heading", "source_heading")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    sides = {"a": first.segmented, "b": (second or first).segmented}
-    for looks, seen, weights in attention_parts(first, second):
-        heads, targets, sources = (index.tolist() for index in np.nonzero(weights))
-        columns["from"].extend([looks] * len(heads))
-        columns["to"].extend([seen] * len(heads))
-        columns["head"].extend(heads)
-        columns["target"].extend(targets)
-        columns["source"].extend(sources)
-        columns["weight"].extend(weights[heads, targets, sources].tolist())
-        for name, side, rows in (("target_heading", looks, targets), ("source_heading", seen, sources)):
-            segmented = sides[side]
-            headings = [segmented.document.sections[passage.section].heading for passage in segmented.passages]
-            columns[name].extend(headings[row] for row in rows)
-    return columns
-
-
 class WordPart(NamedTuple):
     """A word of both documents, and what it adds to their score.
 

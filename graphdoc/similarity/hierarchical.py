@@ -190,7 +190,6 @@ class Background:
         *,
         by: By = "sentences",
         direction: Direction = "source",
-        block: int = BLOCK_SENTENCES,
     ) -> Background:
         """What scores are like in a sample of documents; with it a score does not depend on what else is scored.
 
@@ -199,10 +198,9 @@ class Background:
             sample: drawn documents, without the source.
             by: see :func:`score_documents`.
             direction: see :func:`score_documents`.
-            block: see :func:`paragraph_scores`.
         """
         form = form_of(by)
-        return cls.of(*paragraph_scores(form(source), form(sample), block, direction=direction))
+        return cls.of(*paragraph_scores(form(source), form(sample), direction=direction))
 
     @property
     def factors(self) -> Floats:
@@ -216,11 +214,7 @@ class Background:
 
 
 def paragraph_scores(
-    source: SentenceSet,
-    candidates: SentenceSet,
-    block: int = BLOCK_SENTENCES,
-    *,
-    direction: Direction = "source",
+    source: SentenceSet, candidates: SentenceSet, *, direction: Direction = "source"
 ) -> ParagraphScores:
     r"""Similarity of every paragraph of a source to every paragraph of the candidates (SDR, eq. 4-5).
 
@@ -230,13 +224,12 @@ def paragraph_scores(
     Args:
         source: one document.
         candidates: the documents that it is compared with.
-        block: sentences of candidates that are compared at once; memory grows with it, the scores do not depend on it.
         direction: whether only the source is looked for in the candidates, or the candidates in the source too.
     """
     both = direction == "both"
     size = len(source.paragraphs) - 1, len(candidates.paragraphs) - 1
     found = ParagraphScores(np.empty(size), np.empty(size) if both else None)
-    for first, last in candidates.blocks(block):
+    for first, last in candidates.blocks(BLOCK_SENTENCES):
         columns = slice(candidates.documents[first], candidates.documents[last])
         part = _scores(source, candidates.part(first, last), both)
         found.forward[:, columns] = part.forward
@@ -299,7 +292,6 @@ def score_documents(
     normalisation: Normalisation = "none",
     direction: Direction = "source",
     background: Background | None = None,
-    block: int = BLOCK_SENTENCES,
 ) -> Floats:
     r"""Similarity of a source to every candidate (SDR, eq. 6).
 
@@ -318,7 +310,6 @@ def score_documents(
         direction: ``source`` looks for the source in the candidate, as the paper does; ``both`` also for the candidate
             in the source, and takes the mean. Scores of the second kind are normalised by paragraph of the source too.
         background: what scores are usually like; None for those of these candidates.
-        block: see :func:`paragraph_scores`.
 
     Returns:
         ``(candidates,)``.
@@ -326,9 +317,7 @@ def score_documents(
     Raises:
         SettingsError: a name is unknown.
     """
-    scorer = DocumentScorer(
-        source, by=by, normalisation=normalisation, direction=direction, background=background, block=block
-    )
+    scorer = DocumentScorer(source, by=by, normalisation=normalisation, direction=direction, background=background)
     scorer.add(candidates)
     return scorer.scores()
 
@@ -341,11 +330,7 @@ class DocumentScorer:
 
     Args:
         source: one document.
-        by: see :func:`score_documents`.
-        normalisation: see there.
-        direction: see there.
-        background: see there.
-        block: see there.
+        by, normalisation, direction, background: see :func:`score_documents`.
 
     Raises:
         SettingsError: a name is unknown.
@@ -359,7 +344,6 @@ class DocumentScorer:
         normalisation: Normalisation = "none",
         direction: Direction = "source",
         background: Background | None = None,
-        block: int = BLOCK_SENTENCES,
     ) -> None:
         require_one_of("normalisation", normalisation, get_args(Normalisation))
         require_one_of("direction", direction, get_args(Direction))
@@ -369,7 +353,6 @@ class DocumentScorer:
         self._background = background
         self._is_normalised = normalisation == "zscore"
         self._is_open = self._is_normalised and background is None
-        self._block = block
         self._best: list[Floats] = []
         self._usual = _Totals(len(self._source.paragraphs) - 1)
         self._reverse: list[tuple[Floats, Rows]] = []
@@ -377,7 +360,7 @@ class DocumentScorer:
 
     def add(self, candidates: SentenceSet) -> None:
         """Score more candidates."""
-        for first, last in candidates.blocks(self._block):
+        for first, last in candidates.blocks(BLOCK_SENTENCES):
             some = self._form(candidates.part(first, last))
             part, starts = _scores(self._source, some, self._both), some.documents[:-1]
             if self._is_open:
@@ -390,47 +373,23 @@ class DocumentScorer:
                 else:
                     self._reverse_means.append(_reverse_scores(self._reversed(part.reverse), starts))
 
-    def scores(self, normalisation: Normalisation | None = None, direction: Direction | None = None) -> Floats:
-        """Scores of all candidates so far, ``(candidates,)``, in their order.
-
-        Args:
-            normalisation: ``none`` for scores that are not normalised, of a scorer that normalises without a
-                background; None for what the scorer was made for.
-            direction: ``source`` for scores in that direction alone; None for what the scorer was made for.
-
-        Raises:
-            SettingsError: a name is unknown.
-            ValueError: the scorer was not made for it.
-        """
-        is_normalised, both = self._is_normalised, self._both
-        if normalisation is not None:
-            require_one_of("normalisation", normalisation, get_args(Normalisation))
-            is_normalised = normalisation == "zscore"
-        if direction is not None:
-            require_one_of("direction", direction, get_args(Direction))
-            both = direction == "both"
-        if is_normalised > self._is_normalised or both > self._both:
-            raise ValueError("the scorer was made for less; make it with normalisation='zscore', direction='both'")
+    def scores(self) -> Floats:
+        """Scores of all candidates so far, ``(candidates,)``, in their order."""
         if not self._best:
             return np.empty(0)
         best = np.concatenate(self._best, axis=1)
-        if is_normalised:
+        if self._is_normalised:
             best = (self._background or self._usual.background()).normalised(best)
         forward = np.asarray(best.mean(axis=0))
-        if not both:
+        if not self._both:
             return forward
-        if is_normalised < self._is_normalised and not self._is_open:
-            raise ValueError("with a background scores are normalised as they come; make the scorer without it")
         found = self._reverse_means
         if self._is_open:
             usual = _Totals(len(best))
             for part, _ in self._reverse:
                 usual.add(part)
-            background = usual.background() if is_normalised else None
-            found = [
-                _reverse_scores(part if background is None else background.normalised(part), starts)
-                for part, starts in self._reverse
-            ]
+            background = usual.background()
+            found = [_reverse_scores(background.normalised(part), starts) for part, starts in self._reverse]
         return np.asarray((forward + np.concatenate(found)) / 2)
 
     def _reversed(self, scores: Floats) -> Floats:

@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -94,59 +94,31 @@ BY = ("sentences", "flat", "paragraphs", "document")
 def test_scores_are_those_of_the_equations(
     source: list[int], shapes: list[list[int]], block: int, by: Any, zscore: bool, both: bool
 ) -> None:
-    own, (own_parts,) = sentences([source], 1)
-    candidates, parts = sentences(shapes, 2)
-    compared = form(own_parts, by), [form(one, by) for one in parts]
-    expected = by_the_paper(*compared, zscore, both)
-    table = paragraph_table(*compared)
-    if by == "sentences":
-        np.testing.assert_allclose(paragraph_scores(own, candidates, block).forward, table, atol=1e-6)
-    options: dict[str, Any] = {
-        "by": by,
-        "normalisation": "zscore" if zscore else "none",
-        "direction": "both" if both else "source",
-        "block": block,
-    }
-    found = score_documents(own, candidates, **options)
-    # A row of few scores that lie close together is stretched, and the rounding of its products with it.
-    spread = min(table.std(axis=1).min(), 1) if zscore and table.shape[1] > 1 else 1
-    back = np.concatenate([paragraph_table(one, [compared[0]]) for one in compared[1]]).T
-    spread = min(spread, back.std(axis=1).min()) if zscore and both and back.shape[1] > 1 else spread
-    assume(spread > 1e-3)
-    np.testing.assert_allclose(found, expected, atol=1e-6 / spread)
-    # Candidates that come one after another are scored as all together.
-    scorer = DocumentScorer(own, **options)
-    for number in range(len(candidates)):
-        scorer.add(candidates.document(number))
-    np.testing.assert_allclose(scorer.scores(), found, atol=1e-6 / spread)
-
-
-@pytest.mark.parametrize("by", BY)
-def test_a_scorer_gives_what_is_less_than_it_was_made_for(by: Any) -> None:
-    own, candidates = sentences([[3, 2, 1]], 1)[0], sentences([[2, 4], [1], [3, 3]], 2)[0]
-    most = DocumentScorer(own, by=by, normalisation="zscore", direction="both")
-    most.add(candidates)
-    seen = []
-    for normalisation in ("none", "zscore"):
-        for direction in ("source", "both"):
-            options: dict[str, Any] = {"normalisation": normalisation, "direction": direction}
-            seen.append(score_documents(own, candidates, by=by, **options))
-            np.testing.assert_allclose(most.scores(**options), seen[-1], atol=1e-12)
-    # A single cosine is the same in both directions.
-    assert by == "document" or all(not np.allclose(*pair, atol=1e-3) for pair in pairwise(seen))
-    np.testing.assert_array_equal(most.scores(), most.scores("zscore", "both"))
-    least = DocumentScorer(own, by=by)
-    least.add(candidates)
-    for asked in ({"normalisation": "zscore"}, {"direction": "both"}):
-        with pytest.raises(ValueError, match="made for less"):
-            least.scores(**asked)  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="normalisation"):
-        least.scores("z")  # type: ignore[arg-type]
-    usual = Background.of_sample(own, candidates, by=by, direction="both")
-    as_they_come = DocumentScorer(own, by=by, normalisation="zscore", direction="both", background=usual)
-    as_they_come.add(candidates)
-    with pytest.raises(ValueError, match="background"):
-        as_they_come.scores("none")
+    with mock.patch.object(hierarchical, "BLOCK_SENTENCES", block):
+        own, (own_parts,) = sentences([source], 1)
+        candidates, parts = sentences(shapes, 2)
+        compared = form(own_parts, by), [form(one, by) for one in parts]
+        expected = by_the_paper(*compared, zscore, both)
+        table = paragraph_table(*compared)
+        if by == "sentences":
+            np.testing.assert_allclose(paragraph_scores(own, candidates).forward, table, atol=1e-6)
+        options: dict[str, Any] = {
+            "by": by,
+            "normalisation": "zscore" if zscore else "none",
+            "direction": "both" if both else "source",
+        }
+        found = score_documents(own, candidates, **options)
+        # A row of few scores that lie close together is stretched, and the rounding of its products with it.
+        spread = min(table.std(axis=1).min(), 1) if zscore and table.shape[1] > 1 else 1
+        back = np.concatenate([paragraph_table(one, [compared[0]]) for one in compared[1]]).T
+        spread = min(spread, back.std(axis=1).min()) if zscore and both and back.shape[1] > 1 else spread
+        assume(spread > 1e-3)
+        np.testing.assert_allclose(found, expected, atol=1e-6 / spread)
+        # Candidates that come one after another are scored as all together.
+        scorer = DocumentScorer(own, **options)
+        for number in range(len(candidates)):
+            scorer.add(candidates.document(number))
+        np.testing.assert_allclose(scorer.scores(), found, atol=1e-6 / spread)
 
 
 @given(source=st.lists(st.integers(1, 4), min_size=1, max_size=4), shapes=SHAPES)
@@ -265,8 +237,8 @@ def test_vectors_that_are_mapped_from_a_file(tmp_path: Path) -> None:
     own = candidates.document(1)
     for by in BY:
         np.testing.assert_array_equal(
-            score_documents(own, mapped, by=by, block=3),  # type: ignore[arg-type]
-            score_documents(own, candidates, by=by, block=3),  # type: ignore[arg-type]
+            score_documents(own, mapped, by=by),  # type: ignore[arg-type]
+            score_documents(own, candidates, by=by),  # type: ignore[arg-type]
         )
 
 

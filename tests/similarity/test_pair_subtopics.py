@@ -47,13 +47,6 @@ def test_a_comparison_holds_subtopics_as_data(encoder: DocumentEncoder, document
     table = comparison.subtopics
     assert table is not None
     assert comparison.to_dict()["subtopics"] == table.to_dict()
-    frame = comparison.subtopic_frame()
-    assert len(frame) == len(table.subtopics.clusters) == 24
-    for _, row in frame.iterrows():
-        side = 0 if row["document"] == "a" else 1
-        assert table.subtopics.sides[side][row["sentence"]] == row["subtopic"]
-        encoded = (comparison.a, comparison.b)[side]
-        assert row["text"] == encoded.segmented.text(encoded.spans("sentence")[row["sentence"]])
     matrix = comparison.sentences
     assert matrix is not None
     for row in table.rows:
@@ -97,7 +90,5 @@ def test_what_was_not_asked_for_is_not_there(encoder: DocumentEncoder, documents
     comparison = encoder.compare(*documents)
     assert comparison.subtopics is None
     assert comparison.to_dict()["subtopics"] is None
-    with pytest.raises(SettingsError, match="subtopics="):
-        comparison.subtopic_frame()
     with pytest.raises(SettingsError, match="sentences"):
         pair_subtopics(comparison.a, comparison.b, "en", subtopic_finder("words", "en"))
