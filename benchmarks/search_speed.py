@@ -145,19 +145,18 @@ def rows_together(block: Sequence[EncodedDocument], fields: Fields, schema: Any)
 def build(place: Path, count: int) -> dict[str, float]:
     """Write an index, and maintain it."""
     sizes = Sizes(WIDTH, WIDTH, WIDTH)
-    plain = schema_of(sizes)
     begun = memory()
-    engine = LanceStore.create(str(place), plain, RECORD)
-    fields = Fields(engine.schema, plain.names)
-    engine.add_columns(fields.new([next(documents(1, 0)).segmented.document]))
-    schema = engine.schema.remove_metadata()
+    store = LanceStore.create(str(place), schema_of(sizes), RECORD)
+    fields = Fields(store.schema)
+    store.add_columns(fields.new(next(documents(1, 0)).segmented.document))
+    schema = store.schema.remove_metadata()
     seconds = {"rows": 0.0, "write": 0.0, "maintain": 0.0}
     made = documents(count, 0)
     while block := list(islice(made, 4096 // PASSAGES_OF_DOCUMENT)):
         rows, took = measured(rows_together, block, fields, schema)
         seconds["rows"] += took
-        seconds["write"] += measured(engine.write, rows, [one.segmented.document.id for one in block])[1]
-    seconds["maintain"] = measured(engine.maintain)[1]
+        seconds["write"] += measured(store.write, rows, [one.segmented.document.id for one in block])[1]
+    seconds["maintain"] = measured(store.maintain)[1]
     size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
     return {**seconds, "vectors": begun, "memory": memory(), "disk": size / 2**20}
 
@@ -203,11 +202,11 @@ def recall_new(place: Path, count: int) -> dict[str, float]:
 
 def recall(place: Path, count: int, everything: Floats | None = None) -> dict[str, float]:
     """How many of the nearest passages are found, beside the product with all of them."""
-    engine = LanceStore.open(str(place))
+    store = LanceStore.open(str(place))
     everything, queries = vectors(count, 0) if everything is None else everything, vectors(CHECKED, 5)
-    found = {"recall@100": _recall(engine, everything, queries, 100)}
+    found = {"recall@100": _recall(store, everything, queries, 100)}
     year = np.arange(count) // PASSAGES_OF_DOCUMENT % 100
-    found["recall@10, filter of 5 %"] = _recall(engine, everything, queries, 10, "year < 1905", year < 5)
+    found["recall@10, filter of 5 %"] = _recall(store, everything, queries, 10, "field_year < 1905", year < 5)
     products = []
     for query in queries:
         before = time.process_time()
@@ -218,7 +217,7 @@ def recall(place: Path, count: int, everything: Floats | None = None) -> dict[st
 
 
 def _recall(
-    engine: Any, everything: Floats, queries: Floats, k: int, where: str | None = None, kept: Any = None
+    store: Any, everything: Floats, queries: Floats, k: int, where: str | None = None, kept: Any = None
 ) -> float:
     shares = []
     for query in queries:
@@ -226,7 +225,7 @@ def _recall(
         if kept is not None:
             similarity[~kept] = -2
         best = set(np.argpartition(-similarity, k)[:k].tolist())
-        got = engine.by_vector(query, "passage_vector", k, where)
+        got = store.by_vector(query, "passage_vector", k, where)
         rows = {
             int(id.split()[1]) * PASSAGES_OF_DOCUMENT + number for id, number in zip(got.ids, got.numbers, strict=True)
         }
@@ -236,16 +235,15 @@ def _recall(
 
 def update(place: Path, count: int) -> dict[str, float]:
     """Write 50 documents of 20 passages anew, one at a time as people change them, with other vectors."""
-    engine = LanceStore.open(str(place))
-    plain = schema_of(Sizes(WIDTH, WIDTH, WIDTH))
-    fields, schema = Fields(engine.schema, plain.names), engine.schema.remove_metadata()
+    store = LanceStore.open(str(place))
+    fields, schema = Fields(store.schema), store.schema.remove_metadata()
     words = list(islice(texts(), PASSAGES_OF_DOCUMENT))
     seconds = []
     for number, new in zip(*changed(count), strict=True):
         one = encoded(number, words, new)
         rows = rows_together([one], fields, schema)
-        seconds.append(measured(engine.write, rows, [one.segmented.document.id])[1])
-    return {"a document": 1e3 * float(np.median(seconds)), "waiting": engine.state().waiting}
+        seconds.append(measured(store.write, rows, [one.segmented.document.id])[1])
+    return {"a document": 1e3 * float(np.median(seconds)), "waiting": store.state().waiting}
 
 
 def maintain(place: Path, count: int) -> dict[str, float]:
@@ -313,7 +311,7 @@ def report(found: dict[str, dict[str, Any]], count: int) -> list[str]:
         ("rows made, CPU s", f"{built['rows']:.1f}", ""),
         ("written, CPU s", f"{built['write']:.1f}", ""),
         (
-            "maintained (words, vectors, tuning), CPU s",
+            "maintained (words, vectors), CPU s",
             f"{built['maintain']:.1f}",
             beside["build"],
         ),

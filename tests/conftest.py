@@ -29,7 +29,7 @@ from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 pytest_plugins = ["training_fixtures"]
 
 # Libraries that report what they do have to know before they are imported.
-os.environ |= {"HAYSTACK_TELEMETRY_ENABLED": "False", "LANGSMITH_TRACING": "false"}
+os.environ["LANGSMITH_TRACING"] = "false"
 
 # A busy machine is no defect.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
-from .arguments import add_model_arguments, add_ray_argument, add_reading_arguments, load_encoder, prepare_for_ray
+from .arguments import add_model_arguments, add_reading_arguments, load_encoder
 from .languages import noting_languages
 from .outputs import check_apart, require_name, write_json
 from .repeated import KEEP, LEAVE_OUT
@@ -29,8 +29,7 @@ DESCRIPTION = """Index documents, so that graphdoc search finds them by words an
 
 Give the same command again to bring the index up to date: documents that are new are added, those that changed are
 replaced, and of these only passages whose text changed are encoded. Documents that are missing from the sources stay;
---delete removes them. A run that was interrupted goes on where it stopped. With --ray the processes of a Ray cluster
-encode, and the index is written here.
+--delete removes them. A run that was interrupted goes on where it stopped.
 
 INDEX is a folder, or a place in an object store such as s3://bucket/index."""
 EPILOG = """examples:
@@ -72,7 +71,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--json", metavar="FILE", help="write what was done and what the index holds as JSON (- for standard output)"
     )
-    add_ray_argument(group)
     add_model_arguments(parser)
     parser.set_defaults(model=None)
     add_reading_arguments(parser)
@@ -85,11 +83,8 @@ def run(options: argparse.Namespace) -> None:
         raise SettingsError(
             "there is nothing to do; name documents to index, or give --delete, --maintain or --describe"
         )
-    if options.ray is not None and not options.sources:
-        raise SettingsError(f"--ray {options.ray} encodes documents; name some")
     if options.paragraph is not None and not options.sentences:
         raise SettingsError(f"--paragraph {options.paragraph} says which sentences belong together; give --sentences")
-    prepare_for_ray(options)
     check_apart(options.sources, [options.json] if options.json else [], [folder_of(options.output)])
     index = open_index(options) if not options.sources or _exists(options.output) else None
     if index is not None and options.sentences:
@@ -100,7 +95,7 @@ def run(options: argparse.Namespace) -> None:
             "out, or index the documents into another place"
         )
     done: dict[str, Any] = {}
-    report = update_index(options, index, options.sources, options.output, options.ray) if options.sources else None
+    report = update_index(options, index, options.sources, options.output) if options.sources else None
     if report is not None:
         index, update, reading = report
         done["update"] = _as_dict(update)
@@ -197,7 +192,6 @@ def update_index(
     index: DocumentIndex | None,
     sources: list[str],
     place: str,
-    ray: str | None = None,
 ) -> tuple[DocumentIndex, UpdateReport, ReadingReport]:
     """Bring an index up to date with sources, or make it where there is none.
 
@@ -222,7 +216,7 @@ def update_index(
         index = DocumentIndex.create(place, load_encoder(options), sentences=sentences, repeats=keeps)
     with noting_languages(index.encoder) as noted:
         read = noted(chain(first, documents))
-        report = index.update(read, on_error="skip" if skips_unencodable(options, sources) else "stop", ray=ray)
+        report = index.update(read, on_error="skip" if skips_unencodable(options, sources) else "stop")
     reading.leave_out(report.skipped)
     return index, report, reading
 

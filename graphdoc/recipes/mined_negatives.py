@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -26,10 +24,10 @@ from ..graphs.joined_graphs import JoinedGraphs
 from ..graphs.packing import Packing
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
+from ..retrieval.candidates import PassageWords
 from ..retrieval.mined_documents import MinedDocuments
 from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
-from ..retrieval.word_process import WordProcess
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted, printable
@@ -115,7 +113,6 @@ def _encode(
 
 
 _START = "start"
-_WORDS = ".words"
 
 
 @dataclass(frozen=True)
@@ -287,7 +284,7 @@ class MinedNegatives:
                 processes,
                 show_progress=run.show_progress,
             )
-        # The index of words is in the first process alone.
+        # Words are searched by the first process alone.
         first, every = (0, 1) if "words" in settings.ways else (processes.rank, processes.count)
         own = dict(list(queries.items())[first::every]) if every > 1 or processes.is_first else {}
         parts: list[NegativeLists] = []
@@ -298,19 +295,18 @@ class MinedNegatives:
                 texts = list(own.values())
                 asked = run.encoder.encode_query(texts, dtype=transformer_precision(run.settings.training))
             similarity = similarity_of(run.encoder.model.config.similarity).vectors
-            with self._word_scores(own, "words" in settings.ways) as words:
-                lists = mine(
-                    MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),
-                    {query: data.judgements.positives(query) for query in own},
-                    settings,
-                    words=words,
-                    vectors=asked,
-                    never=data.own,
-                    record={"model": {"weights": self._weights()} if vectors is not None else None,
-                            "step": step, "made_for": made_for, "corpus": data.corpus.content},
-                    device=run.encoder.device,
-                    show_progress=run.show_progress if processes.is_first else False,
-                )  # fmt: skip
+            lists = mine(
+                MinedDocuments(data.corpus.ids, data.groups, vectors, similarity),
+                {query: data.judgements.positives(query) for query in own},
+                settings,
+                words=self._word_scores(own, "words" in settings.ways),
+                vectors=asked,
+                never=data.own,
+                record={"model": {"weights": self._weights()} if vectors is not None else None,
+                        "step": step, "made_for": made_for, "corpus": data.corpus.content},
+                device=run.encoder.device,
+                show_progress=run.show_progress if processes.is_first else False,
+            )  # fmt: skip
             parts.append(lists)
 
         if every > 1:
@@ -319,24 +315,16 @@ class MinedNegatives:
             processes.run_first(mine_own)
         return merged([part for some in processes.gather(parts) for part in some], queries)
 
-    @contextmanager
-    def _word_scores(self, queries: Mapping[str, str], is_asked: bool) -> Iterator[WordScores | None]:
-        """A search of the words of the corpus, whose index lies in the run's folder while it is needed."""
+    def _word_scores(self, queries: Mapping[str, str], is_asked: bool) -> WordScores | None:
+        """A search of the words of the corpus."""
         if not is_asked:
-            yield None
-            return
-        run, place = self._run, self.folder / _WORDS
-        shutil.rmtree(place, ignore_errors=True)
-        place.parent.mkdir(parents=True, exist_ok=True)
+            return None
+        run = self._run
         documents = (document for _, document in CorpusSource(run.settings.corpus).documents(CorpusReport()))
         segmented = segment_in_order(documents, run.encoder.segmenter, Workers.on(run.encoder.device))
-        try:
-            with WordProcess(place, run.encoder.model.config.language) as search:
-                with progress_bar(run.show_progress, len(self._data.corpus), "Indexing words") as bar:
-                    search.index(_counted(segmented, bar.update))
-                yield lambda query, positives: search.scores(queries[query], positives, self._settings.depth)
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+        with progress_bar(run.show_progress, len(self._data.corpus), "Indexing words") as bar:
+            words = PassageWords(_counted(segmented, bar.update), run.encoder.model.config.language)
+        return lambda query, positives: words.scores(queries[query], positives, self._settings.depth)
 
 
 def _counted(documents: Iterable[SegmentedDocument], count: Callable[[int], object]) -> Iterator[SegmentedDocument]:

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from ..documents.document import Document
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
+from ..subtopics.terms import TermMaker
 from .fields import Fields
-from .grouping import Scores
+from .grouping import Scores, as_run, group_passages
 from .index import DocumentIndex
-from .lance import LanceStore
+from .lance import Candidates, LanceStore
 from .mined_documents import MinedDocuments
 from .mining import WordScores
 from .places import place_of
 from .record import FORMAT, FORMAT_VERSION
-from .rows import DOCUMENT, Sizes, document_of, rows_of, schema_of, table_of
+from .rows import DOCUMENT, Sizes, document_of, headings_above, rows_of, schema_of, table_of
 from .word_settings import WordSettings
 
 # Documents wanted of a word search for one negative, since some of those found are none.
 _FOUND_PER_NEGATIVE = 2
+# Passages that a search takes at least, as an index does; k1 and b of BM25 are Lucene's.
+_FEWEST_PASSAGES, K1, B = 1_000, 1.2, 0.75
 # Positives whose scores are asked for at once.
 _POSITIVES = 500
 # Documents that are written to an index of words at once.
@@ -87,6 +93,60 @@ def word_scores(index: DocumentIndex, queries: Mapping[str, str], depth: int) ->
         return found
 
     return scores
+
+
+class PassageWords:
+    """BM25 of passages in this process, which data loaders may fork: LanceDB's threads do not go together with forks.
+
+    Terms are stems without stop words (:class:`~graphdoc.subtopics.terms.TermMaker`), the formula is Lucene's, as in
+    an index, and a document's score is the sum of its three best passages.
+
+    Args:
+        documents: the documents, held as counts of their terms.
+        language: their language, as a two-letter code.
+    """
+
+    def __init__(self, documents: Iterable[SegmentedDocument], language: str) -> None:
+        self._terms, self._numbers = TermMaker(language), dict[str, int]()
+        ids, owners, numbers = list[str](), array("q"), array("q")
+        columns, counts, ends = array("i"), array("f"), array("q", [0])
+        for segmented in documents:
+            for number, (span, above) in enumerate(zip(segmented.passages, headings_above(segmented), strict=True)):
+                counted = Counter(self._terms.occurrences(above + segmented.text(span)))
+                columns.extend(self._numbers.setdefault(term, len(self._numbers)) for term in counted)
+                counts.extend(counted.values())
+                ends.append(len(columns))
+                owners.append(len(ids))
+                numbers.append(number)
+            ids.append(segmented.document.id)
+        self._ids, self._owners, self._passages = ids, np.array(owners), np.array(numbers)
+        shape = (len(owners), len(self._numbers))
+        matrix = csr_matrix((np.array(counts), np.array(columns), np.array(ends)), shape, dtype=np.float32)
+        self._weights = _bm25_weights(matrix).T.tocsr()
+
+    def scores(self, query: str, positives: Sequence[str], depth: int) -> Scores:
+        """Scores of documents for a query (see :func:`word_scores`)."""
+        terms = [self._numbers[term] for term in self._terms.occurrences(query) if term in self._numbers]
+        scores = np.asarray(self._weights[terms].sum(axis=0), np.float64).ravel()
+        most = min(len(scores), max(_FEWEST_PASSAGES, 20 * (_FOUND_PER_NEGATIVE * depth + len(positives))))
+        wanted = [place for place, id in enumerate(self._ids) if id in frozenset(positives)]
+        rows = np.union1d(np.argsort(-scores, kind="stable")[:most], np.flatnonzero(np.isin(self._owners, wanted)))
+        rows = rows[scores[rows] > 0]
+        ids = tuple(self._ids[owner] for owner in self._owners[rows])
+        return as_run(group_passages(Candidates(ids, tuple(self._passages[rows].tolist()), scores[rows])))
+
+
+def _bm25_weights(counts: csr_matrix) -> csr_matrix:
+    """What every term adds to the score of every passage, ``(passages, terms)``."""
+    passages = counts.shape[0]
+    lengths = np.asarray(counts.sum(axis=1)).ravel()
+    having = np.bincount(counts.indices, minlength=counts.shape[1])
+    idf = np.log1p((passages - having + 0.5) / (having + 0.5))
+    norms = K1 * (1 - B + B * lengths / max(lengths.mean() if passages else 0.0, 1e-12))
+    saturated = counts.data / (counts.data + np.repeat(norms, np.diff(counts.indptr)))
+    return csr_matrix(
+        ((idf[counts.indices] * saturated).astype(np.float32), counts.indices, counts.indptr), counts.shape
+    )
 
 
 def index_words(documents: Iterable[Sequence[Row]], language: str, place: str = "memory://") -> DocumentIndex:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack, get_args, overload
@@ -13,7 +13,6 @@ from ..encoder import DocumentEncoder
 from ..errors import RetrievalError, SettingsError
 from ..inference.segmenting import AnyDocument, documents_of
 from ..runtime.files import FolderLock
-from ..runtime.ray import RayCluster
 from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
@@ -23,7 +22,6 @@ from .grouping import Scores, as_run
 from .lance import LanceStore, State
 from .places import Place, ids_of, place_of, require_folder
 from .query import Statistics, Vector, query_of
-from .ray_update import PassageEncoder
 from .record import leaves_out_repeats, load_encoder, paragraph_of, record_of, require_same_model, require_version
 from .results import SearchResults
 from .rows import DOCUMENT, DOCUMENT_COLUMNS, PASSAGE, SECTION, document_of, quoted, schema_of
@@ -213,7 +211,6 @@ class DocumentIndex:
         maintain: bool | None = None,
         show_progress: bool | None = None,
         workers: int | None = None,
-        ray: str | None = None,
     ) -> UpdateReport:
         """Add documents, and replace those that have changed; what is there with the same content is left alone.
 
@@ -226,8 +223,6 @@ class DocumentIndex:
             maintain: whether maintenance follows; None where more than a twentieth of the rows wait for it.
             show_progress: show a bar; None shows it on a terminal when the work is long.
             workers: processes that cut and tokenise ahead; None for as many as suit the machine.
-            ray: address of a Ray cluster that encodes (:class:`~graphdoc.runtime.ray.RayCluster`); None
-                encodes here. Documents are written here, in the order in which they are done.
 
         Raises:
             DocumentError: a document has no text, an id that is taken, or metadata that do not fit.
@@ -236,12 +231,8 @@ class DocumentIndex:
         require_one_of("on_error", on_error, ("stop", "skip"))
         with self._writing():
             self._store.refresh()
-            with ExitStack() as stack:
-                cluster = None
-                if ray is not None:
-                    cluster = stack.enter_context(RayCluster(ray, PassageEncoder(self.encoder)))
-                work = Update(self._store, self.encoder, on_error, show_progress, workers, cluster)
-                report = work.run(documents_of(documents))
+            work = Update(self._store, self.encoder, on_error, show_progress, workers)
+            report = work.run(documents_of(documents))
             report.remade = self._maintain_if_due(maintain, show_progress)
         return report
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -20,10 +21,8 @@ from ..errors import MissingExtraError, RetrievalError
 from ..runtime.memory import quick_imports
 from .lance_errors import said
 from .lance_loop import next_of, wait_for
-from .lance_memory import free_memory_returned, limit_reading_ahead
 from .places import fall_back_from_damage, is_unfinished, place_of
 from .rows import DOCUMENT, PASSAGE, quoted
-from .tuning import TUNED, thorough, tuned, tuning_of
 from .word_settings import WordSettings
 
 Found = TypeVar("Found")
@@ -43,6 +42,8 @@ _SCALAR = {"key": "BTree", "id": "BTree", "level": "Bitmap"}
 # with 2 it reads twice as many rows as are wanted to find the best.
 _BITS = 3
 _PARTITION = 8_192
+# Partitions that a search looks into, and whole vectors that it compares for each that is wanted.
+_PROBES, _READ = 80, 1.5
 # Parts of a search structure: a maintenance adds one, and a search looks into all. With ten it takes twice as long;
 # making one of them takes 12 CPU minutes for a million passages.
 _MOST_PARTS = 8
@@ -200,7 +201,6 @@ class LanceStore:
         self._do(lambda: self._table.add_columns([pa.field(name, kind) for name, kind in columns.items()]))
         self._changed()
 
-    @free_memory_returned()
     def write(self, rows: Any, ids: Sequence[str]) -> None:
         """Put the rows of some documents in the place of those that the documents had, in one commit."""
         self._prepare()
@@ -263,26 +263,27 @@ class LanceStore:
         self, vector: npt.NDArray[np.float32], column: str, most: int, where: str | None = None
     ) -> Candidates:
         """Rows by similarity of a vector column, by the measure that the index was made for."""
-        probes, read = tuned(self._schema, column)
         if column in _SHARED:
             where = f"level = '{_LEVELS[column]}'" + (f" AND ({where})" if where else "")
-
-        def query(further: bool) -> Any:
-            own = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
-            return thorough(own, most, probes, read, further=further) if probes else own.limit(most)
-
-        found = self._found(partial(query, where is not None), "_distance", most, where)
-        if probes and where is None and len(found.ids) < most:
-            # Partitions may be small, or wanted rows many.
-            found = self._found(partial(query, True), "_distance", most, None)
+        query = partial(self._nearest, vector, column, most)
+        found = self._found(partial(query, is_bounded=where is None), "_distance", most, where)
+        if where is None and len(found) < min(most, self.state().passages):
+            found = self._found(partial(query, is_bounded=False), "_distance", most, None)
         return found
+
+    def _nearest(self, vector: npt.NDArray[np.float32], column: str, most: int, *, is_bounded: bool) -> Any:
+        nearest = self._table.query().nearest_to(vector).column(column).distance_type(self._metric)
+        # Without a bound more partitions are searched until there are enough rows, as where a filter leaves few in
+        # each. Where rows of the table were deleted, LanceDB then searches all partitions.
+        nearest = nearest.maximum_nprobes(0).minimum_nprobes(_PROBES)
+        nearest = nearest.maximum_nprobes(_PROBES) if is_bounded else nearest
+        return nearest.refine_factor(1).limit(math.ceil(_READ * most))
 
     def tokens(self, text: str) -> list[str]:
         """The terms that word search makes of a text."""
         found = self._do(lambda: self._table.tokenize(text, column=PASSAGE_TEXT))
         return [str(token.text) for token in found]
 
-    @free_memory_returned()
     def maintain(self) -> None:
         """Bring statistics and search structures up to date, and remove what no reader needs."""
         self._prepare()
@@ -291,18 +292,13 @@ class LanceStore:
         present = {index.columns[0]: index.name for index in self._do(lambda: self._table.list_indices())}
         # A search without the structure reads the column of all rows, those of other levels too.
         is_large = self._do(lambda: self._table.count_rows()) >= ROWS_FOR_VECTOR_INDEX
-        for column, level in _LEVELS.items():
+        for column in _LEVELS:
             count = self._do(partial(self._table.count_rows, f"{column} IS NOT NULL"))
             is_due = self._is_divided(present[column]) if column in present else is_large
             if is_due and count >= _LEAST_FOR_VECTOR_INDEX:
                 # LanceDB would count the rows that have no vector here, and look for centres of its partitions there.
                 kind = partial(_library("lancedb.index").IvfRq, num_partitions=max(1, round(count / _PARTITION)))
                 self._index(column, kind(distance_type=self._metric, num_bits=_BITS))
-            elif column not in present:
-                continue
-            tuning = partial(tuning_of, self._table, column, level, self._metric, is_filtered=column in _SHARED)
-            values = {"path": column, "metadata": {TUNED: json.dumps(self._do(tuning))}}
-            self._do(partial(self._table.update_field_metadata, values))
         self._changed()
 
     def _is_divided(self, name: str) -> bool:
@@ -355,7 +351,8 @@ class LanceStore:
 def _library(name: str) -> Any:
     # Its warnings are said as errors, in one line, where they matter; it reads this when it is imported.
     os.environ.setdefault("LANCEDB_LOG", "error")
-    limit_reading_ahead()
+    # Read ahead of those who wait for it; maintenance would fill the 2 GB that LanceDB takes by itself.
+    os.environ.setdefault("LANCE_DEFAULT_IO_BUFFER_SIZE", str(32 << 20))
     if name in sys.modules:
         return sys.modules[name]
     try:

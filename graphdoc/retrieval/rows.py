@@ -17,6 +17,7 @@ from ..documents.document import Document
 from ..documents.metadata import Metadata
 from ..documents.section import Section
 from ..segmentation.repeats import Place
+from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors
 from .fields import Fields
 from .sentences import Sentences, sentence_columns
@@ -180,12 +181,7 @@ def rows_of(
                 document_vector=sections[place],
             )
         )
-    seen = -1
-    for number, span in enumerate(segmented.passages):
-        above = [document.title] if number == 0 and document.title else []
-        above += [one.heading for one in document.sections[seen + 1 : span.section + 1] if one.heading]
-        seen = max(seen, span.section)
-        headings = "".join(f"{heading}\n" for heading in above)
+    for number, (span, headings) in enumerate(zip(segmented.passages, headings_above(segmented), strict=True)):
         rows.append(
             row(
                 PASSAGE,
@@ -203,6 +199,17 @@ def rows_of(
             )
         )
     return rows
+
+
+def headings_above(segmented: SegmentedDocument) -> list[str]:
+    """Title and headings that begin at each passage of a document, which word search sees before its text."""
+    document, found, seen = segmented.document, [], -1
+    for number, span in enumerate(segmented.passages):
+        above = [document.title] if number == 0 and document.title else []
+        above += [section.heading for section in document.sections[seen + 1 : span.section + 1] if section.heading]
+        seen = max(seen, span.section)
+        found.append("".join(f"{heading}\n" for heading in above))
+    return found
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: Any) -> Any:

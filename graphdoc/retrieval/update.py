@@ -17,14 +17,11 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of
 from ..runtime.progress import progress_bar
-from ..runtime.ray import RayCluster
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..similarity.kinds import similarity_of
-from ..vectors.folder import library_versions
 from .encoding import Encoded, Known, encode_for_index, known_vectors
 from .fields import Fields, numbers_without_column
 from .lance import LanceStore
-from .ray_update import EncodingTask, batches_of
 from .record import paragraph_of
 from .rows import Sizes, content_hash, rows_of, table_of
 
@@ -80,7 +77,6 @@ class Update:
         on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
         show_progress: show a bar; None shows it on a terminal when the work is long.
         workers: processes that cut and tokenise ahead; None for as many as suit the machine.
-        cluster: encodes in the place of this process.
     """
 
     def __init__(
@@ -90,12 +86,10 @@ class Update:
         on_error: OnError = "stop",
         show_progress: bool | None = None,
         workers: int | None = None,
-        cluster: RayCluster | None = None,
     ) -> None:
         self.report = UpdateReport()
         self._store, self._encoder, self._on_error = store, encoder, on_error
         self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
-        self._cluster = cluster
         self._seen = SeenIds()
         self._known_ids: set[str] = set()
         self._new_columns: dict[str, Any] = {}
@@ -112,28 +106,11 @@ class Update:
         total = len(documents) if isinstance(documents, Sized) else None
         with progress_bar(self._show, total, "Indexing") as bar:
             changed = self._changed(documents, bar)
-            if self._cluster is not None:
-                self._run_on(self._cluster, changed, bar)
-                return self.report
             with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
                 for window in windows_of(self._with_text(segmented, bar)):
                     known = self._known_of(segmented.document.id for segmented in window)
                     self._write(encode_for_index(self._encoder, window, known, self._paragraph), bar)
         return self.report
-
-    def _run_on(self, cluster: RayCluster, changed: Iterable[Document], bar: tqdm[Any]) -> None:
-        """Let a cluster encode; batches are written as they are done."""
-        versions, may_skip = library_versions(), self._on_error == "skip"
-        fitting = (document for document in changed if self._fits(document, bar))
-        tasks = (
-            EncodingTask(batch, self._known_of(one.id for one in batch), versions, may_skip, self._paragraph)
-            for batch in batches_of(fitting)
-        )
-        for done in cluster.map("encode", tasks):
-            for id, reason in done.failed:
-                self._skip(id, DocumentError(reason), bar)
-            if done.encoded:
-                self._write(done.encoded, bar)
 
     def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
         """The documents that the index has not, or has otherwise."""

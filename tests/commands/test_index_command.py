@@ -66,8 +66,6 @@ def test_what_an_index_holds_is_described(graphdoc: Command, folder: Path, model
 
 def test_mistakes(graphdoc: Command, refused: Callable[..., str], folder: Path, model: str) -> None:
     assert "--delete" in refused("index", "--output", "papers.index")
-    assert "--ray" in refused("index", "--output", "papers.index", "--describe", "--ray", "auto")
-    assert "'nonsense'" in refused("index", folder, "--output", "there.index", "--model", model, "--ray", "nonsense")
     assert "missing" in refused("index", "missing", "--output", "papers.index", "--model", model)
     assert "papers.index" in refused("index", "--output", "papers.index", "--describe")
     assert "all of which is read" in refused("index", folder, "--output", folder / "index", "--model", model)

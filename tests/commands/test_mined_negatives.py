@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,7 @@ from retrieval_examples import write_beir
 from safetensors.torch import load_file
 
 from graphdoc.recipes import mined_negatives
-from graphdoc.retrieval.candidates import index_words, word_rows, word_scores
 from graphdoc.retrieval.negatives import CLOSE, JUDGED, SIMILAR, NegativeLists
-from graphdoc.segmentation.spans import SegmentedDocument
 
 pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 
@@ -134,30 +132,8 @@ def before_changed(path: Path, lists: NegativeLists) -> None:
     NegativeLists(lists.record, {**lists.lists, query: ids[1:]}).write(path)
 
 
-class SearchedHere:
-    """Searches words in this process, which is quicker than to start another one."""
-
-    def __init__(self, place: Path, language: str) -> None:
-        self._place, self._language = str(place), language
-
-    def __enter__(self) -> SearchedHere:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """There is nothing to end."""
-
-    def index(self, documents: Iterable[SegmentedDocument]) -> None:
-        self._index = index_words(map(word_rows, documents), self._language, self._place)
-
-    def scores(self, query: str, positives: Sequence[str], depth: int) -> dict[str, float]:
-        return word_scores(self._index, {"": query}, depth)("", positives)
-
-
 @pytest.mark.parametrize("by", ["words", "both"])
-def test_lists_by_words(
-    train: Callable[..., Any], minings: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
-) -> None:
-    monkeypatch.setattr(mined_negatives, "WordProcess", SearchedHere)
+def test_lists_by_words(train: Callable[..., Any], minings: list[str], tmp_path: Path, by: str) -> None:
     result = train("run", f"negatives.lists={by}", "negatives.margin=0.05", "training.epochs=1")
     assert result.status == 0, result.err
     assert minings == [by]

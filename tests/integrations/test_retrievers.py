@@ -1,4 +1,4 @@
-"""Retrievers for LangChain, LlamaIndex and Haystack, each in the real library, over one small index."""
+"""Retrievers for LangChain and LlamaIndex, each in the real library, over one small index."""
 
 from __future__ import annotations
 
@@ -15,17 +15,11 @@ import pytest
 pytest.importorskip("lancedb", reason="needs the extra graphdoc[retrieval]")
 pytest.importorskip("langchain_core", reason="needs the extra graphdoc[interop]")
 pytest.importorskip("llama_index.core", reason="needs the extra graphdoc[interop]")
-pytest.importorskip("haystack", reason="needs the extra graphdoc[interop]")
-from haystack import Document as Stored
-from haystack import Pipeline
-from haystack.utils.filters import document_matches_filter
 from langchain_core.runnables import RunnableLambda
 from llama_index.core.schema import MetadataMode, TextNode
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
-from graphdoc.errors import GraphdocError, SettingsError
-from graphdoc.integrations.haystack import GraphDocRetriever as HaystackRetriever
-from graphdoc.integrations.haystack_filters import condition_of
+from graphdoc.errors import GraphdocError
 from graphdoc.integrations.langchain import GraphDocRetriever as LangChainRetriever
 from graphdoc.integrations.llama_index import GraphDocRetriever as LlamaIndexRetriever
 
@@ -129,91 +123,11 @@ def test_llama_index_gives_whole_documents(index: DocumentIndex) -> None:
     assert node.node.start_char_idx is None
 
 
-def test_haystack_pipeline_is_written_down_and_read(index: DocumentIndex, encoder: DocumentEncoder) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("retriever", HaystackRetriever(index, top_k=2, where="year < 3000", passages=1))
-    text = pipeline.dumps()
-    assert str(index.place) in text
-    again = Pipeline.loads(text, allowed_modules=["graphdoc.*"])
-    filters = {"field": "meta.year", "operator": ">", "value": 2000}
-    for each in (pipeline, again):
-        found = each.run({"retriever": {"query": QUERY, "filters": filters}})["retriever"]["documents"]
-        assert [document.id for document in found] == ["rice"]
-        assert found[0].meta["year"] == 2005
-        few = each.run({"retriever": {"query": QUERY, "top_k": 1}})["retriever"]["documents"]
-        assert [(document.id, document.score) for document in few] == [("tides", index.search(QUERY, 1)[0].score)]
-    assert asyncio.run(again.run_async({"retriever": {"query": QUERY, "top_k": 1}}))["retriever"]["documents"] == few
-    elsewhere = HaystackRetriever.from_dict(HaystackRetriever(index.place, model=str(encoder.source)).to_dict())
-    assert elsewhere.run(QUERY, top_k=1)["documents"][0].id == "tides"
-
-
-@pytest.mark.parametrize(
-    ("filters", "ids"),
-    [
-        ({"field": "meta.year", "operator": "==", "value": 1990}, {"tides"}),
-        ({"field": "meta.year", "operator": "!=", "value": 1990}, {"rice", "marsh"}),
-        ({"field": "meta.year", "operator": "==", "value": None}, {"marsh"}),
-        ({"field": "meta.year", "operator": "in", "value": [1990, 2005]}, {"tides", "rice"}),
-        ({"field": "meta.year", "operator": "not in", "value": [1990]}, {"rice", "marsh"}),
-        ({"field": "meta.year", "operator": "in", "value": []}, set()),
-        ({"field": "meta.label", "operator": "==", "value": "it's"}, set()),
-        (
-            {
-                "operator": "NOT",
-                "conditions": [
-                    {"field": "meta.year", "operator": ">", "value": 1980},
-                    {"field": "meta.year", "operator": "<", "value": 2000},
-                ],
-            },
-            {"rice", "marsh"},
-        ),
-        (
-            {
-                "operator": "OR",
-                "conditions": [
-                    {"field": "meta.label", "operator": "==", "value": "sea"},
-                    {"operator": "AND", "conditions": [{"field": "meta.year", "operator": ">=", "value": 2005}]},
-                ],
-            },
-            {"tides", "rice"},
-        ),
-    ],
-)
-def test_haystack_filters_choose_as_haystack_does(index: DocumentIndex, filters: Any, ids: set[str]) -> None:
-    stored = {
-        document.id: Stored(meta={**document.metadata, **({"label": document.label} if document.label else {})})
-        for document in DOCUMENTS
-    }
-    assert {id for id, document in stored.items() if document_matches_filter(filters, document)} == ids
-    found = HaystackRetriever(index, by="vectors").run(QUERY, filters=filters)["documents"]
-    assert {document.id for document in found} == ids
-
-
-@pytest.mark.parametrize(
-    ("filters", "named"),
-    [
-        ([], "list"),
-        ({"field": "meta.year", "operator": "like", "value": 1}, "'like'"),
-        ({"field": "meta.year"}, "'operator'"),
-        ({"field": "year; drop", "operator": "==", "value": 1}, "'year; drop'"),
-        ({"field": "year", "operator": "in", "value": 1}, "year"),
-        ({"field": "year", "operator": ">", "value": float("nan")}, "nan"),
-        ({"operator": "XOR", "conditions": []}, "'XOR'"),
-        ({"operator": "AND", "conditions": []}, "AND"),
-    ],
-)
-def test_filters_that_cannot_be_read_are_refused(filters: Any, named: str) -> None:
-    with pytest.raises(SettingsError) as error:
-        condition_of(filters)
-    assert named in str(error.value)
-
-
 @pytest.mark.parametrize("settings", [{"by": "magic"}, {"content": "pages"}, {"passages": 0}, {"where": " "}])
 def test_settings_are_refused_before_the_first_search(index: DocumentIndex, settings: dict[str, Any]) -> None:
     makers: list[Callable[..., Any]] = [
         lambda **own: LangChainRetriever(index=index, **own),
         lambda **own: LlamaIndexRetriever(index, **own),
-        lambda **own: HaystackRetriever(index, **own),
     ]
     for make in makers:
         with pytest.raises(ValueError) as error:
@@ -225,11 +139,11 @@ def test_an_empty_query_and_unknown_columns_are_errors_of_graphdoc(index: Docume
     with pytest.raises(GraphdocError):
         LangChainRetriever(index=index).invoke("  ")
     with pytest.raises(GraphdocError) as error:
-        HaystackRetriever(index).run(QUERY, filters={"field": "meta.moon", "operator": "==", "value": 1})
+        LlamaIndexRetriever(index, where="moon = 1").retrieve(QUERY)
     assert "moon" in str(error.value)
 
 
-@pytest.mark.parametrize("library", ["langchain_core", "llama_index", "haystack"])
+@pytest.mark.parametrize("library", ["langchain_core", "llama_index"])
 def test_without_the_library_one_line_says_what_to_install(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module = {"langchain_core": "langchain"}.get(library, library)
     for name in [name for name in sys.modules if name == library or name.startswith(f"{library}.")]:
@@ -247,7 +161,7 @@ def test_without_the_library_one_line_says_what_to_install(library: str, monkeyp
 def test_graphdoc_imports_none_of_them() -> None:
     code = (
         "import sys, graphdoc, graphdoc.cli; graphdoc.DocumentIndex; "
-        "print([name for name in ('langchain_core', 'llama_index', 'haystack') if name in sys.modules])"
+        "print([name for name in ('langchain_core', 'llama_index') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path.cwd())
     assert done.stdout.strip() == "[]", done.stderr

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from graphdoc import Document, DocumentEncoder, DocumentIndex
-from graphdoc.errors import RetrievalError
-from graphdoc.retrieval.candidates import documents_of_index, index_words, word_rows, word_scores
+from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
+from graphdoc.retrieval import candidates
+from graphdoc.retrieval.candidates import PassageWords, documents_of_index, index_words, word_rows, word_scores
 from graphdoc.retrieval.mining import MiningSettings, mine
-from graphdoc.retrieval.word_process import WordProcess, serve
 
 QUERIES = {"a": "spring tides of the sea", "b": "steamed rice", "c": "wood"}
 
@@ -66,34 +61,30 @@ def test_an_index_of_words_alone_finds_the_same(
         assert alone.scores(text, by="words") == index.scores(text, by="words")
 
 
-@pytest.mark.slow
-def test_a_process_of_its_own_finds_the_same(
-    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document], tmp_path: Path
+def test_words_in_this_process_find_what_an_index_finds(
+    index: DocumentIndex, encoder: DocumentEncoder, documents: list[Document]
 ) -> None:
     index.maintain()
-    segmented = [encoder.segment_with_text(one) for one in documents]
-    with WordProcess(tmp_path / "words", "en") as search:
-        assert search.index(segmented) == len(documents)
-        expected = word_scores(index, QUERIES, 100)
-        for query, text in QUERIES.items():
-            assert search.scores(text, ["rice", "tides"], 100) == expected(query, ["rice", "tides"])
-        # What it has to say is said by whoever asks, also when it has ended.
-        with pytest.raises(RetrievalError, match="k=-2"):
-            search.scores("sea", [], -1)
-        with pytest.raises(RetrievalError, match="ended"):
-            search.scores("sea", [], 1)
+    words = PassageWords([encoder.segment_with_text(one) for one in documents], "en")
+    expected = word_scores(index, QUERIES, 100)
+    for query, text in QUERIES.items():
+        ours, theirs = words.scores(text, ["rice", "tides"], 100), expected(query, ["rice", "tides"])
+        assert list(ours) == list(theirs)
+        # LanceDB multiplies by k1 + 1, and has another list of stop words.
+        shares = [score / theirs[id] for id, score in ours.items()]
+        np.testing.assert_allclose(shares, shares[0], rtol=0.02)
+    assert words.scores("the of nowhere", ["rice"], 5) == {}
 
 
-def test_messages_of_the_process(tmp_path: Path, encoder: DocumentEncoder, documents: list[Document]) -> None:
-    lines = [word_rows(encoder.segment_with_text(documents[0])), None, {"query": "sea", "positives": [], "depth": 5}]
-    answers = io.StringIO()
-    serve(str(tmp_path / "words"), "en", io.StringIO("".join(json.dumps(line) + "\n" for line in lines)), answers)
-    first, second = map(json.loads, answers.getvalue().splitlines())
-    assert first == {"documents": 1}
-    assert list(second["scores"]) == ["tides"]
-    answers = io.StringIO()
-    serve(str(tmp_path / "words"), "en", io.StringIO("null\n"), answers)
-    assert "holds an index" in json.loads(answers.getvalue())["error"]
+def test_a_positive_below_the_best_passages_has_its_score(
+    monkeypatch: pytest.MonkeyPatch, encoder: DocumentEncoder
+) -> None:
+    monkeypatch.setattr(candidates, "_FEWEST_PASSAGES", 1)
+    documents = [Document(f"d{n:03d}", [Section("Tides rise. " + "Salt marsh. " * n)]) for n in range(100)]
+    words = PassageWords([encoder.segment_with_text(one) for one in documents], "en")
+    few, whole = words.scores("tides", ["d099"], 1), words.scores("tides", [], 100)
+    assert len(few) < len(whole) == 100 and "d099" not in words.scores("tides", [], 1)
+    assert {id: whole[id] for id in few} == few
 
 
 def test_negatives_of_an_index(index: DocumentIndex) -> None:

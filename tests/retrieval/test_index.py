@@ -285,35 +285,10 @@ def test_many_changes_of_length_leave_the_last_of_each(tmp_path: Path, encoder: 
     assert index.search("matter", by="words")[0].passages
 
 
-def test_vector_search_is_tuned_on_the_index_itself(tmp_path: Path) -> None:
-    import lancedb
-    import pyarrow as pa
-
-    from graphdoc.retrieval.lance_loop import wait_for
-    from graphdoc.retrieval.tuning import _exactly, tuning_of
-
-    draw = np.random.default_rng(0)
-    vectors = draw.standard_normal((1500, 16)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    rows = [{"level": "passage", "number": row, "v": vector} for row, vector in enumerate(vectors)]
-    rows += [{"level": "document", "number": 0, "v": vector} for vector in vectors[:5]]
-    schema = pa.schema([("level", pa.string()), ("number", pa.int32()), ("v", pa.list_(pa.float32(), 16))])
-    connection = wait_for(lancedb.connect_async(tmp_path))
-    table = wait_for(connection.create_table("t", pa.Table.from_pylist(rows, schema)))
-    found = wait_for(_exactly(table, "v", "level = 'passage'", vectors[:3]))
-    for query, own in zip(vectors[:3], found, strict=True):
-        order = np.argsort(-(vectors @ query))[:100]
-        taken = wait_for(table.take_row_ids(sorted(own)).select(["number"]).to_arrow())
-        assert set(taken.column("number").to_pylist()) == set(order.tolist())
-    # Without a search structure every row is read, and the quickest setting finds the best.
-    assert wait_for(tuning_of(table, "v", "passage", "cosine", is_filtered=True)) == (20, 1.25)
-
-
 def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
     tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from graphdoc.retrieval import lance
-    from graphdoc.retrieval.tuning import tuned
 
     index = DocumentIndex.create(tmp_path / "index", encoder)
     draw = np.random.default_rng(0)
@@ -328,12 +303,10 @@ def test_maintenance_makes_search_structures_of_both_kinds_of_vectors(
             )
     index._store.write(pyarrow.Table.from_pylist(rows, schema), [f"d{number}" for number in range(1_100)])
     index.maintain()
-    assert tuned(index._store.schema, "document_vector") == tuned(index._store.schema, "passage_vector") == (0, 0)
     # Few documents of many passages have a structure too: without one, vectors of all rows would be read.
     monkeypatch.setattr(lance, "ROWS_FOR_VECTOR_INDEX", 2_000)
     index.maintain()
     for column, level in (("document_vector", "document"), ("passage_vector", "passage")):
-        assert tuned(index._store.schema, column)[0] > 0
         vectors = np.array([row[column] for row in rows if row["level"] == level])
         # The clusters are drawn anew each time, so that a single search may miss a few.
         found = 0
@@ -360,7 +333,6 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
 ) -> None:
     from graphdoc.retrieval import lance
     from graphdoc.retrieval.lance_loop import wait_for
-    from graphdoc.retrieval.tuning import thorough
 
     index = DocumentIndex.create(tmp_path / "index", encoder)
     draw = np.random.default_rng(0)
@@ -379,16 +351,16 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
     # Rows that were removed made every search look everywhere.
     index._store._do(lambda: index._store._table.delete("id IN ('d1', 'd2', 'd3')"))
     index._store.refresh()
-    monkeypatch.setattr(lance, "tuned", lambda *_: (8, 1.5))
+    monkeypatch.setattr(lance, "_PROBES", 8)
 
-    def partitions(further: bool) -> int:
+    def partitions(is_bounded: bool) -> int:
         async def analyzed() -> str:
-            query = index._store._table.query().nearest_to(vectors[0]).column("passage_vector").distance_type("cosine")
-            return str(await thorough(query, 10, 8, 1.5, further=further).analyze_plan())
+            query = index._store._nearest(vectors[0], "passage_vector", 10, is_bounded=is_bounded)
+            return str(await query.analyze_plan())
 
         return max(int(found) for found in re.findall(r"partitions_searched=(\d+)", wait_for(analyzed())))
 
-    assert partitions(False) == 8 < partitions(True)
+    assert partitions(True) == 8 < partitions(False)
     assert index._store.by_vector(vectors[0], "passage_vector", 10).ids[0] == "d0"
     # Eight partitions hold some 160.
     assert len(set(index._store.by_vector(vectors[0], "passage_vector", count - 3).ids)) == count - 3

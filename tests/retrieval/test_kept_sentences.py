@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
@@ -20,7 +18,6 @@ from graphdoc.retrieval.sentences import (
     sentence_set,
     stored_sentences,
 )
-from graphdoc.retrieval.tuning import thorough
 from graphdoc.segmentation.segmenter import paragraph_numbers
 from graphdoc.segmentation.spans import SegmentedDocument
 
@@ -141,18 +138,6 @@ def test_sentences_are_encoded_together_and_as_alone(encoder: DocumentEncoder, d
         np.testing.assert_array_equal(alone.places, own.places)
 
 
-def test_a_cluster_encodes_sentences_too(encoder: DocumentEncoder, documents: list[Document]) -> None:
-    from graphdoc.retrieval.ray_update import EncodingTask, PassageEncoder
-    from graphdoc.vectors.folder import library_versions
-
-    task = EncodingTask(tuple(documents[:2]), {}, library_versions(), False, "section")
-    done = PassageEncoder(encoder).encode(task)
-    expected = encode_sentences(encoder, documents[:2], "section")
-    for encoded, own in zip(done.encoded, expected, strict=True):
-        assert encoded.sentences is not None
-        np.testing.assert_array_equal(encoded.sentences.vectors, own.vectors)
-
-
 def test_a_document_of_20_000_sentences_is_kept_and_found(
     place: str, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,14 +160,3 @@ def test_a_document_of_20_000_sentences_is_kept_and_found(
         (found,) = index.search(source, by="sentences", direction="both")
         assert found.id == hit and found.alignment is not None
         assert found.alignment.score == pytest.approx(found.score, abs=1e-9)
-
-
-def test_a_thorough_search_takes_any_number_of_probes(tmp_path: Path) -> None:
-    async def searched() -> int:
-        connection = await pytest.importorskip("lancedb").connect_async(tmp_path)
-        rows = pa.table({"v": pa.array(np.eye(4, dtype=np.float32).tolist(), pa.list_(pa.float32(), 4))})
-        table = await connection.create_table("t", rows)
-        # More than the 20 that LanceDB searches at most by itself.
-        return len(await thorough(table.query().nearest_to([1.0, 0, 0, 0]), 2, 64, 1.0).to_arrow())
-
-    assert asyncio.run(searched()) == 2
