@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from graphdoc.documents.readers.lines import numbered_lines
+from graphdoc.documents.parsing.formats import numbered_lines
 from graphdoc.errors import DocumentError, GraphdocError
 from graphdoc.evaluation.trec import read_qrels, write_qrels
 from graphdoc.runtime.files import write_atomically, write_text

@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from reporting import DATA, RESULTS, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentEncoder, read_documents
-from graphdoc.documents.readers.left_out_sections import LeftOutSections
+from graphdoc.documents.readers.streams import LeftOutSections
 from graphdoc.errors import DocumentError, GraphdocError, OutputError
 from graphdoc.evaluation import PairEvaluator, read_pair_file
 from graphdoc.evaluation.baselines import has_same_passage_vectors, untrained_mean

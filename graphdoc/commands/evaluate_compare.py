@@ -121,7 +121,7 @@ def run(options: argparse.Namespace) -> None:
     OUTPUTS.prepare(options, [*options.data, options.pairs, options.validation_pairs])
 
     from ..documents.readers import ReadingReport
-    from ..documents.readers.left_out_sections import LeftOutSections
+    from ..documents.readers.streams import LeftOutSections
 
     with quick_imports():
         from ..evaluation import PairEvaluator, Pairs, read_pair_file

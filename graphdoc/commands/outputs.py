@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from ..documents.readers.reach import source_reaching
+from ..documents.readers.folders import source_reaching
 from ..errors import OutputError
 from ..runtime.files import note_own_file, require_own_files
 from .tables import console, plain

@@ -231,7 +231,7 @@ def _left_out(
     left_out = read_repeats(manifest.folder)
     if left_out is None and manifest.model.get("repeats") and options.sources:
         # Vectors of before it was kept with them.
-        from ..documents.readers.kept import KeptDocuments
+        from ..documents.readers.streams import KeptDocuments
 
         documents = KeptDocuments(documents)
         left_out = repeats_in(documents, options)

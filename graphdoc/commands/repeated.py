@@ -47,7 +47,7 @@ def without_repeats(
     if options.repeats == KEEP:
         return encoder, documents
     if not isinstance(documents, list):
-        from ..documents.readers.kept import KeptDocuments
+        from ..documents.readers.streams import KeptDocuments
 
         documents = KeptDocuments(documents)
     return encoder.leaving_out(repeats_in(documents, options)), documents

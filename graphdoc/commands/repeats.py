@@ -44,7 +44,7 @@ def run(options: argparse.Namespace) -> None:
     """Count, list, print and write."""
     OUTPUTS.prepare(options, options.sources)
     from ..documents.readers import ReadingReport
-    from ..documents.readers.kept import KeptDocuments
+    from ..documents.readers.streams import KeptDocuments
     from ..segmentation.repeats import RepeatLister, find_repeats
     from ..segmentation.segmenter import repeated_in
 

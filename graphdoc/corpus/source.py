@@ -14,8 +14,8 @@ from typing import Any
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped, read_documents
 from ..documents.readers.folders import FoundFile, find_files, is_pattern
-from ..documents.readers.identities import SeenIds
-from ..documents.readers.left_out_sections import LeftOutSections
+from ..documents.readers.records import SeenIds
+from ..documents.readers.streams import LeftOutSections
 from ..errors import DocumentError, OutputError
 from ..runtime.files import file_checksum, file_stamp, write_text
 from ..runtime.progress import progress_bar

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from ..errors import DocumentError
 from ..runtime.text import described, section_name
-from .metadata import Metadata
-from .parsing import parse_text
-from .parsing.files import parse_file
+from .parsing.files import parse_file, parse_text
 from .parsing.formats import split_suffix, too_large
 from .parsing.rows import Columns, document_parts, is_missing, row_id
-from .section import Section, clean_line, clean_text
+from .section import Metadata, Section, clean_line, clean_text
 
 if TYPE_CHECKING:
     from .parsing.outline import ParsedDocument

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from ..documents.document import Document
-from ..documents.parsing.formats import is_corpus, split_suffix
+from ..documents.parsing.formats import is_corpus, numbered_lines, split_suffix
 from ..documents.parsing.rows import Columns, is_missing, row_id
 from ..documents.readers.corpora import read_corpus
-from ..documents.readers.lines import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..runtime.text import counted, one_line

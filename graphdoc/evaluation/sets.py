@@ -13,8 +13,8 @@ from sklearn.preprocessing import normalize
 
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped, read_documents
-from ..documents.readers.left_out_sections import LeftOutSections
 from ..documents.readers.pair_files import LabelledPair, Pairs, read_pair_file
+from ..documents.readers.streams import LeftOutSections
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError
 from ..runtime.text import counted

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..documents.document import Document
-from ..documents.parsing.formats import split_suffix
-from ..documents.readers.lines import numbered_lines
+from ..documents.parsing.formats import numbered_lines, split_suffix
 from ..documents.section import clean_text
 from ..errors import DocumentError, EvaluationError
 from ..runtime.files import write_atomically

@@ -17,8 +17,8 @@ import torch
 from tqdm.auto import tqdm
 
 from ..documents.document import Document
-from ..documents.metadata import FURNITURE_CHARACTERS
 from ..documents.parsing.formats import split_suffix
+from ..documents.section import FURNITURE_CHARACTERS
 from ..errors import DocumentError
 from ..runtime.progress import progress_bar
 from ..runtime.text import described, require_whole

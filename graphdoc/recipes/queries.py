@@ -15,7 +15,7 @@ from ..corpus.document import CorpusReport
 from ..corpus.parts import frozen_vectors
 from ..corpus.source import CorpusSource, nothing_to_train_on
 from ..documents.document import Document
-from ..documents.readers.lines import numbered_lines
+from ..documents.parsing.formats import numbered_lines
 from ..documents.section import Section, clean_text
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError

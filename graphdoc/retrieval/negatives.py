@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
-from ..documents.readers.lines import numbered_lines
+from ..documents.parsing.formats import numbered_lines
 from ..documents.section import clean_text
 from ..errors import DocumentError, RetrievalError
 from ..runtime.files import write_atomically

@@ -14,8 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
-from ..documents.metadata import Metadata
-from ..documents.section import Section
+from ..documents.section import Metadata, Section
 from ..segmentation.repeats import Place
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument, Vectors

@@ -12,7 +12,7 @@ from tqdm.auto import tqdm
 
 from ..documents.document import Document
 from ..documents.readers import Skipped
-from ..documents.readers.identities import SeenIds
+from ..documents.readers.records import SeenIds
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError
 from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of

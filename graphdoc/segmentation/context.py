@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from ..documents.document import Document
-from ..documents.metadata import FURNITURE_CHARACTERS
+from ..documents.section import FURNITURE_CHARACTERS
 from ..runtime.text import one_line
 from .repeats import Place
 from .spans import PASSAGE_LIMIT, REPEATED, Coverage, SegmentedDocument, Span

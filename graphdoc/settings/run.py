@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import model_validator
 
-from ..documents.readers.reach import source_reaching
+from ..documents.readers.folders import source_reaching
 from .base import FileName, Settings
 from .corpus import CorpusSettings, LabelledCorpusSettings
 from .document import Similarity, Unit

@@ -19,7 +19,7 @@ from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
 
 from ..documents.document import Document
 from ..documents.readers import ReadingReport, Skipped
-from ..documents.readers.identities import SeenIds
+from ..documents.readers.records import SeenIds
 from ..documents.section import clean_text
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
 from ..inference.levels import LEVELS, Level

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from graphdoc.documents.readers import read_documents
-from graphdoc.documents.readers.report import ReadingReport
+from graphdoc.documents.readers.records import ReadingReport
 
 SMALL, TIMES = 4_000, 4
 

@@ -22,7 +22,7 @@ from graphdoc.documents.document import Document
 from graphdoc.documents.parsing import formats
 from graphdoc.documents.parsing.rows import Columns
 from graphdoc.documents.readers import ReadingReport, Skipped, read_documents
-from graphdoc.documents.readers.identities import SeenIds
+from graphdoc.documents.readers.records import SeenIds
 from graphdoc.documents.section import Section
 from graphdoc.errors import DocumentError
 from graphdoc.runtime import memory

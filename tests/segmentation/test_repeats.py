@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from graphdoc.documents.document import Document
-from graphdoc.documents.readers.kept import KeptDocuments
+from graphdoc.documents.readers.streams import KeptDocuments
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, SettingsError

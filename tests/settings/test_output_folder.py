@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from graphdoc.documents.readers.reach import source_reaching
+from graphdoc.documents.readers.folders import source_reaching
 from graphdoc.errors import SettingsError
 from graphdoc.settings.output_folder import output_folder
 from graphdoc.settings.sub_documents import PretrainingSettings

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from ...errors import DocumentError
-from ..section import clean_text
-from . import parse_text
+from ..section import Section, clean_text
 from .formats import (
     KNOWN_SUFFIXES,
     PANDOC_KINDS,
@@ -78,7 +77,7 @@ def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = Tru
 
         return parse_with_pandoc(text, kind)
     if kind == "ipynb":
-        from .office.notebook import parse_notebook
+        from .markdown import parse_notebook
 
         return parse_notebook(text)
     if kind == "text":
@@ -94,3 +93,42 @@ def unknown_type(path: Path) -> DocumentError:
     return DocumentError(
         f"its type {suffix or '(no suffix)'} is unknown; known are {KNOWN_SUFFIXES}: rename or convert it"
     )
+
+
+def parse_text(text: str, kind: str) -> ParsedDocument:
+    r"""Parse cleaned text.
+
+    Args:
+        text: the source.
+        kind: ``text``, ``markdown``, ``rst``, ``html`` or ``xml``.
+
+    Returns:
+        Title, sections and metadata.
+
+    Raises:
+        DocumentError: the text cannot be read as what it is said to be; the message does not name it.
+
+    >>> parse_text("# Rice\n\nIt is steamed.\n\n## Salt\n\nIt is added.", "markdown").title
+    'Rice'
+    """
+    match kind:
+        case "text":
+            return ParsedDocument((Section(text),) if text else ())
+        case "markdown":
+            from .markdown import parse_markdown
+
+            return parse_markdown(text)
+        case "rst":
+            from .rst import parse_rst
+
+            return parse_rst(text)
+        case "html":
+            from .html import parse_html
+
+            return parse_html(text)
+        case "xml":
+            from .xml import parse_xml
+
+            return parse_xml(text)
+        case _:
+            raise DocumentError(f"{kind!r} is no kind of text; known are text, markdown, rst, html and xml")

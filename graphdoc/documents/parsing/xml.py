@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from lxml import etree
 
 from ...errors import DocumentError
-from .elements import ElementReader, Vocabulary, local_name, names
+from .elements import ElementReader, Vocabulary, local_name, names, parse_tree
 from .html import dropped_metadata, parse_html_tree
 from .outline import Outline, ParsedDocument, one_line
-from .xml_tree import parse_tree
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from .reading import read_documents
-from .report import ReadingReport, Skipped
+from .records import ReadingReport, Skipped
 
 __all__ = ["ReadingReport", "Skipped", "read_documents"]

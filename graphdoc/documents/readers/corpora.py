@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from ...errors import DocumentError
 from ..parsing.formats import decoding_error, lines_of, open_bytes, split_suffix, too_large
-from .record import Record
+from .records import Record
 
 # The csv module's own limit of 128 KB is below the length of a book. This one stops an unclosed quotation mark from
 # taking in the rest of a large file.

@@ -1,17 +1,20 @@
-"""Folders and glob patterns: which files they mean, in which order, and the ids those files get."""
+"""Folders and glob patterns: which files they mean, in which order, the ids those files get, and what they reach."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from ...errors import DocumentError
 from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_suffix
+from .records import Places
 
 _MAGIC = re.compile(r"[*?\[]")
 _UNKNOWN = "unknown type"
@@ -217,3 +220,116 @@ def _nothing_to_read(passed_over: list[NotRead], by_pattern: bool) -> DocumentEr
     there = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
     there += f"; {reasons}" if reasons else ""
     return DocumentError(f"{where} is of a known type (there are {there}); known are {KNOWN_SUFFIXES}")
+
+
+@dataclass(frozen=True)
+class ClashingIds:
+    """Ids that need more to be told apart: files their path as given, what a folder holds the folder's name.
+
+    Args:
+        ids: ids that more than one file would get.
+        prefixes: what is put in front of them, by the folder or pattern as it was given: the folder's name, or its
+            path where two folders have the same name.
+    """
+
+    ids: frozenset[str] = frozenset()
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, sources: Sequence[Any]) -> ClashingIds:
+        """Look through sources that are listed one by one; only names are read."""
+        paths = [str(source) for source in sources if isinstance(source, str | PathLike)]
+        places = Places()
+        # A file that several sources give is one, by whatever name.
+        found = Counter(id for id, _ in {(id, places.of(file)) for path in paths for id, file in _files_of(path)})
+        ids = frozenset(id for id, count in found.items() if count > 1)
+        roots = {path: split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
+        names = {root: root.resolve() for root in roots.values()}
+        common = Counter(root.name for root in set(names.values()))
+        return cls(
+            ids,
+            {
+                path: names[root].name if common[names[root].name] == 1 and names[root].name else root.as_posix()
+                for path, root in roots.items()
+            },
+        )
+
+    def of_file(self, path: Path) -> str:
+        """The id of a file that is named itself."""
+        stem = split_suffix(path)[0]
+        return path.as_posix() if stem in self.ids else stem
+
+    def of_found(self, source: str, file: FoundFile) -> str:
+        """The id of a file that a folder or pattern holds."""
+        return f"{self.prefixes[source]}/{file.id}" if file.id in self.ids and source in self.prefixes else file.id
+
+
+def _files_of(source: str) -> Iterator[tuple[str, Path]]:
+    """The files of a source with the ids that they would have by themselves; no corpora, whose rows have ids."""
+    if not is_folder_or_pattern(source):
+        stem, kind = split_suffix(Path(source))
+        if kind and not is_corpus(kind):
+            yield stem, Path(source)
+        return
+    try:
+        for file in find_files(source):
+            if isinstance(file, FoundFile) and not is_corpus(split_suffix(file.path)[1]):
+                yield file.id, file.path
+    except DocumentError:
+        # Said where it is read.
+        return
+
+
+# What runs, indexes, folders of vectors and commands leave in a folder that readers of documents take for documents.
+_LEFT_IN_FOLDERS = (
+    *("README.md", "config.json", "log.jsonl", "manifest.json", "merges.txt", "projection.csv", "qrels.tsv"),
+    *("shard-00000.parquet", "001.html"),
+)
+
+
+def source_reaching(place: str | Path, sources: Iterable[str], *, is_folder: bool) -> str | None:
+    """The source of documents that would read what is written to a place, None if there is none.
+
+    A folder or pattern reads what has a known suffix and is not hidden, in whatever depth.
+
+    Args:
+        place: a file that is written, or a folder that files are written to.
+        sources: where documents are read: files, ``corpus.jsonl#ID``, folders and patterns.
+        is_folder: whether the place is a folder.
+    """
+    for source in sources:
+        try:
+            if _reaches(source, Path(place), is_folder):
+                return source
+        except (OSError, RuntimeError, ValueError):
+            # Whoever reads or writes there says better what is wrong, such as a link that leads to itself.
+            continue
+    return None
+
+
+def _reaches(source: str, place: Path, is_folder: bool) -> bool:
+    path, inner = Path(source).expanduser(), place.resolve()
+    if not path.exists():
+        # One document of a corpus.
+        file = Path(str(path).partition("#")[0])
+        path = file if file.is_file() else path
+    root, pattern = split_pattern(str(path))
+    if not pattern and not root.is_dir():
+        return not is_folder and root.resolve() == inner
+    names = _LEFT_IN_FOLDERS if is_folder else ("",)
+    # Readers follow links to folders: a place may be reached by its name where it really lies elsewhere.
+    for at, top in ((inner, root.resolve()), (place.absolute(), root.absolute())):
+        parts = at.relative_to(top).parts if at.is_relative_to(top) else (".elsewhere",)
+        # What is hidden is passed over.
+        is_hidden = any(part.startswith(".") and part != ".." for part in parts)
+        if not is_hidden and any(_is_read((*parts, name) if name else parts, pattern) for name in names):
+            return True
+    return False
+
+
+def _is_read(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
+    """Whether a folder or a pattern reads a file at a place below its first folder."""
+    if not parts or not split_suffix(Path(parts[-1]))[1]:
+        return False
+    # What leads up again may lead anywhere.
+    return not pattern or matches(parts, ("**", pattern[-1]) if ".." in pattern else pattern)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 from ...errors import DocumentError, SettingsError
+from ..parsing.formats import numbered_lines
 from ..section import clean_text
-from .lines import numbered_lines
 
 Unknown = Literal["stop", "leave_out"]
 

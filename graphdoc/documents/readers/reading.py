@@ -20,12 +20,9 @@ from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large
 from ..parsing.rows import Columns, row_id
 from ..section import clean_text
-from .clashing_ids import ClashingIds
 from .corpora import read_corpus, read_json_lines
-from .folders import FoundFile, find_files, is_pattern
-from .identities import Places, SeenIds
-from .record import Record
-from .report import ReadingReport, Skipped
+from .folders import ClashingIds, FoundFile, find_files, is_pattern
+from .records import Places, ReadingReport, Record, SeenIds, Skipped
 
 STANDARD_INPUT = "standard input"
 # Ids held to suggest the nearest ones when the wanted one is not there.

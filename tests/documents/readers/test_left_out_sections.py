@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from graphdoc.documents.document import Document
-from graphdoc.documents.readers.left_out_sections import LeftOutSections
+from graphdoc.documents.readers.streams import LeftOutSections
 
 TEXT = "# Tides\n\nOpening.\n\n## Abstract\n\nShort.\n\n### Aims\n\nTo know.\n\n## Methods\n\nWalls.\n"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graphdoc.documents.readers.lines import numbered_lines
+from graphdoc.documents.parsing.formats import numbered_lines
 from graphdoc.errors import DocumentError
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphdoc import read_documents
-from graphdoc.documents.readers.reach import source_reaching
+from graphdoc.documents.readers.folders import source_reaching
 
 
 @pytest.fixture

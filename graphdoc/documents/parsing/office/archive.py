@@ -13,8 +13,8 @@ from lxml import etree
 
 from ....errors import DocumentError
 from ....runtime.memory import free_memory
+from ..elements import parse_tree
 from ..formats import LARGE, MOST_PACKED
-from ..xml_tree import parse_tree
 
 if TYPE_CHECKING:
     from lxml.etree import _Element

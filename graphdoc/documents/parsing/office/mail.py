@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from ....errors import DocumentError
 from ...section import clean_text
-from .. import parse_text
+from ..files import parse_text
 from ..outline import ParsedDocument, one_line
 
 _KEPT = {"From": "from", "To": "to", "Date": "date"}

@@ -6,15 +6,145 @@ be read is said.
 
 from __future__ import annotations
 
+import atexit
 import json
+import os
+import re
 import select
+import signal
+import subprocess
+import sys
+import threading
 import time
+import zlib
+from pathlib import Path
+from types import ModuleType
 from typing import IO, Any
 
 from ....errors import DocumentError
-from ..child_process import ChildProcess
 from . import pdfium_program
-from .damage import with_new_end
+
+
+class ChildProcess:
+    """A process that answers questions, started when it is first asked and again whenever it has ended.
+
+    It ends with this one; a fork of this one starts its own.
+
+    Args:
+        program: the module of its program, which is run as a file and talks in blocks (``write_block``).
+    """
+
+    def __init__(self, program: ModuleType) -> None:
+        self._program = program
+        self.lock = threading.Lock()
+        self.running: subprocess.Popen[bytes] | None = None
+        atexit.register(self.end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
+
+    def started(self) -> subprocess.Popen[bytes]:
+        """The process, started if it is not running; the lock has to be held.
+
+        Raises:
+            OSError: it cannot be started.
+        """
+        if self.running is None:
+            file = str(self._program.__file__)
+            self.running = subprocess.Popen(
+                # -I: no folder of the caller's covers a module of the standard library.
+                [sys.executable, "-I", str(Path(file))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+            )
+            assert self.running.stdin is not None
+            path = json.dumps([folder for folder in sys.path if folder])
+            self._program.write_block(self.running.stdin, path.encode("ascii"))
+        return self.running
+
+    def end(self) -> None:
+        """End the process, if it is running."""
+        with self.lock:
+            self.ended()
+
+    def ended(self) -> str:
+        """End the process, and say how it ended; the lock has to be held."""
+        process, self.running = self.running, None
+        if process is None:
+            return "it was not there"
+        with process:
+            # One that has ended by itself keeps its own status.
+            process.kill()
+            status = process.wait()
+        return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+    def _forget(self) -> None:
+        """Leave the process to the parent: this one is its fork."""
+        self.lock = threading.Lock()
+        if self.running is not None:
+            for stream in (self.running.stdin, self.running.stdout):
+                assert stream is not None
+                stream.close()
+            self.running.returncode = 0
+            self.running = None
+
+
+_STREAM = re.compile(rb"stream\r?\n")
+_CATALOGUE = re.compile(rb"(?<!\d)(\d{1,9})\s+\d+\s+obj\s*<<[^>]{0,2000}?/Type\s*/Catalog")
+_LENGTH = re.compile(rb"/Length\s+(\d+)(?!\d|\s+\d+\s+R)")
+_FLATE_ONLY = re.compile(rb"/Filter\s*(?:\[\s*)?/FlateDecode\s*(?:\]|/|>|\s)")
+# Pictures and fonts hold no text.
+_NO_TEXT = (b"/Image", b"/Length1", b"/Type1C", b"/CIDFontType0C", b"/OpenType", b"/FunctionType", b"/N 3", b"/N 4")
+_LONGEST_HEAD, _LONGEST_END, _CHUNK = 1000, 2048, 2**20
+
+
+def damage(content: bytes) -> list[str]:
+    """What of a PDF file is damaged, in a line for each kind.
+
+    Args:
+        content: its bytes.
+    """
+    found = []
+    if b"%%EOF" not in content[-_LONGEST_END:]:
+        found.append("the end of the file is missing; pages or text may be missing")
+    # What is encrypted unpacks only after it is decrypted.
+    damaged = 0 if b"/Encrypt" in content else sum(_is_damaged(content, match.end()) for match in _streams(content))
+    if damaged:
+        found.append(f"{damaged} compressed {'part is' if damaged == 1 else 'parts are'} damaged; text may be missing")
+    return found
+
+
+def with_new_end(content: bytes) -> bytes | None:
+    """A file whose end was cut off, with one by which the library finds what is left; None where that is nothing."""
+    catalogues = list(_CATALOGUE.finditer(content))
+    if not catalogues or b"/Encrypt" in content:
+        return None
+    return content + b"\ntrailer\n<< /Root " + catalogues[-1][1] + b" 0 R >>\nstartxref\n0\n%%EOF\n"
+
+
+def _streams(content: bytes) -> list[re.Match[bytes]]:
+    return [match for match in _STREAM.finditer(content) if content[match.start() - 3 : match.start()] != b"end"]
+
+
+def _is_damaged(content: bytes, start: int) -> bool:
+    head = content[max(start - _LONGEST_HEAD, 0) : start]
+    head = head[head.rfind(b" obj") + 1 :]
+    length = _LENGTH.search(head)
+    if length is None or not _FLATE_ONLY.search(head) or any(name in head for name in _NO_TEXT):
+        return False
+    end = start + int(length[1])
+    unpacked = zlib.decompressobj()
+    try:
+        for at in range(start, min(end, len(content)), _CHUNK):
+            part: bytes = content[at : min(at + _CHUNK, end)]
+            while part and not unpacked.eof:
+                unpacked.decompress(part, _CHUNK)
+                part = unpacked.unconsumed_tail
+    except zlib.error:
+        return True
+    return not unpacked.eof
+
 
 # A page that takes longer is left out. Ordinary ones take hundredths of a second.
 _SECONDS_A_PAGE = 60.0

@@ -1,33 +1,154 @@
-"""Which blocks are headings, and of which level: outline, tags, size, weight, numbers and space taken together."""
+"""Which blocks are headings, and of which level: outline, tags, size, weight, numbers, words and space together."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from .blocks import BULLET, NEW_COLUMN, Block, TextJoiner
-from .names import (
-    AS_CODE,
-    CAPTION,
-    ENDS_AS_TEXT,
-    KNOWN,
-    LABEL,
-    NAMED,
-    NUMBER,
-    NUMBER_ALONE,
-    SPELLED,
-    begins_as_option,
-    has_deep_number,
-    is_formula,
-    names_a_box,
-)
 from .page import Line
-from .placement import hanging_terms, scattered
+
+NUMBER = re.compile(
+    r"^(?:(?:chapter|section|part|appendix|article|kapitel|abschnitt|teil|anhang|artikel|chapitre|partie|annexe|§+)\s*)?"
+    r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})([.):]|(?=\s))|([A-Z](?:\.\d{1,3}){1,5})([.):]|(?=\s))|([IVXLC]{1,7}|[A-Z])[.):])"
+    r"\s*(?=\S)",
+    re.IGNORECASE,
+)
+NAMED = re.compile(
+    r"^(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|annexe)\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.I
+)
+LABEL = re.compile(
+    r"(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|partie|annexe)\s+(?:\d+|[IVXLC]+|[A-Z]|[a-z]+)[.:]?",
+    re.IGNORECASE,
+)
+# Sphinx sets CHAPTER and the number in words on lines of their own.
+SPELLED = re.compile(
+    r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
+    r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[- ]?(?:one|two|three|four|five|six|seven|eight|nine))?",
+    re.IGNORECASE,
+)
+CAPTION = re.compile(
+    r"^(?:fig(?:ure|\.)?|table|tab\.|listing|algorithm|abbildung|abb\.|tabelle|tableau|scheme|plate|box)\s*[A-Z]?\d+\b",
+    re.IGNORECASE,
+)
+KNOWN = re.compile(
+    r"abstract|introduction|conclusions?|references|bibliography|acknowledge?ments?|summary|preface|appendix|discussion|"
+    r"results|methods|background|related work|index|foreword|notes|literature",
+    re.IGNORECASE,
+)
+ENDS_AS_TEXT = re.compile(r"[.;,][\"'”’)]*$")
+# Chapters of novels are named so.
+NUMBER_ALONE = re.compile(r"(?:[IVXLC]{1,7}|\d{1,3})\.?")
+AS_CODE = re.compile(r"[\\{}=<>|]")
+# What manuals print over a box, and over lists of parameters.
+_BOX = re.compile(
+    r"(?:note|notes|tip|hint|warning|caution|important|attention|danger|remark|remarque|avertissement|astuce|hinweis|"
+    r"warnung|achtung|tipp|wichtig|vorsicht|nota|aviso|advertencia|attenzione|avvertenza|suggerimento|notera|varning|"
+    r"parameters?|returns?|see also|since|deprecated|"
+    r"(?:theorem|lemma|corollary|proposition|proof)(?: \d+(?:\.\d+)*)?)\s*[:.!]?",
+    re.IGNORECASE,
+)
+_SIGN_FIRST = re.compile(r"^[-–−,.;%(/*+&~]")
+_LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
+_DEEP_NUMBER = re.compile(r"^(?:\d{1,3}|[A-Z])(?:\.\d{1,3})+[.):]?\s+\S")
+
+
+def names_a_box(text: str) -> bool:
+    """Whether a line is the name of a box, such as ``Note``, or of what describes a parameter."""
+    return bool(_BOX.fullmatch(text))
+
+
+def has_deep_number(text: str) -> bool:
+    """Whether a line begins with a number of several parts, which no entry of a list has."""
+    return bool(_DEEP_NUMBER.match(text))
+
+
+def begins_as_option(text: str) -> bool:
+    """Whether a line begins with a sign, as options of commands and lines of code do."""
+    return bool(_SIGN_FIRST.match(text))
+
+
+def is_formula(text: str) -> bool:
+    """Whether most of the letters of a line are names of quantities and not words."""
+    letters = [letter for letter in text if letter.isalpha()]
+    latin = _LATIN_WORD.findall(text)
+    digits = sum(map(str.isdigit, text))
+    if sum(map(len, latin)) < 0.5 * len(letters) or digits > 2 * len(letters):
+        return False
+    return sum(len(word) for word in latin if len(word) > 2) < 0.34 * len(letters)
+
+
+_LARGE = 1.15
+# Shares of the size of the running text.
+_INDENT, _SURE_INDENT, _EDGE = 0.8, 1.8, 0.6
+_FEW = 3
+_STEP = 3.0
+
+
+def hanging_terms(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
+    """Lines under which the text is set in, as under the terms of a list.
+
+    Where most headings hang out to the left of their text, it says nothing.
+
+    Args:
+        blocks: of the whole document.
+        places: of what may be headings.
+        size: of the running text.
+    """
+    places = list(places)
+    large = [place for place in places if blocks[place].first.size >= _LARGE * size]
+    models = large if len(large) > 1 else places
+    hanging = {place for place in places if _indent_below(blocks, place, size) > _INDENT * size}
+    if sum(place in hanging for place in models) > 0.3 * len(models):
+        return set()
+    return {place for place in hanging if blocks[place].first.size < _LARGE * size}
+
+
+def _indent_below(blocks: Sequence[Block], place: int, size: float) -> float:
+    """How much further to the right than a line the text below it begins; 0 where that is no running text."""
+    if place + 1 >= len(blocks):
+        return 0.0
+    line, below = blocks[place].first, blocks[place + 1]
+    if below.kind not in ("text", "note") or below.first.column != line.column:
+        return 0.0
+    indent = min(other.left for other in below.lines if other.column == line.column) - line.left
+    # The first line of a paragraph is set in as well, by less.
+    return indent if len(below.lines) > 1 or indent > _SURE_INDENT * size else 0.0
+
+
+def scattered(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
+    """Lines that begin at no edge where text or other headings begin, and are not centred: words of pictures.
+
+    Args:
+        blocks: of the whole document.
+        places: of what may be headings.
+        size: of the running text.
+    """
+    places = list(places)
+    edges: Counter[int] = Counter()
+    for block in blocks:
+        for line in block.lines[:2]:
+            if len(line.text) > 40:
+                edges[round((line.left - line.column_left) / _STEP)] += 1
+    for place in places:
+        line = blocks[place].first
+        edges[round((line.left - line.column_left) / _STEP)] += 1
+    found = set()
+    for place in places:
+        line = blocks[place].first
+        indent, rest = line.left - line.column_left, line.column_right - line.right
+        edge = round(indent / _STEP)
+        usual = sum(edges[edge + step] for step in (-1, 0, 1)) > max(_FEW, 0.005 * edges.total())
+        centred = abs(indent - rest) < 3 * size
+        if not (indent < _EDGE * size or rest < _EDGE * size or centred or usual):
+            found.add(place)
+    return found
+
 
 _LONGEST, _MOST_WORDS, _MOST_LINES = 240, 30, 4
 # Gap above a bold line that is a heading whatever it ends with.

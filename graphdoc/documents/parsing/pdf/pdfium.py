@@ -7,12 +7,128 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from typing import Any
 
 import pypdfium2.raw as pdfium
 
-from .pdfium_objects import is_artifact, largest_picture, read_bytes, read_text, structure_tags
-from .styles import font_traits
+_FIXED, _ITALIC, _SMALL_CAPITALS, _FORCED_BOLD = 1, 1 << 6, 1 << 17, 1 << 18
+_BOLD_WEIGHT = 600
+# NimbusRomNo9L-Medi is the bold of Times; CMBX and SFBX are Computer Modern's.
+_BOLD = re.compile(r"bold|black|heavy|(?<![a-z])demi|-medi(?![a-z])|\bbd\b|^(?:CMB|SFB|ECB|LMB)", re.IGNORECASE)
+_ITALICS = re.compile(r"ital|obli|slant|^(?:CM(?:TI|SL|BXTI)|SF(?:TI|SL|BI)|EC(?:TI|SL|BI))|ReguItal", re.IGNORECASE)
+_FIXED_WIDTH = re.compile(r"courier|mono|consol|menlo|typewriter|^(?:CM|SF|EC)(?:TT|SLTT|ITT|VTT)", re.IGNORECASE)
+_CAPITALS = re.compile(r"smallcap|-sc\b|^(?:CM|SF|EC)(?:C?CSC|XC)|Caps\d*", re.IGNORECASE)
+_REGULAR = re.compile(r"regu|book|light|roman|medium|normal|thin", re.IGNORECASE)
+_SUBSET = re.compile(r"^[A-Z]{6}\+")
+
+
+def font_traits(name: str, flags: int, weight: int, angle: int) -> dict[str, Any]:
+    """The look of a font.
+
+    Args:
+        name: its name in the file.
+        flags: of its descriptor (ISO 32000, table 121).
+        weight: 400 is regular, 700 is bold.
+        angle: of its italics in degrees.
+
+    Returns:
+        ``font`` (its name without the mark of a subset), ``bold``, ``italic``, ``fixed`` and ``capitals`` (small).
+    """
+    name = _SUBSET.sub("", name)
+    flags = max(flags, 0)
+    # A library guesses the weight from the width of stems; where the name says it, the name counts.
+    heavy = weight >= _BOLD_WEIGHT or bool(flags & _FORCED_BOLD)
+    bold = bool(_BOLD.search(name)) or (heavy and not _REGULAR.search(name))
+    return {
+        "font": name,
+        "bold": bold,
+        "italic": bool(_ITALICS.search(name) or flags & _ITALIC or angle),
+        "fixed": bool(_FIXED_WIDTH.search(name) or flags & _FIXED),
+        "capitals": bool(_CAPITALS.search(name) or flags & _SMALL_CAPITALS),
+    }
+
+
+_DEEPEST_TAG = 200
+_MOST_MARKS = 16
+_TELLING_TAGS = frozenset({"Title", "H", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "LI", "Code", "TOCI", "Note"})
+
+
+def is_artifact(found: Any) -> bool:
+    """Whether an object is marked as none of the text, as running heads are in tagged files."""
+    for number in range(min(pdfium.FPDFPageObj_CountMarks(found), _MOST_MARKS)):
+        mark = pdfium.FPDFPageObj_GetMark(found, number)
+        if mark and read_text(pdfium.FPDFPageObjMark_GetName, mark, sized=True) == "Artifact":
+            return True
+    return False
+
+
+def structure_tags(page: Any) -> dict[int, str]:
+    """The structure element of every marked content of a tagged file: headings, cells and the like."""
+    tree = pdfium.FPDF_StructTree_GetForPage(page)
+    if not tree:
+        return {}
+    tags: dict[int, str] = {}
+    try:
+        waiting = [
+            (pdfium.FPDF_StructTree_GetChildAtIndex(tree, number), "", 0)
+            for number in range(pdfium.FPDF_StructTree_CountChildren(tree))
+        ]
+        while waiting:
+            element, around, depth = waiting.pop()
+            if not element or depth > _DEEPEST_TAG:
+                continue
+            kind = read_text(pdfium.FPDF_StructElement_GetType, element)
+            kind = kind if kind in _TELLING_TAGS else around
+            for number in range(max(pdfium.FPDF_StructElement_CountChildren(element), 0)):
+                inner = pdfium.FPDF_StructElement_GetChildAtIndex(element, number)
+                if inner:
+                    waiting.append((inner, kind, depth + 1))
+                else:
+                    content = pdfium.FPDF_StructElement_GetChildMarkedContentID(element, number)
+                    if content >= 0:
+                        tags[content] = kind
+    finally:
+        pdfium.FPDF_StructTree_Close(tree)
+    return tags
+
+
+def largest_picture(page: Any, area: float) -> float:
+    """The share of a page that its largest picture covers."""
+    largest = 0.0
+    for number in range(pdfium.FPDFPage_CountObjects(page)):
+        found = pdfium.FPDFPage_GetObject(page, number)
+        if pdfium.FPDFPageObj_GetType(found) != pdfium.FPDF_PAGEOBJ_IMAGE:
+            continue
+        edges = [ctypes.c_float() for _ in range(4)]
+        if pdfium.FPDFPageObj_GetBounds(found, *edges):
+            left, bottom, right, top = (edge.value for edge in edges)
+            largest = max(largest, (right - left) * (top - bottom))
+    return min(largest / area, 1.0) if area else 0.0
+
+
+def read_bytes(call: Any, *arguments: Any) -> bytes:
+    """A string of bytes that the library writes into a buffer of the size it names."""
+    size = call(*arguments, None, 0)
+    buffer = ctypes.create_string_buffer(max(size, 1))
+    call(*arguments, buffer, size)
+    return buffer.raw[:size].rstrip(b"\0")
+
+
+def read_text(call: Any, *arguments: Any, sized: bool = False) -> str:
+    """A string that the library writes in UTF-16; with ``sized`` it says its length in an argument."""
+    if sized:
+        length = ctypes.c_ulong()
+        call(*arguments, None, 0, length)
+        size = length.value
+        wide = (ctypes.c_ushort * max(size // 2, 1))()
+        call(*arguments, wide, size, length)
+        return bytes(wide)[:size].decode("utf-16-le", "replace").rstrip("\0")
+    size = call(*arguments, None, 0)
+    buffer = ctypes.create_string_buffer(max(size, 2))
+    call(*arguments, buffer, size)
+    return buffer.raw[:size].decode("utf-16-le", "replace").rstrip("\0")
+
 
 # A gap of this share of the font size is a space; of the larger share also where the library sees none.
 _SPACE, _SURE_SPACE = 0.1, 0.13

@@ -10,12 +10,10 @@ from ....errors import DocumentError
 from ..html import dropped_metadata
 from ..outline import Break, Outline, ParsedDocument, one_line
 from .blocks import Block, BlockBuilder, TextJoiner, note_mark
-from .columns import lines_of
-from .damage import damage
-from .file_process import named_pages, read_pages
+from .file_process import damage, named_pages, read_pages
 from .furniture import take_contents, take_furniture
 from .headings import HeadingFinder, heading_text, words
-from .page import Line, Page, body_style, read_page
+from .page import Line, Page, body_style, lines_of, read_page
 
 _SCAN = 0.5
 

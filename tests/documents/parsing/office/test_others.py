@@ -9,9 +9,9 @@ import pytest
 from archives import archive, links
 
 from graphdoc.documents.document import Document
+from graphdoc.documents.parsing.markdown import parse_notebook
 from graphdoc.documents.parsing.office.epub import parse_epub
 from graphdoc.documents.parsing.office.mail import parse_mail
-from graphdoc.documents.parsing.office.notebook import parse_notebook
 from graphdoc.documents.parsing.office.odt import parse_odt
 from graphdoc.documents.parsing.office.pptx import parse_pptx
 from graphdoc.documents.parsing.outline import ParsedDocument

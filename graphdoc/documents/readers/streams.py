@@ -1,10 +1,11 @@
-"""Documents that are read once, from files that may take long, and gone through several times."""
+"""Streams of documents: kept in a file to be gone through several times, or without some of their sections."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,3 +48,38 @@ class KeptDocuments:
         with pa.input_stream(self._path, compression="zstd") as stream:
             for line in io.BufferedReader(stream, 1 << 20):
                 yield Document.from_mapping(json.loads(line))
+
+
+@dataclass
+class LeftOutSections:
+    """Takes sections out of documents by their headings, with all that is below them.
+
+    Args:
+        headings: the headings; case and white space around them do not matter.
+
+    Attributes:
+        counts: number of sections left out by heading, in the order of ``headings``.
+    """
+
+    headings: tuple[str, ...]
+    counts: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.counts = dict.fromkeys(self.headings, 0)
+
+    def without(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """The documents without these sections; one that has nothing else is left without text."""
+        wanted = {_plain(heading): heading for heading in self.headings}
+        for document in documents:
+            kept = []
+            for section in document.sections:
+                heading = next((h for own in (section.heading, *section.path) if (h := wanted.get(_plain(own)))), None)
+                if heading is None:
+                    kept.append(section)
+                else:
+                    self.counts[heading] += 1
+            yield document if len(kept) == len(document.sections) else replace(document, sections=tuple(kept))
+
+
+def _plain(heading: str) -> str:
+    return " ".join(heading.split()).casefold()
