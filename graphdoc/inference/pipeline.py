@@ -14,7 +14,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedTokenizerBase
 
-from ..checkpoints.tokenizers import segmenter_of
+from ..checkpoints.backbones import segmenter_of
 from ..errors import ModelError
 from ..graphs.batch import GraphBatch, TermWeights
 from ..graphs.packing import Packing

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ..checkpoints.configuration import token_limit
+from ..checkpoints.contents import token_limit
 from ..errors import DocumentError, ModelError
 from ..graphs.packing import Packing
 from ..inference.learned_subtopics import subtopic_finder

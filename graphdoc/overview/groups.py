@@ -1,12 +1,191 @@
-"""Groups of documents: dense parts of the map, joined by those whose nearest documents are in them."""
+"""Which documents are close, their places on a map, the groups that they form, and the words that tell these apart."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import HDBSCAN
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.neighbors import NearestNeighbors
 
-from .neighbours import Neighbours, Rows
+from ..analysis.projection import project
+from ..subtopics.table import telling_terms
+from .digests import WordCounts
+
+Rows = npt.NDArray[np.int64]
+Scores = npt.NDArray[np.float32]
+Vectors = npt.NDArray[np.float32]
+
+# A document's isolation is read from so many of its neighbours.
+_NEAR = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """The nearest documents of every document, nearest first.
+
+    Args:
+        rows: ``(documents, neighbours)``.
+        scores: their cosines, ``(documents, neighbours)``.
+    """
+
+    rows: Rows
+    scores: Scores
+
+    @classmethod
+    def of(cls, vectors: Vectors, count: int) -> Neighbours:
+        """Find them, exactly.
+
+        Args:
+            vectors: ``(documents, hidden)``, of unit length or zero.
+            count: how many of each; fewer where there are fewer documents.
+        """
+        documents = len(vectors)
+        count = min(count, documents - 1)
+        # Among unit vectors the nearest by distance are the nearest by cosine.
+        _, found = NearestNeighbors(n_neighbors=count + 1, algorithm="brute").fit(vectors).kneighbors(vectors)
+        rows = np.empty((documents, count), np.int64)
+        scores = np.empty((documents, count), np.float32)
+        for row, near in enumerate(found):
+            # Of several copies, the document itself need not be the first, or among them at all.
+            others = near[near != row][:count]
+            cosines = np.clip(vectors[others] @ vectors[row], -1.0, 1.0)
+            order = np.lexsort((others, -np.round(cosines, 6)))
+            rows[row], scores[row] = others[order], cosines[order]
+        return cls(rows, scores)
+
+    @property
+    def closeness(self) -> Scores:
+        """Mean cosine of every document with its five nearest, ``(documents,)``."""
+        return np.asarray(self.scores[:, :_NEAR].mean(axis=1), np.float32)
+
+    def pairs(self, most: int) -> list[tuple[int, int, float]]:
+        """The closest pairs, each once, best first: of every document with its nearest ones.
+
+        Args:
+            most: how many.
+        """
+        left = np.repeat(np.arange(len(self.rows)), self.rows.shape[1])
+        ends = np.sort(np.stack([left, self.rows.ravel()]), axis=0)
+        _, first = np.unique(ends[0] * len(self.rows) + ends[1], return_index=True)
+        scores = self.scores.ravel()[first]
+        order = np.lexsort((first, -np.round(scores, 6)))[:most]
+        return [(int(ends[0][first[at]]), int(ends[1][first[at]]), float(scores[at])) for at in order]
+
+    def duplicates(self, least: float, copies: Sequence[bytes]) -> list[Rows]:
+        """Sets of documents that are linked by near-equal vectors, or have the very same text; largest first.
+
+        Args:
+            least: cosine from which two documents count as near-duplicates.
+            copies: hash of the text of every document; empty where it is not known.
+        """
+        left, column = np.nonzero(self.scores >= least)
+        right = self.rows[left, column]
+        seen: dict[bytes, int] = {}
+        same = [(seen.setdefault(copy, row), row) for row, copy in enumerate(copies) if copy]
+        linked = np.array([(first, row) for first, row in same if first != row], np.int64).reshape(-1, 2)
+        left, right = np.concatenate([left, linked[:, 0]]), np.concatenate([right, linked[:, 1]])
+        links = coo_array((np.ones(len(left), bool), (left, right)), shape=(len(self.rows),) * 2)
+        _, parts = connected_components(links, directed=False)
+        sizes = np.bincount(parts)
+        sets = [np.flatnonzero(parts == part) for part in np.flatnonzero(sizes > 1)]
+        return sorted(sets, key=lambda members: (-len(members), int(members[0])))
+
+    def outliers(self, most: int) -> list[int]:
+        """The documents that are farthest from all others, by :attr:`closeness`."""
+        order = np.lexsort((np.arange(len(self.rows)), np.round(self.closeness, 6)))
+        return [int(row) for row in order[:most]]
+
+
+# The golden angle, by which points on a spiral keep apart.
+_TURN = np.pi * (3 - np.sqrt(5))
+# Vectors that differ by less are alike but for rounding.
+_ALIKE = 1e-6
+
+
+def lay_out(vectors: npt.NDArray[np.float32], seed: int = 0) -> npt.NDArray[np.float32]:
+    """Give every document a place on a map, by t-SNE.
+
+    Two documents, and documents that are all alike, have no neighbourhoods: they are put on a spiral.
+
+    Args:
+        vectors: ``(documents, hidden)``, of unit length.
+        seed: of t-SNE.
+
+    Returns:
+        ``(documents, 2)``, from -1 to 1 in the longer direction and with the middle at 0.
+    """
+    documents = len(vectors)
+    if documents < 3 or are_alike(vectors):
+        places = np.arange(documents) + 0.5
+        points = np.stack([np.cos(places * _TURN), np.sin(places * _TURN)], axis=1) * np.sqrt(places)[:, None]
+    else:
+        points = project(vectors, seed).astype(np.float64)
+    low, high = points.min(axis=0), points.max(axis=0)
+    points = (points - (low + high) / 2) / (float((high - low).max()) / 2 or 1.0)
+    return np.asarray(points, np.float32)
+
+
+def are_alike(vectors: npt.NDArray[np.float32]) -> bool:
+    """Whether all vectors are the same but for rounding."""
+    return float(np.ptp(vectors, axis=0).max()) < _ALIKE
+
+
+# A word that fewer of a group's documents have says nothing about the group.
+_LEAST_SHARE = 0.15
+
+
+def words_of_groups(words: WordCounts, groups: Sequence[Rows], most: int) -> list[tuple[str, ...]]:
+    """The words that tell every group from the others, most telling first (:func:`telling_terms`).
+
+    A word counts once for every document that has it, a little more where it occurs often there: so that one long
+    document does not name its group.
+
+    Args:
+        words: the words of all documents.
+        groups: rows of the documents of every group.
+        most: words of a group, at most.
+    """
+    weights = csr_array(words.counts, dtype=np.float64)
+    weights.data = np.log1p(weights.data)
+    counts = []
+    for rows in groups:
+        own = weights[rows]
+        total = np.asarray(own.sum(axis=0)).ravel()
+        occurs_in = np.bincount(own.indices, minlength=own.shape[1])
+        shared = np.flatnonzero(occurs_in >= max(min(2, len(rows)), _LEAST_SHARE * len(rows)))
+        # By falling number, so that of equals the more frequent comes first.
+        order = shared[np.lexsort((shared, -total[shared]))]
+        counts.append({int(term): float(total[term]) for term in order})
+    return [tuple(words.written[term] for term in own) for own in telling_terms(counts, most)]
+
+
+def words_of_documents(words: WordCounts, most: int) -> tuple[list[str], list[Rows]]:
+    """The words that tell every document from the others, by tf-idf, most telling first.
+
+    Args:
+        words: the words of all documents.
+        most: words of a document, at most.
+
+    Returns:
+        All words that are telling somewhere, and for every document their places among these.
+    """
+    if not words.written:
+        return [], [np.empty(0, np.int64)] * words.counts.shape[0]
+    weights = csr_array(TfidfTransformer(sublinear_tf=True, norm=None).fit_transform(words.counts))
+    chosen = []
+    for start, end in zip(weights.indptr, weights.indptr[1:], strict=False):
+        terms = weights.indices[start:end]
+        chosen.append(terms[np.lexsort((terms, -weights.data[start:end]))][:most].astype(np.int64))
+    used, places = np.unique(np.concatenate(chosen), return_inverse=True)
+    ends = np.cumsum([len(own) for own in chosen])
+    return [words.written[term] for term in used], np.split(places, ends[:-1])
+
 
 # How many points around a place say how dense it is.
 _SAMPLES = 10

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..segmentation.repeats import LeavesOut
     from ..vectors.writer import FolderOptions
-    from .neighbours import Neighbours, Rows
+    from .groups import Neighbours, Rows
 
 NEIGHBOURS = 10
 # Cosine of two vectors from which documents are called near-duplicates.
@@ -208,10 +208,7 @@ class Overview:
     ) -> Overview:
         # After encoding: scikit-learn, which they need, takes half a second.
         with quick_imports():
-            from .groups import find_groups
-            from .layout import are_alike, lay_out
-            from .neighbours import Neighbours
-            from .words import words_of_groups
+            from .groups import Neighbours, are_alike, find_groups, lay_out, words_of_groups
         documents, words = digests.chosen(ids)
         if len(documents) < 2:
             raise DocumentError(f"an overview needs 2 documents at least, and there is {len(documents)}; give more")
@@ -290,7 +287,7 @@ class Overview:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON; documents are named by their rows, from 0."""
-        from .payload import payload_of
+        from .tables import payload_of
 
         return payload_of(self)
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ..checkpoints.language_models import load_language_model_head
+from ..checkpoints.backbones import load_language_model_head
 from ..corpus.corpus import TrainingCorpus
 from ..encoder import DocumentEncoder
 from ..errors import DocumentError, ModelError, SettingsError

@@ -14,7 +14,7 @@ from torch.optim import AdamW, Optimizer
 from transformers import get_scheduler
 from transformers.trainer_pt_utils import get_parameter_names
 
-from ..checkpoints.updates import ENCODER, low_rank, without_low_rank
+from ..checkpoints.load import ENCODER, low_rank, without_low_rank
 from ..errors import MissingExtraError, ModelError
 from ..modeling import DocumentModel
 from ..modeling.document_model import TRAINING_PARTS
@@ -215,7 +215,7 @@ def trained_updates(model: DocumentModel) -> dict[str, Tensor]:
     """What a run has trained on top of a frozen or low-rank-updated backbone, as a checkpoint stores it.
 
     Returns:
-        Weights above the passage encoder, and low-rank updates inside it (see :mod:`graphdoc.checkpoints.updates`).
+        Weights above the passage encoder, and low-rank updates inside it (see :mod:`graphdoc.checkpoints.load`).
     """
     elsewhere = (ENCODER, TRAINING_PARTS)
     updates = {name: tensor for name, tensor in model.state_dict().items() if not name.startswith(elsewhere)}

@@ -17,11 +17,10 @@ import yaml
 from tqdm.auto import tqdm
 
 from ..analysis.figures.run import plot_run
-from ..checkpoints.backbones import backbone_config
+from ..checkpoints.backbones import backbone_config, load_tokenizer, segmenter_of
 from ..checkpoints.contents import CONFIG_FILE, read_json
 from ..checkpoints.folders import SHIPPED, backbone_folder
 from ..checkpoints.load import load_without_weights
-from ..checkpoints.tokenizers import load_tokenizer, segmenter_of
 from ..encoder import DocumentEncoder
 from ..errors import ModelError, SettingsError
 from ..losses import Loss

@@ -13,8 +13,7 @@ from safetensors.torch import load_file, save_file
 from transformers import GPT2Config, GPT2Model, RobertaForMaskedLM, T5Config
 
 from graphdoc.checkpoints.backbones import require_all_weights
-from graphdoc.checkpoints.configuration import token_limit
-from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE
+from graphdoc.checkpoints.contents import CONFIG_FILE, WEIGHTS_FILE, token_limit
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 

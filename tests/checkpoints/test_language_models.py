@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForMaskedLM, PreTrainedConfig, PreTrainedModel
 
-from graphdoc.checkpoints.language_models import load_language_model_head
+from graphdoc.checkpoints.backbones import load_language_model_head
 from graphdoc.modeling import DocumentConfig, DocumentModel
 from graphdoc.modeling.heads import NewHead, PretrainedHead
 

@@ -14,10 +14,9 @@ import torch
 from checkpoint_loading import load, refusal
 from safetensors import SafetensorError
 
-from graphdoc.checkpoints.card import model_card
 from graphdoc.checkpoints.contents import CONFIG_FILE, TOKENIZER_FILE, UPDATES_FILE, WEIGHTS_FILE
 from graphdoc.checkpoints.folders import SHIPPED
-from graphdoc.checkpoints.save import save_checkpoint
+from graphdoc.checkpoints.save import model_card, save_checkpoint
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, OutputError

@@ -11,10 +11,9 @@ from checkpoint_loading import load, refusal
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from graphdoc.checkpoints.card import MOST_CLASSES, model_card
 from graphdoc.checkpoints.contents import CONFIG_FILE, UPDATES_FILE, WEIGHTS_FILE
-from graphdoc.checkpoints.save import save_checkpoint
-from graphdoc.checkpoints.updates import BACKBONE_HASH
+from graphdoc.checkpoints.load import BACKBONE_HASH
+from graphdoc.checkpoints.save import MOST_CLASSES, model_card, save_checkpoint
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError

@@ -8,9 +8,8 @@ import pytest
 import torch
 from checkpoint_loading import load, refusal
 
-from graphdoc.checkpoints.card import model_card
 from graphdoc.checkpoints.contents import UPDATES_FILE, WEIGHTS_FILE
-from graphdoc.checkpoints.save import save_checkpoint
+from graphdoc.checkpoints.save import model_card, save_checkpoint
 from graphdoc.documents.document import Document
 from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError

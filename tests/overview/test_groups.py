@@ -5,9 +5,7 @@ import pytest
 from collections_of_topics import TOPICS, make_collection
 from sklearn.preprocessing import normalize
 
-from graphdoc.overview.groups import SHARE, find_groups
-from graphdoc.overview.layout import lay_out
-from graphdoc.overview.neighbours import Neighbours
+from graphdoc.overview.groups import SHARE, Neighbours, find_groups, lay_out
 
 
 def test_topics_are_found_and_a_stranger_joins_none() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.overview.neighbours import Neighbours
+from graphdoc.overview.groups import Neighbours
 
 
 def unit(vectors: Any) -> Any:

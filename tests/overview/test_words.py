@@ -6,7 +6,7 @@ from collections_of_topics import TOPICS, make_collection
 
 from graphdoc.documents.document import Document
 from graphdoc.overview.digests import OPENING_CHARACTERS, TERMS, Digests, date_of
-from graphdoc.overview.words import words_of_documents, words_of_groups
+from graphdoc.overview.groups import words_of_documents, words_of_groups
 
 
 def test_groups_are_named_by_their_own_words() -> None:
