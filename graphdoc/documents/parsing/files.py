@@ -30,9 +30,9 @@ _BINARY = {
     "epub": (".office.epub", "parse_epub"),
     "eml": (".office.mail", "parse_mail"),
 }
-# Megabytes of empty lines pack to a few kilobytes.
+# Megabytes of empty lines pack to a few kilobytes. Possessive: else every line leaves a state to go back to in memory.
 _MOST_EMPTY_LINES = 1_000
-_EMPTY_LINES = re.compile(rf"(?<![ \t\n])(?:[ \t]*\n){{{_MOST_EMPTY_LINES + 1},}}")
+_EMPTY_LINES = re.compile(rf"(?<![ \t\n])(?:[ \t]*+\n){{{_MOST_EMPTY_LINES + 1},}}+")
 
 
 def parse_file(path: Path, encoding: str = "utf-8", *, text_headings: bool = True) -> ParsedDocument:
