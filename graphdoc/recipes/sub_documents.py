@@ -61,7 +61,7 @@ def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
     split = SubDocumentSplit(split=settings.split, seed=settings.training.seed)
     data = StreamedData(run, split) if settings.corpus.streaming else StoredData(run, split)
     objective = ViewContrast(run.loss or SubDocumentContrast(**settings.loss.as_values()))
-    how = f"{settings.loss.similarity} similarity, temperature {settings.loss.temperature:g}"
+    how = f"{settings.loss.similarity} at temperature {settings.loss.temperature:g}"
 
     def streamed() -> str:
         share = f" (share of the first of {processes.count} processes)" if processes.count > 1 else ""
@@ -72,7 +72,10 @@ def recipe(run: RunContext[PretrainingSettings]) -> Recipe:
         objective,
         evaluation_of(run, data, objective),
         f"Contrast between sub-documents (`{settings.split}`), without labels: {how}",
-        [f"{data.steps:,} steps of {data.batch_size:,} documents; {how}"],
+        [
+            f"{data.steps:,} steps of {data.batch_size:,} documents: each is compared with {data.batch_size - 1:,} "
+            f"negatives, by {how}"
+        ],
         # A stored corpus says it before the first step.
         last_words=streamed if settings.corpus.streaming else None,
     )

@@ -1,0 +1,289 @@
+"""Training from Python, and that it is the training of the commands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from corpus_examples import write_rows
+from safetensors.torch import load_file
+
+from graphdoc import Document, DocumentEncoder, Trainer
+from graphdoc.cli import main
+from graphdoc.errors import GraphdocError, SettingsError
+from graphdoc.evaluation import ClassificationEvaluator
+from graphdoc.losses import (
+    ClassificationLoss,
+    InfoNCE,
+    LossOutput,
+    MaskedTokens,
+    PairContrast,
+    PairCosine,
+    SubDocumentContrast,
+    SubtopicLoss,
+    SupervisedContrastive,
+)
+from graphdoc.modeling import DocumentModel
+from graphdoc.sampling import Classes, Groups, PairViews, Queries, SentencePairs, SubDocuments, SubtopicPairs, Task
+from graphdoc.training.loop import TrainingLoop
+
+WORDS = (["rice", "mould", "steam"], ["tide", "marsh", "flood"])
+PAIRS = [("d0", "d2", 1), ("d0", "d1", 0), ("d3", "d5", 1), ("d3", "d8", 0)]
+FEW = {"batch_size": 4, "max_steps": 3, "save_steps": 1, "loading_processes": 0, "learning_rate": 1e-2}
+
+
+@pytest.fixture
+def rows() -> list[dict[str, str]]:
+    draw = np.random.default_rng(0)
+    return [
+        {
+            "id": f"d{number}",
+            "title": f"Notes {number}",
+            "text": " ".join(f"{' '.join(draw.choice(WORDS[number % 2], 10))}." for _ in range(4)),
+            "label": f"label {number % 2}",
+        }
+        for number in range(12)
+    ]
+
+
+@pytest.fixture
+def documents(rows: list[dict[str, str]]) -> list[Document]:
+    return [Document.from_mapping(row) for row in rows]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def encoder(backbone_folder: Callable[[str], Path]) -> Callable[..., DocumentEncoder]:
+    """Makes an encoder in hand, always with the same weights."""
+
+    def make(**settings: Any) -> DocumentEncoder:
+        torch.manual_seed(0)
+        given = {"projection_size": 16, "passage_words": 10, "graph_layers": 0, "readout": "mean", **settings}
+        return DocumentEncoder.from_backbone(str(backbone_folder("roberta")), device="cpu", **given)
+
+    return make
+
+
+# By the paper's tasks: the task of some documents, its loss, and what the encoder or the trainer needs beside it.
+TASKS: dict[str, tuple[Callable[[Any], Task], Any, dict[str, Any], dict[str, Any]]] = {
+    "sub-documents": (SubDocuments, SubDocumentContrast("cosine", 0.2), {"graph_layers": 1}, {"tune": "frozen"}),
+    "one passage": (
+        lambda documents: SubDocuments(documents, split="one_passage"),
+        SubDocumentContrast(directions="one"),
+        {"graph_layers": 1, "readout": "document_node"},
+        {"evaluation": {"held_out": 0.2}},
+    ),
+    "sentence pairs": (
+        lambda documents: SentencePairs(documents, contrast_on="clean"),
+        PairContrast(0.1),
+        {},
+        {"evaluation": {"held_out": 0}},
+    ),
+    "classes": (Classes, ClassificationLoss(label_smoothing=0.1), {}, {"tune": "frozen"}),
+    "groups": (Groups, SupervisedContrastive(0.1), {}, {"tune": "frozen"}),
+    "pairs": (lambda documents: Groups(documents, PAIRS), PairCosine(0.1), {}, {"tune": "frozen"}),
+    "queries": (
+        lambda documents: Queries(documents, [("rice and steam", "d0"), ("the tide", "d1"), ("marsh", "d3")]),
+        InfoNCE("cosine", 0.05),
+        {},
+        {"evaluation": {"share": 0}},
+    ),
+    "views": (
+        lambda documents: PairViews(documents, PAIRS, {"view_tokens": 12}),
+        ClassificationLoss(),
+        {},
+        {},
+    ),
+    "subtopics": (
+        lambda documents: SubtopicPairs(documents, PAIRS),
+        SubtopicLoss(),
+        {"graph_layers": 1, "readout": "initial_mean"},
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_an_encoder_in_hand_has_the_trained_weights(
+    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path, name: str
+) -> None:
+    task, loss, settings, options = TASKS[name]
+    trained = encoder(**settings)
+    before = {key: weight.clone() for key, weight in trained.model.state_dict().items()}
+    # Any iterable will do.
+    trainer = Trainer(trained, task(iter(documents)), loss, output=tmp_path / "run", **options, **FEW)
+    folder = trainer.train()
+
+    assert folder == tmp_path / "run" / "model"
+    weights = trained.model.state_dict()
+    assert any(key not in before or not torch.equal(before[key], weight) for key, weight in weights.items())
+    saved = DocumentEncoder.from_pretrained(folder, device="cpu").model.state_dict()
+    assert weights.keys() == saved.keys()
+    assert all(torch.equal(weight, saved[key]) for key, weight in weights.items())
+    again = DocumentEncoder.from_pretrained(trained.save_pretrained(tmp_path / "saved"), device="cpu")
+    if name != "views":
+        # Two views that are read together have no vectors of single documents.
+        np.testing.assert_array_equal(again.encode(documents[:3]), trained.encode(documents[:3]))
+
+
+@pytest.mark.parametrize("name", ["sub-documents", "queries"])
+def test_an_interrupted_run_goes_on_bit_for_bit(
+    encoder: Callable[..., DocumentEncoder],
+    documents: list[Document],
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, loss, settings, options = TASKS[name]
+
+    def trainer(folder: str) -> tuple[DocumentEncoder, Trainer]:
+        started = encoder(**settings)
+        return started, Trainer(started, task(documents), loss, output=tmp_path / folder, **options, **FEW)
+
+    whole, undisturbed = trainer("a")
+    # Where there is nothing to go on with, it begins.
+    undisturbed.train(resume=True)
+    compute = TrainingLoop._compute_gradient
+
+    def interrupted(loop: TrainingLoop, batch: Any) -> None:
+        if loop.state.global_step == 2:
+            raise KeyboardInterrupt
+        compute(loop, batch)
+
+    _, stopped = trainer("b")
+    monkeypatch.setattr(TrainingLoop, "_compute_gradient", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.train()
+    monkeypatch.undo()
+    monkeypatch.setenv("GRAPHDOC_CACHE", str(tmp_path / "cache"))
+    resumed, again = trainer("b")
+    again.train(resume=True)
+    for key, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, resumed.model.state_dict()[key]), key
+
+
+def test_low_rank_updates_are_added_to_an_encoder_in_hand(
+    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    trained = encoder()
+    names = set(trained.model.state_dict())
+    folder = Trainer(trained, Groups(documents), output=tmp_path / "run", tune="lora", **FEW).train()
+    assert set(trained.model.state_dict()) == names
+    saved = DocumentEncoder.from_pretrained(folder, device="cpu")
+    np.testing.assert_allclose(saved.encode(documents[:3]), trained.encode(documents[:3]), atol=1e-6)
+
+
+def test_documents_in_hand_a_data_set_and_a_path_train_the_model_of_the_command(
+    backbone_folder: Callable[[str], Path], rows: list[dict[str, str]], documents: list[Document], tmp_path: Path
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    path = write_rows(tmp_path / "corpus.jsonl", rows)
+    start, settings = str(backbone_folder("roberta")), {"projection_size": 16, "passage_words": 10}
+    sources = {"path": path, "documents": documents, "data set": datasets.Dataset.from_list(rows)}
+    found = {}
+    for name, source in sources.items():
+        trainer = Trainer(
+            start, SubDocuments(source), SubDocumentContrast("cosine", 0.2), output=tmp_path / name, device="cpu",
+            model={"settings": settings}, evaluation={"held_out": 0.2}, **FEW,
+        )  # fmt: skip
+        found[name] = load_file(trainer.train() / "model.safetensors")
+    config = tmp_path / "config.yaml"
+    config.write_text(f"corpus: {{source: {path}}}\n", encoding="utf-8")
+    told = ["loss={similarity: cosine, temperature: 0.2}", "evaluation.held_out=0.2", f"model.start={start}"]
+    told += [f"model.settings.{name}={value}" for name, value in settings.items()]
+    told += [f"training.{name}={value}" for name, value in FEW.items()]
+    command = ["pretrain", "--config", str(config), "--device", "cpu", *told, f"output={tmp_path / 'command'}"]
+    assert main(command) == 0
+    expected = load_file(tmp_path / "command" / "model" / "model.safetensors")
+    for name, weights in found.items():
+        assert all(torch.equal(weight, expected[key]) for key, weight in weights.items()), name
+
+
+def test_a_loss_and_an_evaluator_of_ones_own(
+    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path
+) -> None:
+    class Far:
+        """Draws candidates to a fixed place."""
+
+        def __call__(self, anchors: torch.Tensor, candidates: torch.Tensor, *others: Any, gather: Any) -> LossOutput:
+            return LossOutput((candidates - 1).square().mean(), {})
+
+    trained = encoder(graph_layers=1)
+    before = trained.encode(documents[:3])
+    Trainer(trained, SubDocuments(documents), Far(), output=tmp_path / "own", **FEW).train()
+    assert np.abs(trained.encode(documents[:3]) - 1).mean() < np.abs(before - 1).mean()
+
+    evaluator = ClassificationEvaluator(documents)
+    trainer = Trainer(encoder(), Classes(documents), evaluation=evaluator, output=tmp_path / "measured", **FEW)
+    results = (trainer.train().parent / "results.json").read_text(encoding="utf-8")
+    assert '"best"' in results and f'"{evaluator.best}"' in results
+
+
+def test_sentences_are_trained_on_with_masked_tokens_beside_them(
+    language_model_folder: Path, documents: list[Document], tmp_path: Path
+) -> None:
+    trainer = Trainer(
+        str(language_model_folder), SentencePairs(documents), [PairCosine(0.25), MaskedTokens(0.5)],
+        output=tmp_path / "run", device="cpu", evaluation={"held_out": 0},
+        model={"settings": {"graph_layers": 0, "readout": "mean", "projection_size": None}}, **FEW,
+    )  # fmt: skip
+    loss: Any = trainer.settings.loss  # type: ignore[attr-defined]
+    assert (loss.negatives, loss.margin, loss.mlm_weight) == ("drawn", 0.75, 0.5)
+    assert (trainer.train() / "model.safetensors").is_file()
+
+
+# What is wrong, the class of the error, and what it must name.
+WRONG: dict[str, tuple[Callable[[list[Document]], Task], Any, dict[str, Any], type[Exception], str]] = {
+    "unknown setting": (SubDocuments, None, {"batchsize": 3}, SettingsError, "batchsize"),
+    "out of bounds": (SubDocuments, None, {"learning_rate": -1.0}, SettingsError, "learning_rate"),
+    "documents of no kind": (lambda documents: SubDocuments(7), None, {}, SettingsError, "int"),
+    "a loss too many": (Groups, [PairCosine(), ClassificationLoss()], {}, SettingsError, "Groups"),
+    "one label": (lambda documents: Classes(documents[::2]), None, {}, GraphdocError, "label 0"),
+    "an unknown document": (
+        lambda documents: Groups(documents, [*PAIRS, ("d0", "nobody", 1)]), PairCosine(), {}, GraphdocError, "nobody",
+    ),
+    "one document": (lambda documents: SubDocuments(documents[:1]), None, {}, GraphdocError, "2"),
+    "unknown queries": (
+        lambda documents: Queries(documents, [("rice", "nobody")]), None, {}, GraphdocError, "corpus",
+    ),
+    "an unknown tracker": (SubDocuments, None, {"trackers": ["aim"]}, SettingsError, "trackers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_refused_before_a_passage_is_encoded(
+    encoder: Callable[..., DocumentEncoder],
+    documents: list[Document],
+    tmp_path: Path,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    task, loss, options, kind, named = WRONG[name]
+    monkeypatch.setattr(DocumentModel, "encode_passages", lambda *arguments: pytest.fail("encodes"))
+    with pytest.raises(kind) as caught:
+        given = {**FEW, **options}
+        Trainer(
+            encoder(graph_layers=1), task(documents), loss, output=tmp_path / "run", tune="frozen", **given
+        ).train()
+    if name != "unknown queries":
+        assert named in str(caught.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_output_that_holds_something_else_is_refused_before_a_passage_is_encoded(
+    encoder: Callable[..., DocumentEncoder], documents: list[Document], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(DocumentModel, "encode_passages", lambda *arguments: pytest.fail("encodes"))
+    (tmp_path / "mine.txt").write_text("mine", encoding="utf-8")
+    with pytest.raises(GraphdocError, match=str(tmp_path)):
+        Trainer(encoder(), Groups(documents), output=tmp_path, tune="frozen", **FEW).train()
+    assert (tmp_path / "mine.txt").read_text(encoding="utf-8") == "mine"
