@@ -35,8 +35,8 @@ SIMILARITIES: dict[str, str] = {
 }
 # Ways to find the subtopics of a pair of documents.
 SUBTOPICS: dict[str, str] = {
-    "words": "graphdoc.subtopics.ways:WordSubtopics",
-    "vectors": "graphdoc.subtopics.ways:VectorSubtopics",
+    "words": "graphdoc.subtopics.subtopics:WordSubtopics",
+    "vectors": "graphdoc.subtopics.subtopics:VectorSubtopics",
     "adaptive": "graphdoc.inference.learned_subtopics:AdaptiveSubtopics",
 }
 # How a model reads the two views of a pair.

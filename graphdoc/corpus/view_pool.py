@@ -14,15 +14,13 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from ..matching.matcher import DrawnPair, ViewDrawer, ViewPair
-from ..matching.sentence_source import SentenceFeatures
-from ..matching.special_tokens import SpecialTokens
-from ..matching.view_tokens import FieldTokens
+from ..matching.reader import FieldTokens, SentenceFeatures, SpecialTokens
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.workers import work_ahead
 from ..sampling.views import SentenceLikelihoods, View
 from ..settings.view_training import PoolOrder
-from ..subtopics.clustering import Subtopics
+from ..subtopics.subtopics import Subtopics
 from ..subtopics.terms import TermMaker
 from ..version import __version__
 from .corpus import TrainingCorpus

@@ -16,8 +16,7 @@ from ..encoder import DocumentEncoder
 from ..errors import DocumentError, EvaluationError, SettingsError
 from ..inference.precision import Precision
 from ..inference.segmenting import Workers, segment_in_order
-from ..matching.drawing import MANY_PAIRS, draw_in_order
-from ..matching.matcher import DrawnPair, PairDocument, PairMatcher
+from ..matching.matcher import MANY_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar
 from ..runtime.text import counted

@@ -21,10 +21,16 @@ from ..registry import SUBTOPICS, load
 from ..segmentation.context import short_token_ids
 from ..segmentation.segmenter import Segmenter
 from ..settings.mistakes import either
-from ..subtopics.clustering import Subtopics, number_of_subtopics
-from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
-from ..subtopics.similarities import Floats, vector_similarity
-from ..subtopics.ways import SubtopicFinder
+from ..subtopics.subtopics import (
+    Floats,
+    SubtopicFinder,
+    Subtopics,
+    Vectors,
+    columns_of,
+    number_of_subtopics,
+    pair_graphs,
+    vector_similarity,
+)
 from .pipeline import EncodingPipeline
 from .precision import inference, require_finite
 from .sentences import sentence_segmenter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .matching import MatchOptions, match_pairs
+from .matcher import MatchOptions, match_pairs
 from .result import MatchedView, PairMatch
 
 __all__ = ["MatchOptions", "MatchedView", "PairMatch", "match_pairs"]

@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from threadpoolctl import threadpool_limits
 
 from ..checkpoints.contents import token_limit
-from ..errors import DocumentError, ModelError
+from ..errors import DocumentError, ModelError, SettingsError
 from ..graphs.packing import Packing
 from ..inference.learned_subtopics import subtopic_finder
 from ..inference.pipeline import EncodingPipeline
 from ..inference.precision import Precision, inference, require_finite
+from ..inference.segmenting import AnyDocument, Workers, as_document
 from ..inference.sentences import sentence_segmenter
 from ..registry import SUBTOPICS, VIEW_READERS, VIEW_SAMPLINGS, load
+from ..runtime.workers import in_blocks, work_ahead
 from ..sampling.batches import random_generator
 from ..sampling.views import Purpose, Sampling, View, ViewSide, centrality, draw_views
 from ..segmentation.segmenter import Segmenter
 from ..segmentation.spans import SegmentedDocument
-from ..settings.views import ViewSettings
-from ..subtopics.clustering import Subtopics
-from ..subtopics.ways import SubtopicFinder
-from .reader import ViewReader, ViewTokens
-from .sentence_source import SentenceFeatures
-from .special_tokens import SpecialTokens
-from .view_tokens import FieldTokens
+from ..settings.views import Aggregation, ViewSettings
+from ..subtopics.subtopics import SubtopicFinder, Subtopics
+from .reader import FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
+from .result import MatchedView, PairMatch
 
 Pair = TypeVar("Pair")
 Floats = npt.NDArray[np.float64]
@@ -307,3 +310,171 @@ def view_reader(settings: ViewSettings, pipeline: EncodingPipeline, special: Spe
             f"views.view_tokens={settings.view_tokens} leaves no room beside the special tokens of {name}; raise it"
         )
     return reader
+
+
+Side = tuple[FieldTokens, Any]
+
+# Pairs that are drawn together: a fifth of a second, enough to travel for.
+BLOCK_PAIRS = 16
+# Pairs from which on processes of their own draw ahead: two seconds, in which they have started.
+MANY_PAIRS = 160
+
+
+def draw_in_order(
+    matcher: PairMatcher, pairs: Iterable[tuple[Pair, PairDocument, PairDocument]], workers: Workers
+) -> Generator[tuple[Pair, PairDocument, PairDocument, DrawnPair]]:
+    """Find the subtopics of pairs and draw the views that they are matched by; the same for any number of processes.
+
+    Args:
+        matcher: what matches them.
+        pairs: whatever stands for a pair, and both documents; read a few blocks ahead.
+        workers: processes that draw. A model that finds subtopics stays in this process, which then draws alone.
+
+    Yields:
+        What was given, and what was drawn, in order.
+
+    Raises:
+        GraphdocError: a worker was ended from outside.
+    """
+    drawer, numbers = matcher.drawer, range(matcher.settings.views)
+    count = 0 if drawer.finder.reads_model else workers.count
+    blocks = in_blocks(pairs, BLOCK_PAIRS)
+    waiting: deque[list[tuple[Pair, PairDocument, PairDocument]]] = deque()
+
+    def sides(blocks: Iterable[list[tuple[Pair, PairDocument, PairDocument]]]) -> Iterator[list[tuple[Side, Side]]]:
+        for block in blocks:
+            waiting.append(block)
+            yield [((a.field, a.features), (b.field, b.features)) for _, a, b in block]
+
+    first = islice(blocks, workers.after // BLOCK_PAIRS) if count else blocks
+    shared = drawer, numbers
+    # Workers end with an error, not when its traceback is forgotten.
+    with (
+        closing(work_ahead(_draw, shared, sides(first), 0)) as here,
+        closing(work_ahead(_draw_in_worker, shared, sides(blocks), count, setting=None)) as ahead,
+    ):
+        for drawn in chain(here, ahead):
+            for (pair, a, b), own in zip(waiting.popleft(), drawn, strict=True):
+                yield pair, a, b, own
+
+
+def _draw(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
+    drawer, numbers = shared
+    return [drawer.draw(first, second, numbers, "matching") for first, second in block]
+
+
+def _draw_in_worker(shared: tuple[ViewDrawer, range], block: Sequence[tuple[Side, Side]]) -> list[DrawnPair]:
+    # Small matrices gain nothing from threads, which would fight over the cores of other processes.
+    with threadpool_limits(1):
+        return _draw(shared, block)
+
+
+# Documents that are kept ready beside those of the pair at hand: pairs of one query follow each other.
+_KEPT = 512
+
+AnyPair = tuple[AnyDocument | SegmentedDocument, AnyDocument | SegmentedDocument]
+
+
+class MatchOptions(TypedDict, total=False):
+    """How pairs are matched, where not as the model was trained.
+
+    Args:
+        views: views of a pair.
+        aggregation: ``max`` or ``mean`` of their scores.
+        seed: seed of subtopics and views.
+        dtype: compute the transformer in this precision.
+    """
+
+    views: int
+    aggregation: Aggregation | None
+    seed: int
+    dtype: Precision | None
+
+
+def matcher_of(pipeline: EncodingPipeline, **options: Unpack[MatchOptions]) -> PairMatcher:
+    """What matches pairs with a model.
+
+    Args:
+        pipeline: the model, which was trained on views.
+        options: see :class:`MatchOptions`.
+
+    Raises:
+        ModelError: the model was not trained on views.
+        SettingsError: an option is out of range.
+    """
+    own = pipeline.model.config.matching
+    changes: dict[str, Any] = {name: value for name, value in options.items() if name != "dtype"}
+    if own is not None and own.together and changes.get("views", own.views) != own.views:
+        raise SettingsError(f"views={changes['views']}: {pipeline.name} reads {own.views} views at once; leave it out")
+    matcher = PairMatcher(pipeline, None if own is None or not changes else own.replace(**changes))
+    if matcher.reader.labels and pipeline.model.head is None:
+        raise ModelError(
+            f"{pipeline.name} reads both views at once and has no head that says whether they match; train it with "
+            "graphdoc finetune views"
+        )
+    return matcher
+
+
+def match_pairs(
+    pipeline: EncodingPipeline, pairs: Iterable[AnyPair], **options: Unpack[MatchOptions]
+) -> Iterator[PairMatch]:
+    """Match pairs of documents, in constant memory.
+
+    Args:
+        pipeline: the model, which was trained on views.
+        pairs: the pairs; a document that is in several that follow each other is cut once.
+        options: see :class:`MatchOptions`.
+
+    Yields:
+        What matching gave, in the order of the pairs.
+
+    Raises:
+        DocumentError: a document has no text, or something is no document.
+        ModelError: the model was not trained on views.
+        SettingsError: an option is out of range.
+
+    >>> from graphdoc import DocumentEncoder
+    >>> backbone = "sentence-transformers/all-MiniLM-L6-v2"
+    >>> encoder = DocumentEncoder.from_backbone(backbone, device="cpu", views={"encoder": "dual"})
+    >>> pairs = [("Rice is steamed. Salt is added.", "Steam the rice with salt.")]
+    >>> [len(match.views) for match in match_pairs(encoder, pairs)]
+    [3]
+    """
+    matcher = matcher_of(pipeline, **options)
+    ready: dict[int, tuple[object, PairDocument]] = {}
+
+    def document(given: AnyDocument | SegmentedDocument) -> PairDocument:
+        # An object that is kept here cannot give its number to another one.
+        if (known := ready.get(id(given))) is not None:
+            return known[1]
+        plain = given.document if isinstance(given, SegmentedDocument) else as_document(given)
+        (made,) = matcher.documents(matcher.segmenter.segment_many([plain]))
+        ready[id(given)] = (given, made)
+        if len(ready) > _KEPT:
+            del ready[next(iter(ready))]
+        return made
+
+    prepared = ((None, document(a), document(b)) for a, b in pairs)
+    description = pipeline.describe()
+    with closing(draw_in_order(matcher, prepared, Workers.on(pipeline.device, after=MANY_PAIRS))) as drawn:
+        given = (((first, second, own), first, second, own) for _, first, second, own in drawn)
+        for (first, second, own), scores in matcher.view_scores(given, options.get("dtype")):
+            values = scores.tolist() if len(scores) == len(own.views) else [None] * len(own.views)
+            yield PairMatch(
+                first.segmented,
+                second.segmented,
+                matcher.aggregate(scores),
+                bool(matcher.reader.labels),
+                tuple(
+                    _matched_view(view, score, first, second) for view, score in zip(own.views, values, strict=True)
+                ),
+                own.subtopics,
+                (first.field.beyond, second.field.beyond),
+                description,
+            )
+
+
+def _matched_view(view: ViewPair, score: float | None, first: PairDocument, second: PairDocument) -> MatchedView:
+    sides = ((view.first, first.field.lengths), (view.second, second.field.lengths))
+    cut = sum(int((side.tokens < lengths[side.sentences]).sum()) for side, lengths in sides)
+    return MatchedView(score, tuple(view.first.sentences.tolist()), tuple(view.second.sentences.tolist()), cut)

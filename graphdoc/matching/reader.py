@@ -4,18 +4,33 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 from torch.nn import functional
+from transformers import PreTrainedTokenizerBase
 
+from ..checkpoints.folders import name_of
+from ..checkpoints.load import load_checkpoint
+from ..documents.document import Document
+from ..documents.section import Section
 from ..graphs.batch import GraphBatch
 from ..graphs.joined_graphs import JoinedGraphs
+from ..inference.pipeline import EncodingPipeline
+from ..inference.vectors import encode_queries
 from ..modeling import DocumentOutput
-from .special_tokens import Ids, SpecialTokens
+from ..modeling.document_model import weights_hash
+from ..sampling.views import View
+from ..settings.views import DEFAULT_SUBTOPIC_MODEL
+from ..subtopics.subtopics import SubtopicFinder
 
+Ids = npt.NDArray[np.int64]
 ViewTokens = tuple[Ids, Ids]
 
 
@@ -133,3 +148,179 @@ def _graphs(token_ids: Sequence[Ids], together: int, second_from: tuple[int, ...
         else JoinedGraphs.of_sections([np.zeros(together, np.int64)] * documents, None)
     )
     return GraphBatch.from_graphs(graphs, tuple(token_ids), second_from=second_from)
+
+
+@dataclass(frozen=True, slots=True)
+class SpecialTokens:
+    """What stands around texts.
+
+    Args:
+        before: token ids before a text that stands alone.
+        after: those after it.
+        pair_before: token ids before the first of two texts.
+        between: those between the two.
+        pair_after: those after the second.
+        second_from: how many of those between the texts are of the first, as token types count them.
+    """
+
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    pair_before: tuple[int, ...]
+    between: tuple[int, ...]
+    pair_after: tuple[int, ...]
+    second_from: int
+
+    @classmethod
+    def of(cls, tokenizer: PreTrainedTokenizerBase) -> SpecialTokens:
+        """Those of a tokenizer, found by what it makes of two short texts.
+
+        Where it puts nothing between two texts, they are set apart by what stands after one.
+        """
+        alone, pair = tokenizer("a"), tokenizer("a", "a")
+        own, both = alone.sequence_ids(0), pair.sequence_ids(0)
+        first, last = own.index(0), _last(own, 0)
+        starts, ends = (both.index(0), both.index(1)), (_last(both, 0), _last(both, 1))
+        ids, between = pair["input_ids"], slice(ends[0] + 1, starts[1])
+        before, after = tuple(alone["input_ids"][:first]), tuple(alone["input_ids"][last + 1 :])
+        if not ids[between]:
+            return cls(before, after, before, after, after, len(after))
+        # Some tokenizers give no types, or the same to both texts.
+        types = pair.get("token_type_ids") or [0] * len(ids)
+        return cls(
+            before,
+            after,
+            tuple(ids[: starts[0]]),
+            tuple(ids[between]),
+            tuple(ids[ends[1] + 1 :]),
+            len(ids[between]) - sum(types[between]),
+        )
+
+    def without(self, token_ids: Sequence[int] | npt.NDArray[np.integer[Any]]) -> Ids:
+        """The tokens of a text that stands alone, without the special ones around it."""
+        ids = np.asarray(token_ids, np.int64)
+        return ids[len(self.before) : len(ids) - len(self.after)]
+
+    def around(self, text: Ids) -> Ids:
+        """The tokens of a text, with the special ones around it."""
+        return np.concatenate([self.before, text, self.after]).astype(np.int64)
+
+    def together(self, first: Ids, second: Ids) -> tuple[Ids, int]:
+        """The tokens of two texts that are read together.
+
+        Returns:
+            The tokens, special ones included; and the first of them that is of the second text.
+        """
+        ids = np.concatenate([self.pair_before, first, self.between, second, self.pair_after]).astype(np.int64)
+        return ids, len(self.pair_before) + len(first) + self.second_from
+
+    @property
+    def alone(self) -> int:
+        """Special tokens around a text that stands alone."""
+        return len(self.before) + len(self.after)
+
+    @property
+    def of_pair(self) -> int:
+        """Special tokens around and between two texts."""
+        return len(self.pair_before) + len(self.between) + len(self.pair_after)
+
+
+def _last(values: Sequence[int | None], value: int) -> int:
+    return len(values) - 1 - values[::-1].index(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FieldTokens:
+    """The sentences of a document that views are drawn from: its receptive field.
+
+    Args:
+        id: id of the document.
+        token_ids: tokens of every sentence, special tokens not included.
+        beyond: sentences of the document that lie beyond the field.
+    """
+
+    id: str
+    token_ids: tuple[Ids, ...]
+    beyond: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        id: str,
+        token_ids: Sequence[Sequence[int] | npt.NDArray[np.integer[Any]]],
+        receptive_field: int | None,
+        special: SpecialTokens,
+    ) -> FieldTokens:
+        """The first sentences of a document.
+
+        Args:
+            id: its id.
+            token_ids: tokens of all of its sentences, special tokens included.
+            receptive_field: sentences of the field; None for all.
+            special: the special tokens.
+        """
+        kept = token_ids if receptive_field is None else token_ids[:receptive_field]
+        return cls(id, tuple(special.without(ids) for ids in kept), len(token_ids) - len(kept))
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.token_ids)
+
+    @property
+    def lengths(self) -> Ids:
+        """Tokens of every sentence, ``(sentences,)``."""
+        return np.array([len(ids) for ids in self.token_ids], np.int64)
+
+    def tokens_of(self, view: View) -> Ids:
+        """The tokens of a view, sentence after sentence, ``(tokens,)``."""
+        return np.concatenate(
+            [self.token_ids[sentence][:most] for sentence, most in zip(*map(np.ndarray.tolist, view), strict=True)]
+        )
+
+
+Vectors = npt.NDArray[np.float32]
+
+
+class SentenceFeatures:
+    """Makes what subtopics are found by, of the sentences of a document.
+
+    Args:
+        finder: what finds subtopics; where it reads vectors, the model for them is loaded.
+        model: name or folder of that model; None for the usual one.
+        device: where that model runs.
+
+    Attributes:
+        identity: what subtopics depend on beside the settings: a hash of the model's weights, or nothing.
+
+    Raises:
+        ModelError: there is no such model.
+    """
+
+    def __init__(self, finder: SubtopicFinder, model: str | Path | None, device: torch.device) -> None:
+        self._finder = finder
+        self._source: EncodingPipeline | None = None
+        self.identity = finder.identity
+        if finder.reads_vectors:
+            name = DEFAULT_SUBTOPIC_MODEL if model is None else model
+            loaded, tokenizer = load_checkpoint(name)
+            self.identity = weights_hash(loaded.state_dict())
+            self._source = EncodingPipeline(loaded, tokenizer, name=name_of(name), device=device)
+
+    def __call__(self, texts: Sequence[str]) -> Any:
+        """The features of some sentences."""
+        vectors = None if self._source is None else sentence_features(self._source, texts)
+        return self._finder.features(texts, vectors)
+
+
+def sentence_features(source: EncodingPipeline, texts: Sequence[str]) -> Vectors:
+    """Vectors of sentences, each by itself, ``(sentences, hidden)``; one without a letter or digit has zeros.
+
+    Args:
+        source: the model.
+        texts: the sentences.
+    """
+    vectors = np.zeros((len(texts), source.hidden_size), np.float32)
+    written = [number for number, text in enumerate(texts) if any(map(str.isalnum, text))]
+    if written:
+        documents = [Document(str(number), (Section(texts[number]),)) for number in written]
+        vectors[written] = encode_queries(source, documents).numpy()
+    return vectors

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ..runtime.files import write_csv, write_text
 from ..segmentation.spans import SegmentedDocument
-from ..subtopics.clustering import Subtopics
+from ..subtopics.subtopics import Subtopics
 
 if TYPE_CHECKING:
     import pandas as pd

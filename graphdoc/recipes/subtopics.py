@@ -27,8 +27,7 @@ from ..sampling.batches import BalancedPairBatches, Rows
 from ..segmentation.spans import Coverage, SegmentedDocument
 from ..settings.clustering import ClusteringSettings
 from ..settings.subtopics import SubtopicRunSettings
-from ..subtopics.clustering import number_of_subtopics
-from ..subtopics.pair_graphs import Vectors, columns_of, pair_graphs
+from ..subtopics.subtopics import Vectors, columns_of, number_of_subtopics, pair_graphs
 from ..training.data import TrainingBatch, TrainingExample
 from ..training.loop import RunEvaluation
 from ..training.objectives import SubtopicClusters, paired_sentences

@@ -21,10 +21,7 @@ from ..evaluation.trec import ranked, read_qrels, read_run
 from ..graphs.batch import GraphBatch
 from ..losses import ClassificationLoss, InfoNCE, Loss, PairCosine
 from ..matching.matcher import ViewDrawer, view_reader
-from ..matching.reader import DualReader, ViewReader, ViewTokens
-from ..matching.sentence_source import SentenceFeatures
-from ..matching.special_tokens import SpecialTokens
-from ..matching.view_tokens import FieldTokens
+from ..matching.reader import DualReader, FieldTokens, SentenceFeatures, SpecialTokens, ViewReader, ViewTokens
 from ..registry import SUBTOPICS, VIEW_READERS, load
 from ..sampling import EpochBatches, RowLists
 from ..sampling.batches import Rows, random_generator

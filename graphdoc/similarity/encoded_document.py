@@ -15,8 +15,8 @@ from ..errors import SettingsError
 from ..runtime.text import require_whole
 from ..segmentation.spans import SegmentedDocument, Span
 from ..settings.document import SENTENCE_SETTINGS
+from ..subtopics.subtopics import SubtopicFinder
 from ..subtopics.table import SubtopicTable
-from ..subtopics.ways import SubtopicFinder
 from .cosine import Floats, similarity_matrix
 from .hierarchical import SentenceSet
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .clustering import Subtopics, find_subtopics
+from .subtopics import Subtopics, find_subtopics
 
 __all__ = ["Subtopics", "find_subtopics"]

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from .clustering import Subtopics
+from .subtopics import Subtopics
 from .terms import TermMaker
 
 Floats = npt.NDArray[np.float64]

@@ -367,7 +367,7 @@ def paired_sentences(graphs: GraphBatch, columns: Tensor) -> PairedSentences:
     """The sentences of a batch of pairs, as the loss takes them.
 
     Args:
-        graphs: see :func:`~graphdoc.subtopics.pair_graphs.pair_graphs`.
+        graphs: see :func:`~graphdoc.subtopics.subtopics.pair_graphs`.
         columns: ``(pairs,)``, clusters of every pair.
     """
     assert graphs.edge_weights is not None, "edges of similar sentences have weights"

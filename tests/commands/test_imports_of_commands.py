@@ -13,7 +13,7 @@ from sklearn.feature_extraction import text
 from graphdoc import commands
 from graphdoc.cli import command_words
 from graphdoc.registry import training_commands
-from graphdoc.subtopics.english_stop_words import ENGLISH_STOP_WORDS
+from graphdoc.subtopics.terms import ENGLISH_STOP_WORDS
 
 CODE = """
 import sys

@@ -14,7 +14,7 @@ from graphdoc import DocumentEncoder
 from graphdoc.errors import ModelError, SettingsError
 from graphdoc.inference.learned_subtopics import AdaptiveSubtopics, subtopic_finder
 from graphdoc.settings.clustering import ClusteringSettings
-from graphdoc.subtopics.similarities import vector_similarity
+from graphdoc.subtopics.subtopics import vector_similarity
 
 RICE = ["Koji grows on rice.", "Rice is steamed first.", "The mould makes malt.", "Barley makes malt as well."]
 TIDES = ["The sea floods the marsh.", "A dike holds the tide.", "A storm closes the sluice."]

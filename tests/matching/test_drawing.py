@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from graphdoc.evaluation.matches import MatchedPairs
 
 from graphdoc import Document, DocumentEncoder
 from graphdoc.errors import ModelError
+from graphdoc.evaluation.pairs import MatchedPairs
 from graphdoc.inference.segmenting import Workers
-from graphdoc.matching import drawing, match_pairs
-from graphdoc.matching.drawing import BLOCK_PAIRS, draw_in_order
-from graphdoc.matching.matcher import DrawnPair, PairDocument, PairMatcher
+from graphdoc.matching import match_pairs
+from graphdoc.matching import matcher as matching
+from graphdoc.matching.matcher import BLOCK_PAIRS, DrawnPair, PairDocument, PairMatcher, draw_in_order
 
 WORDS = ("great", "small", "red", "cold", "warm", "slow", "quick", "grey")
 NOUNS = ("tide", "dough", "rice", "sea")
@@ -47,14 +47,14 @@ def rows() -> list[tuple[int, int]]:
 @pytest.fixture
 def drawn_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], list[int]]:
     """Gives the processes that drew, block by block."""
-    known, note = drawing._draw, tmp_path / "processes"
+    known, note = matching._draw, tmp_path / "processes"
 
     def draw(shared: Any, block: Sequence[Any]) -> list[DrawnPair]:
         with note.open("a") as stream:
             stream.write(f"{os.getpid()}\n")
         return known(shared, block)
 
-    monkeypatch.setattr(drawing, "_draw", draw)
+    monkeypatch.setattr(matching, "_draw", draw)
     return lambda: [int(line) for line in note.read_text().split()]
 
 
@@ -144,10 +144,10 @@ class TestDrawInOrder:
         """A limit holds for all threads of a process, and two that set it at once would never lift it."""
         matcher, pairs = prepared(encoder, documents, rows)
         limits = []
-        monkeypatch.setattr(drawing, "threadpool_limits", lambda most: limits.append(most) or nullcontext())
+        monkeypatch.setattr(matching, "threadpool_limits", lambda most: limits.append(most) or nullcontext())
         assert len(list(draw_in_order(matcher, pairs, Workers(0)))) == PAIRS
         assert limits == []
-        assert len(drawing._draw_in_worker((matcher.drawer, range(1)), [])) == 0
+        assert len(matching._draw_in_worker((matcher.drawer, range(1)), [])) == 0
         assert limits == [1]
 
 
@@ -194,6 +194,6 @@ def test_scores_do_not_depend_on_processes(
     assert [match.score for match in matches] == pytest.approx(expected, abs=1e-5)
     evaluated = MatchedPairs(documents, np.array(rows)).scores(encoder)
     assert evaluated.tolist() == pytest.approx(expected, abs=1e-5)
-    assert drawing.MANY_PAIRS in asked
+    assert matching.MANY_PAIRS in asked
     here = [process == os.getpid() for process in drawn_by()[PAIRS:]]
     assert len(here) == 8 and all(here) == (not workers) and any(here) == (not workers)

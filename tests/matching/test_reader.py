@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from graphdoc.graphs.packing import Packing
-from graphdoc.matching.reader import CrossReader, DualReader
-from graphdoc.matching.special_tokens import SpecialTokens
+from graphdoc.matching.reader import CrossReader, DualReader, SpecialTokens
 from graphdoc.modeling import DocumentModel
 
 SPECIAL = SpecialTokens((1,), (2,), (1,), (2,), (2,), 1)

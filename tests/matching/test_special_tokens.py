@@ -11,7 +11,7 @@ from tokenizers.processors import BertProcessing, RobertaProcessing
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from graphdoc import DocumentEncoder
-from graphdoc.matching.special_tokens import SpecialTokens
+from graphdoc.matching.reader import SpecialTokens
 
 TEXTS = ("rice and koji", "the tide rises over the marsh")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from graphdoc.subtopics.similarities import vector_similarity, word_similarity
+from graphdoc.subtopics.subtopics import vector_similarity, word_similarity
 from graphdoc.subtopics.terms import SentenceTerms, TermMaker
 
 sentences = st.lists(

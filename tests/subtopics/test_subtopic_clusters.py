@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from graphdoc.errors import DocumentError, SettingsError
 from graphdoc.inference.learned_subtopics import subtopic_finder
 from graphdoc.subtopics import Subtopics, find_subtopics
-from graphdoc.subtopics.clustering import number_of_subtopics
+from graphdoc.subtopics.subtopics import number_of_subtopics
 
 
 def blocks(sizes: list[int], noise: float = 0.05) -> tuple[np.ndarray, np.ndarray]:
