@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ..evaluation.rankers import Rankings
     from ..evaluation.trec import Qrels, Run
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.update import UpdateReport
+    from ..retrieval.updating import UpdateReport
 
 HELP = "rankings of documents by words, by vectors and by both, on queries with judgements"
 DESCRIPTION = """Search for queries whose answers are known, and measure in which way they are found best: by the words

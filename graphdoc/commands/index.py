@@ -20,7 +20,7 @@ from .tables import console
 if TYPE_CHECKING:
     from ..documents.readers import ReadingReport
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.update import UpdateReport
+    from ..retrieval.updating import UpdateReport
 
 _PARAGRAPHS = {"section": "section", "blank_line": "part between blank lines", "passage": "passage"}
 
@@ -232,7 +232,7 @@ def _as_dict(report: UpdateReport) -> dict[str, Any]:
                 "encoded_passages",
                 "known_passages",
                 "encoded_sentences",
-                "remade",
+                "rebuilt",
                 "numbers_without_column",
             )
         },
@@ -249,8 +249,8 @@ def update_lines(report: UpdateReport) -> list[str]:
         + (f", knew {report.known_passages:,} already" if report.known_passages else "")
         + (f"; encoded {counted(report.encoded_sentences, 'sentence')}" if report.encoded_sentences else "")
     ]
-    if report.remade:
-        lines.append(f"made {counted(report.remade, 'document')} anew, of which other passages repeat than before")
+    if report.rebuilt:
+        lines.append(f"rebuilt {counted(report.rebuilt, 'document')}, in which other passages repeat than before")
     if report.numbers_without_column:
         lines.append(
             f"found by no filter: {counted(report.numbers_without_column, 'number')} in metadata that no column holds "

@@ -20,7 +20,7 @@ from .summaries import MOST_LISTED, read_and_skipped
 if TYPE_CHECKING:
     from ..documents.document import Document
     from ..retrieval.index import DocumentIndex
-    from ..retrieval.update import OnError
+    from ..retrieval.updating import OnError
 
 logger = logging.getLogger(__name__)
 

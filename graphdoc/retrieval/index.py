@@ -16,7 +16,6 @@ from ..runtime.files import FolderLock
 from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
-from .encoding import encode_with_known, known_vectors, with_kept_sentences
 from .fields import field_columns, filter_columns, kind_name
 from .grouping import Scores, as_run
 from .lance import LanceStore, State
@@ -28,8 +27,16 @@ from .rows import DOCUMENT, DOCUMENT_COLUMNS, PASSAGE, SECTION, document_of, quo
 from .search import Search, SearchOptions, SearchSettings
 from .sentence_settings import SentenceOptions
 from .sentences import PLACES, count_sentences
-from .settling import left_out_of, settle_repeats
-from .update import OnError, Update, UpdateReport, sizes_of
+from .updating import (
+    Boilerplate,
+    OnError,
+    Update,
+    UpdateReport,
+    encode_with_known,
+    known_vectors,
+    sizes_of,
+    with_kept_sentences,
+)
 from .ways import Searched, about, is_due, search_index
 from .word_settings import WordSettings
 
@@ -233,7 +240,7 @@ class DocumentIndex:
             self._store.refresh()
             work = Update(self._store, self.encoder, on_error, show_progress, workers)
             report = work.run(documents_of(documents))
-            report.remade = self._maintain_if_due(maintain, show_progress)
+            report.rebuilt = self._maintain_if_due(maintain, show_progress)
         return report
 
     def delete(self, ids: Iterable[str] | str, *, maintain: bool | None = None) -> int:
@@ -305,7 +312,7 @@ class DocumentIndex:
         Raises:
             RetrievalError: the index does not have it.
         """
-        encoder = self.encoder.leaving_out(left_out_of(self._latest, [id]))
+        encoder = self.encoder.leaving_out(Boilerplate.of(self._latest, [id]))
         segmented = encoder.segment_with_text(self.document(id))
         (found,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
         return with_kept_sentences(self._store, encoder, found.document) if sentences else found.document
@@ -362,14 +369,14 @@ class DocumentIndex:
         return {name: as_run(found) for name, found in Search(self._store, asked, chosen).rankings(where).items()}
 
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
-        """Maintain, and give the number of documents that were made anew."""
-        remade = 0
+        """Maintain, and give the number of documents that were encoded again."""
+        rebuilt = 0
         if wanted or (wanted is None and is_due(self._store.state())):
             can_load = self._encoder is not None or self.record["source"] is not None
             if leaves_out_repeats(self.record) and can_load and self._store.state().documents:
-                remade = settle_repeats(self._store, self.encoder, show_progress)
+                rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
             self._store.maintain()
-        return remade
+        return rebuilt
 
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; an object store keeps writers apart itself."""

@@ -27,7 +27,7 @@ from .sentence_corpus import KeptSentences, PlacedDocument, SentenceCorpus, Sent
 from .sentence_ranking import SentenceRanking
 from .sentence_settings import SentenceSettings
 from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
-from .settling import left_out_of
+from .updating import Boilerplate
 
 # Documents whose ids are looked up together.
 _BLOCK = 500
@@ -142,7 +142,7 @@ class SentenceSearch:
             conditions = [f"id != {quoted(self.source.id)}", self._where]
             return KeptSentences(self.store, " AND ".join(f"({part})" for part in conditions if part))
         assert chosen is not None
-        encoder = self.encoder().leaving_out(left_out_of(self.store, chosen))
+        encoder = self.encoder().leaving_out(Boilerplate.of(self.store, chosen))
         return SentencesNow(self.store, encoder, encoder.model.config.paragraph, chosen)
 
     def _sentences(self) -> Sentences:

@@ -83,7 +83,7 @@ def test_an_interrupted_update_leaves_whole_documents(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("graphdoc.retrieval.encoding.encode_sentences", stopped)
+        patch.setattr("graphdoc.retrieval.updating.encode_sentences", stopped)
         with pytest.raises(KeyboardInterrupt):
             index.update(documents)
     assert sorted(kept(index)) == sorted(document.id for document in documents[:2])
@@ -152,7 +152,7 @@ def test_a_document_of_20_000_sentences_is_kept_and_found(
             places = np.column_stack([numbers * 0, numbers % 5, numbers % 5 + 1, numbers // 100])
             yield Sentences(vectors / np.linalg.norm(vectors, axis=1, keepdims=True), places)
 
-    monkeypatch.setattr("graphdoc.retrieval.encoding.encode_sentences", drawn)
+    monkeypatch.setattr("graphdoc.retrieval.updating.encode_sentences", drawn)
     index = DocumentIndex.create(place, encoder, sentences=True)
     long, short = (Document(id, [Section("Tides rise. Rice is washed.", heading="A")]) for id in ("long", "short"))
     assert index.update([long, short]).encoded_sentences == 20_003

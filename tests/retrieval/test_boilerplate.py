@@ -61,10 +61,10 @@ def test_the_order_of_documents_makes_no_difference(
     documents = [document_of(number) for number in range(6)]
     at_once, one_by_one = make("a"), make("b")
     report = at_once.update(documents)
-    assert (report.added, report.remade) == (6, 6)
-    remade = [one_by_one.update([document], maintain=True).remade for document in documents[::-1]]
+    assert (report.added, report.rebuilt) == (6, 6)
+    rebuilt = [one_by_one.update([document], maintain=True).rebuilt for document in documents[::-1]]
     # With the third there are three documents that have it.
-    assert remade == [0, 0, 3, 1, 1, 1]
+    assert rebuilt == [0, 0, 3, 1, 1, 1]
     same(at_once, one_by_one)
     own = encoder.leaving_out(find_repeats(documents))
     expected = own.encode(documents, normalize=True)
@@ -102,7 +102,7 @@ def test_a_document_that_is_compared_has_the_passages_that_the_index_has(
 def test_an_index_can_keep_what_repeats(make: Callable[..., DocumentIndex]) -> None:
     index = make("a", repeats=True)
     report = index.update([document_of(number) for number in range(4)])
-    assert report.remade == 0 and "repeated" not in index.columns and "repeats" not in index.record
+    assert report.rebuilt == 0 and "repeated" not in index.columns and "repeats" not in index.record
     assert {span.section for span in index.encoded("d1").segmented.passages} == {0, 1}
 
 

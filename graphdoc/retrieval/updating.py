@@ -1,0 +1,426 @@
+"""Bringing an index up to date: what is new or changed is encoded and written, all else stays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from ..documents.document import Document
+from ..documents.readers import Skipped
+from ..documents.readers.records import SeenIds
+from ..encoder import DocumentEncoder
+from ..errors import DocumentError
+from ..graphs.batch import GraphBatch
+from ..inference.all_levels import encode_all_levels, with_sentences
+from ..inference.levels import as_numpy
+from ..inference.pipeline import EncodingPipeline
+from ..inference.precision import inference
+from ..inference.segmenting import AnyDocument, Workers, as_document, require_text, segment_in_order, windows_of
+from ..runtime.memory import give_back_memory
+from ..runtime.processes import survive_forks
+from ..runtime.progress import progress_bar
+from ..segmentation.repeats import Place, RepeatCounter
+from ..segmentation.spans import Coverage, SegmentedDocument
+from ..settings.document import Paragraph
+from ..similarity.encoded_document import EncodedDocument, Vectors
+from ..similarity.kinds import similarity_of
+from .fields import Fields, numbers_without_column
+from .lance import LanceStore
+from .record import leaves_out_repeats, paragraph_of
+from .rows import (
+    DOCUMENT,
+    DOCUMENT_COLUMNS,
+    REPEATED,
+    Sizes,
+    content_hash,
+    document_of,
+    rows_of,
+    table_of,
+    tokens_hash,
+)
+from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
+
+OnError = Literal["stop", "skip"]
+Known = Mapping[str, Vectors]
+
+# Documents that are looked up together.
+_BLOCK = 256
+_IS_DOCUMENT = "level = 'document'"
+
+
+@dataclass(slots=True)
+class UpdateReport:
+    """What an update did.
+
+    Args:
+        added: documents that are new.
+        replaced: documents that had changed.
+        unchanged: documents that the index had as they are.
+        deleted: documents that were removed.
+        encoded_passages: passages that went through the transformer.
+        known_passages: passages of new and changed documents whose vectors were known.
+        encoded_sentences: sentences that went through the transformer, where the index keeps them.
+        coverage: what of the new and changed documents was encoded.
+        skipped: what could not be indexed.
+        numbers_without_column: numbers in metadata of new and changed documents that no filter finds, since no column
+            can hold them: not a number, infinity, whole numbers from 2^63.
+        rebuilt: documents that maintenance encoded again, since other passages of them repeat than before.
+    """
+
+    added: int = 0
+    replaced: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    encoded_passages: int = 0
+    known_passages: int = 0
+    encoded_sentences: int = 0
+    coverage: Coverage = field(default_factory=Coverage)
+    skipped: list[Skipped] = field(default_factory=list)
+    rebuilt: int = 0
+    numbers_without_column: int = 0
+
+    @property
+    def changed(self) -> int:
+        """Documents that were added, replaced or deleted."""
+        return self.added + self.replaced + self.deleted
+
+
+class Update:
+    """One update of an index.
+
+    Args:
+        store: where rows are kept.
+        encoder: encodes.
+        on_error: whether a document that cannot be indexed stops the update or is skipped and listed.
+        show_progress: show a bar; None shows it on a terminal when the work is long.
+        workers: processes that cut and tokenise ahead; None for as many as suit the machine.
+    """
+
+    def __init__(
+        self,
+        store: LanceStore,
+        encoder: DocumentEncoder,
+        on_error: OnError = "stop",
+        show_progress: bool | None = None,
+        workers: int | None = None,
+    ) -> None:
+        self.report = UpdateReport()
+        self._store, self._encoder, self._on_error = store, encoder, on_error
+        self._show, self._workers = show_progress, Workers.on(encoder.device, workers)
+        self._seen = SeenIds()
+        self._known_ids: set[str] = set()
+        self._new_columns: dict[str, Any] = {}
+        self._paragraph = paragraph_of(store.record)
+        self._fields = Fields(store.schema)
+        self._unit_length = similarity_of(encoder.model.config.similarity).vectors == "cosine"
+
+    def run(self, documents: Iterable[AnyDocument]) -> UpdateReport:
+        """Index documents, some thousands of passages at a time; each time is one commit.
+
+        An update that was interrupted goes on where it stopped when it is run again, since what is there with the
+        same content is left alone.
+        """
+        total = len(documents) if isinstance(documents, Sized) else None
+        with progress_bar(self._show, total, "Indexing") as bar:
+            changed = self._changed(documents, bar)
+            with closing(segment_in_order(changed, self._encoder.segmenter, self._workers)) as segmented:
+                for window in windows_of(self._with_text(segmented, bar)):
+                    known = self._known_of(segmented.document.id for segmented in window)
+                    self._write(encode_for_index(self._encoder, window, known, self._paragraph), bar)
+        return self.report
+
+    def _changed(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+        """The documents that the index has not, or has otherwise."""
+        values = iter(self._taken(documents, bar))
+        while block := list(islice(values, _BLOCK)):
+            ids = [document.id for document in block]
+            there = self._store.select(["id", "content_hash"], "level = 'document'", ids=ids)
+            hashes = dict(zip(there.column("id").to_pylist(), there.column("content_hash").to_pylist(), strict=True))
+            for document in block:
+                if hashes.get(document.id) == content_hash(document):
+                    self.report.unchanged += 1
+                    bar.update(1)
+                    continue
+                if document.id in hashes:
+                    self._known_ids.add(document.id)
+                yield document
+
+    def _taken(self, documents: Iterable[AnyDocument], bar: tqdm[Any]) -> Iterator[Document]:
+        for number, value in enumerate(documents, start=1):
+            try:
+                document = as_document(value)
+                if self._seen.add(document.id) is not None:
+                    raise DocumentError(
+                        f"the id {document.id!r} of document {number} is taken by an earlier one; give each its own id"
+                    )
+            except DocumentError as error:
+                self._skip(f"document {number}", error, bar)
+                continue
+            yield document
+
+    def _with_text(self, segmented: Iterable[SegmentedDocument], bar: tqdm[Any]) -> Iterator[SegmentedDocument]:
+        for one in segmented:
+            try:
+                require_text(one)
+            except DocumentError as error:
+                self._skip(one.document.id, error, bar)
+                continue
+            if self._fits(one.document, bar):
+                yield one
+
+    def _fits(self, document: Document, bar: tqdm[Any]) -> bool:
+        """Whether its metadata fit their columns, which is found before anything is encoded."""
+        try:
+            new = self._fields.new(document)
+            self._fields.values(document)
+            self._new_columns.update(new)
+        except DocumentError as error:
+            self._skip(document.id, error, bar)
+            return False
+        return True
+
+    def _known_of(self, ids: Iterable[str]) -> Known:
+        """Vectors of passages that documents which changed have in the index."""
+        return known_vectors(self._store, [id for id in ids if id in self._known_ids])
+
+    def _skip(self, source: str, error: DocumentError, bar: tqdm[Any]) -> None:
+        if self._on_error == "stop":
+            raise error
+        self.report.skipped.append(Skipped(source, str(error)))
+        bar.update(1)
+
+    def _write(self, documents: Iterable[Encoded], bar: tqdm[Any]) -> None:
+        """Write documents in one commit."""
+        if self._new_columns:
+            self._store.add_columns(self._new_columns)
+            self._new_columns = {}
+        written = list(documents)
+        rows = [row for encoded in written for row in self._rows_of(encoded)]
+        ids = [encoded.document.segmented.document.id for encoded in written]
+        self._store.write(table_of(rows, self._store.schema.remove_metadata()), ids)
+        for encoded in written:
+            segmented = encoded.document.segmented
+            self.report.encoded_passages += encoded.new_passages
+            self.report.known_passages += len(segmented.passages) - encoded.new_passages
+            self.report.encoded_sentences += 0 if encoded.sentences is None else len(encoded.sentences.places)
+            self.report.coverage += segmented.coverage
+            self.report.numbers_without_column += numbers_without_column(segmented.document)
+            bar.update(1)
+        changed = self._known_ids.intersection(ids)
+        self.report.replaced += len(changed)
+        self.report.added += len(ids) - len(changed)
+        self._known_ids -= changed
+
+    def reindex_boilerplate(self) -> int:
+        """Find passages that repeat in the index, and encode the documents again in which other passages count now.
+
+        What comes out depends on the documents and not on the order in which they came. Of a document that is encoded
+        again, only passages that were left out before go through the transformer.
+
+        Returns:
+            How many documents were encoded again.
+        """
+        counter = RepeatCounter()
+        for document, _ in self._stored():
+            counter.add(document)
+        encoder = self._encoder.leaving_out(counter.found())
+        repeated: dict[str, list[Place]] = {}
+        for document, before in self._stored():
+            places, keeps_all = encoder.segmenter.repeated(document)
+            now = [] if keeps_all else places
+            if now != before:
+                repeated[document.id] = now
+        changed = iter(repeated)
+        with progress_bar(self._show, len(repeated), "Leaving out what repeats") as bar:
+            while ids := list(islice(changed, _BLOCK)):
+                rows = self._store.select([*DOCUMENT_COLUMNS, "content_hash"], _IS_DOCUMENT, ids=ids).to_pylist()
+                hashes = {row["id"]: row["content_hash"] for row in rows}
+                for window in windows_of(encoder.segmenter.segment_many(map(document_of, rows))):
+                    names = [segmented.document.id for segmented in window]
+                    known = known_vectors(self._store, names)
+                    made = [
+                        row
+                        for encoded in encode_for_index(encoder, window, known, self._paragraph)
+                        for row in self._rows_of(encoded, repeated[encoded.document.segmented.document.id])
+                    ]
+                    for row in made:
+                        if row["level"] == DOCUMENT:
+                            # Of the document as it was given: its metadata may have come back with other types.
+                            row["content_hash"] = hashes[row["id"]]
+                    self._store.write(table_of(made, self._store.schema.remove_metadata()), names)
+                    bar.update(len(window))
+        return len(repeated)
+
+    def _stored(self) -> Iterator[tuple[Document, list[Place]]]:
+        """All documents, with the passages that are left out of each."""
+        for batch in self._store.batches([*DOCUMENT_COLUMNS, REPEATED], _IS_DOCUMENT):
+            for row in batch.to_pylist():
+                if row["structure"] is not None:
+                    yield document_of(row), _places(row)
+
+    def _rows_of(self, encoded: Encoded, repeated: Sequence[Place] = ()) -> list[dict[str, Any]]:
+        return rows_of(
+            encoded.document,
+            encoded.pooled,
+            self._fields,
+            unit_length=self._unit_length,
+            sentences=encoded.sentences,
+            repeated=repeated,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Boilerplate:
+    """The passages that an index leaves out of its documents, since they repeat in it.
+
+    Args:
+        places: by the id of a document.
+    """
+
+    places: Mapping[str, list[Place]]
+
+    @classmethod
+    def of(cls, store: LanceStore, ids: list[str]) -> Boilerplate:
+        """What an index leaves out of some of its documents."""
+        if not leaves_out_repeats(store.record):
+            return cls({})
+        rows = store.select(["id", REPEATED], _IS_DOCUMENT, ids=ids).to_pylist()
+        return cls({row["id"]: _places(row) for row in rows})
+
+    def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:
+        """Which passages of a document repeat, and whether these are so much of it that all of them count."""
+        return self.places.get(document.id, []), False
+
+    def describe(self) -> dict[str, Any]:
+        """Nothing, since vectors of an index are compared with others by the model alone."""
+        return {}
+
+
+def _places(row: Mapping[str, Any]) -> list[Place]:
+    return [tuple(place) for place in json.loads(row[REPEATED] or "[]")]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A document with its vectors, and how many of its passages were encoded for it.
+
+    Args:
+        document: the document with its vectors.
+        pooled: ``(passages, encoder hidden)``, pooled passage vectors; None where they depend on the whole document.
+        new_passages: passages that went through the transformer.
+        sentences: its sentences, where they are kept.
+    """
+
+    document: EncodedDocument
+    pooled: Vectors | None
+    new_passages: int
+    sentences: Sentences | None = None
+
+
+def encode_for_index(
+    encoder: EncodingPipeline,
+    documents: Sequence[SegmentedDocument],
+    known: Known,
+    paragraph: Paragraph | None = None,
+) -> Iterator[Encoded]:
+    """Encode documents together for an index (see :func:`encode_with_known`).
+
+    Args:
+        encoder: the model.
+        documents: the documents, each with a passage at least.
+        known: pooled vectors by the hash of a passage's tokens.
+        paragraph: which sentences belong together, where the index keeps sentences; None where it does not.
+
+    Yields:
+        Every document, in the order given.
+    """
+    found = encode_with_known(encoder, documents, known)
+    if paragraph is None:
+        yield from found
+        return
+    encoded = list(found)
+    with_vectors = [replace(one, passage_vectors=own.pooled) for one, own in zip(documents, encoded, strict=True)]
+    sentences = encode_sentences(encoder, with_vectors, paragraph)
+    for one, own in zip(encoded, sentences, strict=True):
+        yield replace(one, sentences=own)
+
+
+def encode_with_known(
+    encoder: EncodingPipeline, documents: Sequence[SegmentedDocument], known: Known
+) -> Iterator[Encoded]:
+    """Encode documents together, with the pooled vectors of passages that are known.
+
+    A passage is known by its tokens. Its pooled vector depends on nothing else, so what comes out is the same as
+    without known vectors. With structural embeddings it depends on the passage's place as well: then all are encoded.
+
+    Args:
+        encoder: the model.
+        documents: the documents, each with a passage at least.
+        known: pooled vectors by the hash of a passage's tokens.
+
+    Yields:
+        Every document, in the order given.
+    """
+    if encoder.model.structural_embeddings is not None:
+        for segmented in documents:
+            yield Encoded(encode_all_levels(encoder, segmented), None, len(segmented.passages))
+        return
+    hashes = [[tokens_hash(ids) for ids in segmented.token_ids] for segmented in documents]
+    new: dict[str, tuple[int, ...]] = {}
+    counts = []
+    for segmented, own in zip(documents, hashes, strict=True):
+        before = len(new)
+        for token_ids, name in zip(segmented.token_ids, own, strict=True):
+            if name not in known:
+                new.setdefault(name, token_ids)
+        counts.append(len(new) - before)
+    vectors: dict[str, Vectors] = dict(known)
+    if new:
+        vectors.update(zip(new, _pooled(encoder, tuple(new.values())), strict=True))
+    for segmented, own, count in zip(documents, hashes, counts, strict=True):
+        pooled = np.stack([vectors[name] for name in own])
+        yield Encoded(encode_all_levels(encoder, replace(segmented, passage_vectors=pooled)), pooled, count)
+
+
+def _pooled(encoder: EncodingPipeline, token_ids: tuple[tuple[int, ...], ...]) -> Vectors:
+    """Pooled vectors of passages, ``(passages, encoder hidden)``."""
+    survive_forks()
+    batch = GraphBatch.of_passages(token_ids).to(encoder.device)
+    with inference(encoder.model), encoder.computing_in(None):
+        found = as_numpy(encoder.model.encode_passages(batch))
+    give_back_memory()
+    return found
+
+
+def with_kept_sentences(store: LanceStore, encoder: EncodingPipeline, document: EncodedDocument) -> EncodedDocument:
+    """Add the sentences of a document of an index, with the vectors that it keeps of them, if it does."""
+    paragraph = paragraph_of(store.record)
+    known = None
+    if paragraph is not None:
+        rows = store.select(["id", *COLUMNS], "level = 'document'", ids=[document.segmented.document.id])
+        known = stored_sentences(rows)[1].astype(np.float32)
+    return with_sentences(encoder, document, known=known, paragraph=paragraph)
+
+
+def known_vectors(store: LanceStore, ids: Sequence[str]) -> dict[str, Vectors]:
+    """Pooled vectors of the passages that documents have in an index, by the hash of their tokens."""
+    if not ids:
+        return {}
+    rows = store.select(["content_hash", "encoder_vector"], "encoder_vector IS NOT NULL", ids=ids)
+    if not len(rows):
+        return {}
+    vectors = rows.column("encoder_vector").combine_chunks()
+    numbers = np.asarray(vectors.flatten().to_numpy(), np.float32).reshape(len(vectors), -1)
+    return dict(zip(rows.column("content_hash").to_pylist(), numbers, strict=True))
+
+
+def sizes_of(encoder: DocumentEncoder) -> Sizes:
+    """Lengths of the vectors that an encoder gives."""
+    return Sizes(encoder.hidden_size, encoder.vector_size("passage"), encoder.model.config.passage_size)
