@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import Any, NamedTuple
 
 from .errors import SettingsError
@@ -112,6 +113,7 @@ def training_commands() -> list[str]:
     return [words for words in RECIPES if words.partition(" ")[0] not in RECIPES or " " not in words]
 
 
+@cache
 def load(target: str) -> Any:
     """Import what a line of a registry stands for.
 
