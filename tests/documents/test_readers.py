@@ -5,10 +5,11 @@ import gzip
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -290,9 +291,9 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes, expecte
 
 def test_empty_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b" \n")))
-    assert error("-") == "standard input: document 'stdin' has no text; leave it out"
+    assert error("-").startswith("standard input: ")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "a", "text": "A."}\n{')))
-    assert error(["-"]).startswith("standard input:2: invalid JSON")
+    assert error(["-"]).startswith("standard input:2: ")
 
 
 def test_one_document_of_a_corpus(tmp_path: Path) -> None:
@@ -302,10 +303,10 @@ def test_one_document_of_a_corpus(tmp_path: Path) -> None:
     assert ids(f"{path}#d1") == ["d1"]
     hashed = Document.from_text("No id.").id
     assert [document.text for document in read_documents(f"{path}#{hashed}")] == ["No id."]
-    assert "'e#1' has no text" in error(f"{path}#e#1")
-    assert error(f"{path}#x").startswith(f"{path}:6: invalid JSON")
+    assert "'e#1'" in error(f"{path}#e#1")
+    assert error(f"{path}#x").startswith(f"{path}:6: ")
     path.write_text(json_lines(ROWS), encoding="utf-8")
-    assert error(f"{path}#d9") == f"{path}: there is no document 'd9'; nearest are 'd2', 'd1', 'd0'"
+    assert "'d9'" in error(f"{path}#d9")
     assert [document.id for document in read_documents([f"{path}#d2", f"{path}#d0"])] == ["d2", "d0"]
 
 
@@ -316,7 +317,7 @@ def test_a_file_with_a_number_sign_in_its_name_is_read(tmp_path: Path) -> None:
     (tmp_path / "c#.jsonl").write_text(json_lines(ROWS), encoding="utf-8")
     assert ids(f"{tmp_path}/c#.jsonl#d1") == ["d1"]
     (tmp_path / "a.md").write_text("Text.", encoding="utf-8")
-    assert "it holds one document; '#' and an id name a document of" in error(f"{tmp_path}/a.md#x")
+    assert "a.md#x" in error(f"{tmp_path}/a.md#x")
 
 
 BAD_LINES = (
@@ -351,108 +352,74 @@ def test_folders_are_read_without_what_is_broken_in_them_and_named_files_are_not
         str(tmp_path / "inner" / "b.pdf"), f"{tmp_path / 'inner' / 'c.jsonl'}:1",
     ]  # fmt: skip
     named = tmp_path / "empty.txt"
-    assert error([tmp_path / "inner", named], **lenient) == f"{named}: it has no text; leave it out"
-    assert "there is no such file" in error([tmp_path / "inner", tmp_path / "gone"], **lenient)
+    assert error([tmp_path / "inner", named], **lenient).startswith(f"{named}: ")
+    assert "gone" in error([tmp_path / "inner", tmp_path / "gone"], **lenient)
     assert "row 1" in error([[{"id": "x"}], tmp_path / "inner"], **lenient)
     (tmp_path / "nothing").mkdir()
-    assert "nothing in the folder" in error(tmp_path / "nothing", **lenient)
+    assert "nothing" in error(tmp_path / "nothing", **lenient)
 
 
-def test_broken_lines_are_named_and_can_be_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "c.jsonl"
-    path.write_bytes(BAD_LINES)
-    assert error(path) == (
-        f"{path}:2: invalid JSON at column 2: Expecting property name enclosed in double quotes; mend the line"
-    )
-    report = ReadingReport()
-    assert ids(path, on_error="skip", report=report) == ["a", "h"]
-    assert [entry.source for entry in report.skipped] == [f"{path}:{line}" for line in (2, 3, 4, 6, 7, 8, 9)]
-    reasons = [entry.reason for entry in report.skipped]
-    assert reasons[1] == (
-        "it is not utf-8 text (byte 0xe9 at offset 58); give its encoding, for example --encoding latin-1, or "
-        "corpus.encoding=latin-1 for training"
-    )
-    assert BAD_LINES[58] == 0xE9
-    assert reasons[2] == "a JSON object is expected, not a list; write one object per document"
-    assert "neither column 'text' nor 'sections', only id, body" in reasons[3]
-    assert reasons[4] == "document 'f' has no text; leave it out"
-    assert reasons[5] == f"the id 'a' is taken by a document of {path}; give each its own id"
-    assert report.duplicate_ids == ["a"]
-    assert report.documents == 2
-
-
-def test_broken_table_rows_are_named_and_can_be_skipped(tmp_path: Path) -> None:
-    path = tmp_path / "c.csv"
-    path.write_bytes(b'id,text\na,"A\nA"\nb\nc,caf\xe9\nd,"x"y\ne,E\nf,"open\ng,G\n')
-    found, reasons = skipped(path)
-    assert found == ["a", "e"]
-    assert [entry.source for entry in reasons] == [f"{path}:{line}" for line in (4, 5, 6, 8)]
-    assert reasons[0].reason == "it has 1 cells, the header 2; mend the row"
-    assert "byte 0xe9 at offset 23" in reasons[1].reason
-    assert "invalid table" in reasons[2].reason
-    assert "unexpected end of data" in reasons[3].reason
-    path.write_text("id,text,id\n", encoding="utf-8")
-    assert error(path) == f"{path}: its header names 'id' twice; rename one of the columns"
+ZEROS, TEXT = gzip.compress(bytes(2**26), mtime=0), gzip.compress(b"text" * 100, mtime=0)
+A = '{"id": "a", "text": "A."}'
 
 
 @pytest.mark.parametrize(
-    ("content", "place", "reason"),
+    ("name", "content", "read", "broken"),
     [
-        ('[{"id": "a", "text": "A."},\n{"id": ]', "", "invalid JSON at line 2: Expecting value; the rest is not read"),
-        ('[{"id": "a", "text": "A."}\n{"id": "b"}]', "", "invalid JSON at line 2: ',' or ']' expected"),
-        ('[{"id": "a", "text": "A."}, 5]', ": item 2", "a JSON object is expected, not a number"),
-        ('{"id": "a", "text": "A."}\n{"id": "b", "text": "B."}', ":2", "name the file .jsonl"),
-        ('[{"id": "a", "text": "A."}]\n\n[{"id": "b"}]', "", "invalid JSON at line 3: more follows the list"),
-        ('[{"id": "a", "text": "A."}, ' + "[" * 200_000, "", "invalid JSON at line 1: it is nested too deeply"),
-        ('[{"id": "a", "text": "A."}, ' + "9" * 5000 + "]", "", "invalid JSON at line 1: Exceeds the limit"),
+        ("a.jsonl", BAD_LINES, ["a", "h"], {":2": "column 2", ":3": "0xe9 at offset 58", ":4": "list", ":6": "body",
+                                            ":7": "'f'", ":8": "'a'", ":9": "JSON"}),
+        ("a.jsonl", b"\n", [], {"": ""}),
+        ("a.jsonl", json_lines(ROWS).encode("utf-16"), [], {"": "UTF-16"}),
+        ("a.jsonl", b'{"text": "x", "text": "y"}\n{"id": "a", "text": "x", "m": {"k": 1, "k": 2}}', [],
+         {":1": "'text'", ":2": "'k'"}),
+        ("a.csv", b'id,text\na,"A\nA"\nb\nc,caf\xe9\nd,"x"y\ne,E\nf,"open\ng,G\n', ["a", "e"],
+         {":4": "1 cells", ":5": "0xe9 at offset 23", ":6": "", ":8": ""}),
+        ("a.csv", b"id,text,id\n", [], {"": "'id'"}),
+        ("a.csv", b"id,text\n", [], {"": ""}),
+        ("a.csv", b"id,body\na,A\n", [], {":2": "id, body"}),
+        ("a.json", f'[{A},\n{{"id": ]', ["a"], {"": "line 2"}),
+        ("a.json", f'[{A}\n{{"id": "b"}}]', ["a"], {"": "line 2"}),
+        ("a.json", f"[{A}, 5]", ["a"], {": item 2": "5"}),
+        ("a.json", f"{A}\n{A}", ["a"], {":2": ".jsonl"}),
+        ("a.json", f"[{A}]\n\n[]", ["a"], {"": "line 3"}),
+        ("a.json", f"[{A}, {'[' * 200_000}", ["a"], {"": "line 1"}),
+        ("a.json", f"[{A}, {'9' * 5000}]", ["a"], {"": "line 1"}),
+        ("a.json", '[{"sections": [{"text": "x", "text": "y"}]}]', [], {": item 1": "'text'"}),
+        ("a.json", "[]", [], {"": ""}),
+        ("a.json", "", [], {"": ""}),
+        ("a.txt", "", [], {"": ""}),
+        ("a.md", " \n\n", [], {"": ""}),
+        ("a.html", "<script>x</script>", [], {"": ""}),
+        ("a.xml", "<article/>", [], {"": ""}),
+        ("a.xml", "<foo/>", [], {"": "<foo>"}),
+        ("a.7z", "text", [], {"": ".7z"}),
+        ("noname", "text", [], {"": "suffix"}),
+        ("a.docx.gz", "text", [], {"": ".docx.gz"}),
+        ("a.txt", b"caf\xe9", [], {"": "0xe9 at offset 3"}),
+        ("a.txt.gz", ZEROS, [], {"": "33,554,432"}),
+        ("a.jsonl.gz", ZEROS, [], {"": "33,554,432"}),
+        ("a.csv.gz", ZEROS, [], {"": "33,554,432"}),
+        ("a.txt.gz", TEXT[:-12], [], {"": "gzip"}),
+        ("a.txt.gz", TEXT + b"garbage", [], {"": "gzip"}),
+        ("a.jsonl.gz", CUT_LINES, [], {"": "gzip"}),
+        ("a.jsonl.gz", "plain", [], {"": "gzip"}),
+        ("a.parquet", "plain", [], {"": "Parquet"}),
+        *((f"a.{kind}", "no such thing", [], {"": kind.upper()}) for kind in ("pdf", "docx", "odt", "pptx", "epub")),
+        ("a.eml", "no such thing", [], {"": "EML"}),
+        *((f"a.{kind}", "", [], {"": ""}) for kind in ("pdf", "docx", "odt", "pptx", "epub", "eml")),
     ],
-)
-def test_broken_json_is_named(tmp_path: Path, content: str, place: str, reason: str) -> None:
-    path = tmp_path / "c.json"
-    path.write_text(content, encoding="utf-8")
-    found, (entry,) = skipped(path)
-    assert found == ["a"]
-    assert entry.source == f"{path}{place}"
-    assert reason in entry.reason
-    assert error(path) == f"{entry.source}: {entry.reason}"
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        ("empty.txt", b"", "it has no text"),
-        ("blank.md", b" \n\n", "it has no text"),
-        ("script.html", b"<script>x</script>", "it has no text"),
-        ("empty.jsonl", b"\n", "it has no rows"),
-        ("header.csv", b"id,text\n", "it has no rows"),
-        ("list.json", b"[]", "it has no rows"),
-        ("empty.json", b"", "it holds no JSON object or list"),
-        ("empty.xml", b"<article/>", "it has no text"),
-        ("a.7z", b"text", "its type .7z is unknown; known are .txt .md"),
-        ("noname", b"text", "its type (no suffix) is unknown"),
-        ("zeros.txt.gz", gzip.compress(bytes(2**26), mtime=0), "it unpacks to more than 33,554,432 bytes"),
-        ("zeros.jsonl.gz", gzip.compress(bytes(2**26), mtime=0), "its line 1 unpacks to more than 33,554,432 bytes"),
-        ("zeros.csv.gz", gzip.compress(bytes(2**26), mtime=0), "its line 1 unpacks to more than 33,554,432 bytes"),
-        ("a.docx.gz", b"text", "its type .docx.gz is unknown"),
-        ("latin.txt", b"caf\xe9", "byte 0xe9 at offset 3); give its encoding, for example --encoding latin-1"),
-        ("foo.xml", b"<foo/>", "its root element <foo> is unknown"),
-        ("cut.txt.gz", gzip.compress(b"text" * 100, mtime=0)[:-12], "its gzip data are cut off or damaged"),
-        ("cut.jsonl.gz", CUT_LINES, "its gzip data are cut off or damaged"),
-        ("more.txt.gz", gzip.compress(b"text", mtime=0) + b"garbage", "its gzip data are damaged"),
-        ("no.jsonl.gz", b"plain", "it is not a gzip file although its name ends in .gz"),
-        ("no.parquet", b"plain text that is no Parquet", "it cannot be read as Parquet"),
-        ("wide.jsonl", json_lines(ROWS).encode("utf-16"), "it is UTF-16, which cannot be read line by line"),
-    ],
-)
-def test_files_that_cannot_be_read(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+)  # fmt: skip
+def test_what_cannot_be_read_is_named_and_can_be_skipped(
+    tmp_path: Path, name: str, content: str | bytes, read: list[str], broken: dict[str, str]
+) -> None:
     path = tmp_path / name
-    path.write_bytes(content)
-    assert error(path).startswith(f"{path}: ")
-    assert message in error(path)
-    good = {"id": "good", "text": "Good."}
-    found, reasons = skipped([path, good])
-    assert found[-1] == "good"
-    assert [entry.source for entry in reasons] == [str(path)]
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    found, reasons = skipped([path, {"id": "good", "text": "Good."}])
+    assert found[-1] == "good" and [id for id in found[:-1] if id in read] == read
+    assert [entry.source for entry in reasons] == [f"{path}{place}" for place in broken]
+    for entry, value in zip(reasons, broken.values(), strict=True):
+        assert value in entry.reason
+    assert error(path) == f"{reasons[0].source}: {reasons[0].reason}"
 
 
 def test_a_link_to_a_file_of_the_same_folder_is_not_read_again(tmp_path: Path) -> None:
@@ -466,10 +433,10 @@ def test_a_link_to_a_file_of_the_same_folder_is_not_read_again(tmp_path: Path) -
 @pytest.mark.parametrize("name", ["a.txt", "a.pdf", "a.jsonl", "a.json", "a.csv", "a.parquet", "a.txt.gz"])
 def test_pipes_and_devices_are_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    assert "it is a pipe, a socket or a device, not a file; send its content to - instead" in error(tmp_path / name)
+    assert name in error(tmp_path / name)
     (tmp_path / name).unlink()
     (tmp_path / name).symlink_to("/dev/zero")
-    assert "it is a pipe, a socket or a device" in error(tmp_path / name)
+    assert name in error(tmp_path / name)
 
 
 def test_values_that_python_cannot_hold_are_no_crash(tmp_path: Path) -> None:
@@ -509,49 +476,47 @@ def denied(*_: Any, **__: Any) -> Any:
     raise PermissionError(13, "Permission denied")
 
 
-def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert error(tmp_path / "a.md").startswith(f"{tmp_path}/a.md: there is no such file or folder; check the path")
-    assert "there is no such file" in error("x" * 5000)
-    assert "there is no such file" in error("a\0b")
-    assert "there is no such file" in error(f"{tmp_path}/c.jsonl#d1")
-    assert "nothing that matches the pattern is a file" in error(f"{tmp_path}/*.md")
-    assert "no file matches the pattern" in error(f"{tmp_path}/none/*.md")
-    assert "nothing in the folder is a file of a known type" in error(tmp_path)
-    (tmp_path / "a.7z").write_text("x", encoding="utf-8")
-    assert "nothing in the folder is of a known type (there are 1 .7z); known are .txt" in error(tmp_path)
-    (tmp_path / "links").mkdir()
+@pytest.mark.parametrize(
+    ("source", "value"),
+    [
+        ("a.md", "a.md"),
+        ("x" * 5000, "xxx"),
+        ("a\0b", "a"),
+        ("c.jsonl#d1", "c.jsonl#d1"),
+        ("*.md", "*.md"),
+        ("none/*.md", "none/*.md"),
+        ("empty", "empty"),
+        ("other", "1 of unknown type .7z"),
+        ("links", "1 of a broken link"),
+        (b"a.md", "b'a.md' (bytes)"),
+        ("", "''"),
+        (" ", "' '"),
+        (5, "5 (int)"),
+    ],
+)
+def test_missing_things(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: Any, value: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("empty", "other", "links"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "other" / "a.7z").write_text("x", encoding="utf-8")
     (tmp_path / "links" / "gone.md").symlink_to("nowhere")
-    assert error(tmp_path / "links").endswith("(1 passed over: a broken link)")
-    (tmp_path / "links" / "a.7z").write_text("x", encoding="utf-8")
-    assert "(there are 1 .7z; 1 passed over: a broken link)" in error(tmp_path / "links")
-    assert "b'a.md' (bytes)" in error(b"a.md")
-    locked = tmp_path / "locked"
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "exists", denied)
-        assert error(locked) == f"{locked}: permission to read it is denied; change its permissions"
-        with pytest.raises(DocumentError, match="permission to read it is denied"):
-            Document.from_file(locked)
-    with pytest.raises(DocumentError, match="there is no such file; check the path"):
-        Document.from_file(tmp_path / "b.md")
-    with pytest.raises(DocumentError, match="it is a folder; read it with read_documents"):
-        Document.from_file(tmp_path)
+    assert value in error(source)
+
+
+def test_one_document_is_no_folder_and_no_corpus(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("{}", encoding="utf-8")
-    with pytest.raises(DocumentError, match="it is a corpus of documents"):
-        Document.from_file(tmp_path / "c.jsonl")
-
-
-def test_settings_are_checked_at_once() -> None:
-    with pytest.raises(DocumentError, match="on_error is 'ignore'"):
-        read_documents([], on_error="ignore")  # type: ignore[arg-type]
-    with pytest.raises(DocumentError, match="encoding 'utf8000'"):
-        read_documents([], encoding="utf8000")
+    for path in (tmp_path / "b.md", tmp_path, tmp_path / "c.jsonl"):
+        with pytest.raises(DocumentError, match=path.name):
+            Document.from_file(path)
 
 
 def test_files_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.txt"
     path.write_text("Text.", encoding="utf-8")
-    monkeypatch.setattr(Path, "open", denied)
-    assert error(path) == f"{path}: permission to read it is denied; change its permissions"
+    for method in ("open", "exists"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, method, denied)
+            assert error(path).startswith(f"{path}: permission")
 
 
 def test_encodings(tmp_path: Path) -> None:
@@ -570,29 +535,18 @@ def test_encodings(tmp_path: Path) -> None:
     assert "cannot be read line by line as utf-16" in error(tmp_path / "e.csv", encoding="utf-16")
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf_16_without_mark_is_no_utf_8(tmp_path: Path, encoding: str) -> None:
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_wide_encodings_without_a_mark_are_named(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes("Some ordinary text.".encode(encoding))
-    assert error(path) == (
-        f"{path}: it is not utf-8 text but UTF-16 without a byte order mark; give --encoding {encoding}, or "
-        f"corpus.encoding={encoding} for training"
-    )
+    assert encoding in error(path)
     assert [document.text for document in read_documents(path, encoding=encoding)] == ["Some ordinary text."]
-
-
-@pytest.mark.parametrize("name", ["undefined", "idna", "punycode"])
-def test_encodings_that_cannot_read_text(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DocumentError, match=rf"encoding '{name}'"):
-        read_documents([], encoding=name)
-    (tmp_path / "a.html").write_bytes(f"<meta charset='{name}'><p>é".encode("latin-1"))
-    assert "it is not utf-8 text (byte 0xe9" in error(tmp_path / "a.html")
 
 
 def test_json_in_utf_16_needs_its_byte_order_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"text": "Text."}', encoding="utf-8")
-    assert "it is not utf-16 text (UTF-16 stream does not start with BOM)" in error(path, encoding="utf-16")
+    assert "utf-16" in error(path, encoding="utf-16")
 
 
 def test_ids_need_not_be_unique_where_that_is_wanted() -> None:
@@ -610,9 +564,8 @@ def test_ids_need_not_be_unique_where_that_is_wanted() -> None:
 def test_duplicate_ids_name_both_places(tmp_path: Path) -> None:
     for name in ("one.jsonl", "two.jsonl"):
         (tmp_path / name).write_text(json_lines(ROWS), encoding="utf-8")
-    assert error(tmp_path) == (
-        f"{tmp_path}/two.jsonl:1: the id 'd0' is taken by a document of {tmp_path}/one.jsonl; give each its own id"
-    )
+    message = error(tmp_path)
+    assert message.startswith(f"{tmp_path}/two.jsonl:1: ") and "'d0'" in message and "one.jsonl" in message
     report = ReadingReport()
     assert len(ids(tmp_path, on_error="skip", report=report)) == 3
     assert report.duplicate_ids == ["d0", "d1", "d2"]
@@ -649,7 +602,6 @@ def test_papers_with_sections() -> None:
     (paper,) = read_documents(f"{path}#A00-1020")
     assert paper.id == "A00-1020"
     assert paper.sections[0].path == (paper.sections[0].heading,)
-    assert "nearest are" in error(f"{path}#A00-102")
 
 
 @needs_data
@@ -682,13 +634,6 @@ def test_spans_of_the_data_hold_in_the_text_that_was_read() -> None:
             assert isinstance(document.label, str | None)
 
 
-@needs_data
-def test_a_table_without_text_names_the_columns_there_are() -> None:
-    message = error(DATA / "scisumm_acl" / "pairs_dev.tsv")
-    assert "pairs_dev.tsv:2: " in message
-    assert "neither column 'text' nor 'sections', only" in message
-
-
 def test_labels_in_a_list_are_read_like_single_ones() -> None:
     rows = [{"id": "a", "text": "A.", "label": [1.0, True, "b", None, 2]}, {"id": "b", "text": "B.", "label": True}]
     assert [document.label for document in read_documents(rows)] == [("1", "1", "b", "2"), 1]
@@ -699,23 +644,19 @@ def test_labels_in_a_list_are_read_like_single_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "parts"),
+    ("setting", "value"),
     [
-        (lambda: read_documents(""), ["''", "working folder"]),
-        (lambda: read_documents(["a.txt", " "][1:]), ["' '"]),
-        (lambda: read_documents(5), ["5 (int)", "paths"]),
-        (lambda: read_documents([b"x"]), ["b'x' (bytes)"]),
-        (lambda: read_documents("a.txt", columns="text"), ["columns", "'text' (str)", "Columns"]),
-        (lambda: read_documents("a.txt", report=5), ["report", "5 (int)", "ReadingReport"]),
-        (lambda: read_documents("a.txt", encoding=5), ["encoding", "5 (int)"]),
-        (lambda: read_documents("a.txt", on_error="go on"), ["on_error", "'go on' (str)"]),
+        ({"columns": "text"}, "'text' (str)"),
+        ({"report": 5}, "5 (int)"),
+        ({"encoding": 5}, "5 (int)"),
+        ({"encoding": "utf8000"}, "'utf8000'"),
+        ({"on_error": "go on"}, "'go on'"),
+        ({"label_from": "path"}, "'path'"),
     ],
 )
-def test_values_of_wrong_types_are_named_in_one_line(read: Callable[[], Iterator[Document]], parts: list[str]) -> None:
-    with pytest.raises(DocumentError) as caught:
-        list(read())
-    assert all(part in str(caught.value) for part in parts), str(caught.value)
-    assert "\n" not in str(caught.value)
+def test_settings_that_cannot_be_are_named_at_once(setting: dict[str, Any], value: str) -> None:
+    with pytest.raises(DocumentError, match=re.escape(value)):
+        read_documents([], **setting)
 
 
 def test_folders_nested_beyond_the_longest_path_are_passed_over(
@@ -805,26 +746,6 @@ def test_control_characters_of_names_and_ids_stay_out_of_messages(tmp_path: Path
     with pytest.raises(DocumentError) as caught:
         Document.from_file(tmp_path / "a\x1b[2J\n.txt")
     assert str(caught.value).isprintable() and "no text" in str(caught.value)
-
-
-def test_json_with_a_key_twice_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "a.jsonl").write_text(
-        '{"text": "one", "text": "two"}\n{"text": "three"}\n{"text": "x", "m": {"k": 1, "k": 2}}\n'
-    )
-    (tmp_path / "b.json").write_text('[{"sections": [{"text": "one", "text": "two"}]}, {"text": "four"}]')
-    report = ReadingReport()
-    found = read_documents([tmp_path / "a.jsonl", tmp_path / "b.json"], on_error="skip", report=report)
-    assert [document.text for document in found] == ["three", "four"]
-    assert [("'text'" in one.reason or "'k'" in one.reason) for one in report.skipped] == [True] * 3
-
-
-def test_wide_encodings_without_a_mark_are_named(tmp_path: Path) -> None:
-    for encoding in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"):
-        file = tmp_path / "a.txt"
-        file.write_bytes("The tide came in at noon.".encode(encoding))
-        with pytest.raises(DocumentError, match=encoding):
-            Document.from_file(file)
-        assert Document.from_file(file, encoding=encoding).text == "The tide came in at noon."
 
 
 def test_a_header_of_very_many_columns(tmp_path: Path) -> None:
@@ -939,7 +860,6 @@ def test_labels_are_the_names_of_folders(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "x", tmp_path / "y", ignore=shutil.ignore_patterns("*.jsonl"))
     both = labels([tmp_path / "x", tmp_path / "y"], "folder")
     assert both["x/rice/a"] == both["y/rice/a"] == "rice"
-    assert "label_from is 'path'" in error([], label_from="path")
 
 
 def test_a_declared_encoding_that_cannot_be_true_is_ignored() -> None:
@@ -947,15 +867,3 @@ def test_a_declared_encoding_that_cannot_be_true_is_ignored() -> None:
         content = f'<meta charset="{name}"><p>caf\xe9.'.encode("latin-1")
         with pytest.raises(DocumentError, match="0xe9"):
             formats.decode(content + b"\n" * (-len(content) % 4), "utf-8", "html")
-
-
-@pytest.mark.parametrize("name", [f"broken.{kind}" for kind in ("pdf", "docx", "odt", "pptx", "epub", "eml")])
-def test_broken_files(tmp_path: Path, name: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(b"no such thing")
-    with pytest.raises(DocumentError, match=f"{name}: it cannot be read as") as caught:
-        Document.from_file(path)
-    assert "\n" not in str(caught.value)
-    path.write_bytes(b"")
-    with pytest.raises(DocumentError, match=f"{name}: it is empty"):
-        Document.from_file(path)

@@ -19,7 +19,7 @@ from ...errors import DocumentError
 from ...runtime.memory import free_memory
 from ...runtime.text import described
 
-DOCUMENT_KINDS = {
+_DOCUMENT_KINDS = {
     ".txt": "text",
     ".md": "markdown",
     ".markdown": "markdown",
@@ -47,7 +47,7 @@ DOCUMENT_KINDS = {
     ".adoc": "asciidoc",
     ".asciidoc": "asciidoc",
 }
-CORPUS_KINDS = {
+_CORPUS_KINDS = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "json",
@@ -58,13 +58,11 @@ CORPUS_KINDS = {
 # As pandoc calls them.
 PANDOC_KINDS = frozenset({"latex", "rtf", "org", "mediawiki", "typst", "asciidoc"})
 _NEVER_COMPRESSED = frozenset({"pdf", "docx", "odt", "pptx", "epub", "parquet"})
-KNOWN_SUFFIXES = " ".join((*DOCUMENT_KINDS, *CORPUS_KINDS)) + " (text formats also with .gz)"
+KNOWN_SUFFIXES = " ".join((*_DOCUMENT_KINDS, *_CORPUS_KINDS)) + " (text formats also with .gz)"
 
 _DECLARED = re.compile(
     rb"""(?:<\?xml[^>]*?encoding\s*=\s*|<meta[^>]*?charset\s*=\s*)["']?\s*([A-Za-z0-9._:-]+)""", re.I
 )
-# These codecs are for single names: they have no place for an error, and do not read on after a part.
-_FOR_HOST_NAMES = frozenset({"idna", "punycode"})
 _SAMPLE, _FEWEST_NULS = 4096, 4
 # Text packs to a tenth or a fiftieth; what packs to less and is large is made to fill the memory.
 LARGE, MOST_PACKED = 32 * 2**20, 200
@@ -93,7 +91,7 @@ def split_suffix(path: Path) -> tuple[str, str]:
     compressed = name.lower().endswith(".gz")
     inner = Path(name[:-3] if compressed else name)
     suffix = inner.suffix.lower()
-    kind = DOCUMENT_KINDS.get(suffix) or CORPUS_KINDS.get(suffix) or ""
+    kind = _DOCUMENT_KINDS.get(suffix) or _CORPUS_KINDS.get(suffix) or ""
     if not kind or (compressed and kind in _NEVER_COMPRESSED):
         return path.stem, ""
     return inner.stem, kind
@@ -101,7 +99,7 @@ def split_suffix(path: Path) -> tuple[str, str]:
 
 def is_corpus(kind: str) -> bool:
     """Whether a file of this kind holds many documents."""
-    return kind in CORPUS_KINDS.values()
+    return kind in _CORPUS_KINDS.values()
 
 
 def reading_error(error: BaseException) -> DocumentError:
@@ -217,11 +215,8 @@ def check_encoding(encoding: str) -> None:
     """Raise a DocumentError if Python does not know the encoding."""
     try:
         "".encode(encoding)
-        unfit = codecs.lookup(encoding).name in _FOR_HOST_NAMES
     except (LookupError, ValueError, TypeError):
-        unfit = True
-    if unfit:
-        raise DocumentError(f"encoding {described(encoding)} is unknown; try utf-8, latin-1 or cp1252")
+        raise DocumentError(f"encoding {described(encoding)} is unknown; try utf-8, latin-1 or cp1252") from None
 
 
 def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> DocumentError:
@@ -242,7 +237,7 @@ def decoding_error(error: UnicodeError, encoding: str, offset: int = 0) -> Docum
     )
 
 
-def marked_encoding(content: bytes) -> str:
+def _marked_encoding(content: bytes) -> str:
     """The encoding that a byte order mark at the start of a file tells, empty where there is none."""
     return next((encoding for mark, encoding in _BYTE_ORDER_MARKS if content.startswith(mark)), "")
 
@@ -263,7 +258,7 @@ def decode(content: bytes, encoding: str, kind: str = "text") -> str:
     Raises:
         DocumentError: the bytes are not text in that encoding, or are UTF-16 or UTF-32 without a byte order mark.
     """
-    encoding = marked_encoding(content) or encoding
+    encoding = _marked_encoding(content) or encoding
     try:
         text = content.decode(encoding)
     except UnicodeError as error:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lxml.etree import _Element
 
 # Marked elements get these names; they are left out and counted under them.
-MARKS = names("hidden permalink heading-button nav dialog") | FURNITURE
+_MARKS = names("hidden permalink heading-button nav dialog") | FURNITURE
 
 _ROLES = {
     **dict.fromkeys(("navigation", "menu", "menubar", "search"), "nav"),
@@ -39,12 +39,8 @@ _PERMALINK_WORDS = frozenset(
 )
 
 
-def mark(root: _Element) -> None:
-    """Rename what is not shown, is navigation or a popup, and the signs beside headings, to be left out.
-
-    Args:
-        root: the page, or a part of one.
-    """
+def _mark(root: _Element) -> None:
+    """Rename what is not shown, is navigation or a popup, and the signs beside headings, to be left out."""
     # The innermost heading around every element, and the text of every heading.
     around: dict[_Element, _Element | None] = {}
     texts: dict[_Element, str] = {}
@@ -97,19 +93,11 @@ def _is_hidden(element: _Element, name: str, role: str) -> bool:
     return not _HIDDEN_CLASSES.isdisjoint(element.get("class", "").split())
 
 
-def content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:
+def _content_of(roots: Sequence[_Element], dropped: frozenset[str]) -> tuple[list[_Element], Counter[str]]:
     """The elements that hold the content of a page.
 
     These are its ``<main>`` elements (or those with this role), or else its only ``<article>`` if that holds at least
     half of the text; without either the whole page.
-
-    Args:
-        roots: the page, after :func:`mark`.
-        dropped: names of elements whose text does not count.
-
-    Returns:
-        The elements in reading order, and how many elements with text, or of the dropped ones, stand outside of them,
-        by name.
     """
     found = _outermost(roots, "main", dropped)
     if not found:
@@ -140,17 +128,10 @@ def _ancestors(elements: Sequence[_Element]) -> set[_Element]:
     return found
 
 
-def left_out_characters(
+def _left_out_characters(
     roots: Sequence[_Element], content: Sequence[_Element], dropped: frozenset[str], no_text: frozenset[str]
 ) -> int:
-    """Characters of text that are left out of a page, white space not counted.
-
-    Args:
-        roots: the page.
-        content: what is read of it, as :func:`content_of` gives it.
-        dropped: names of elements that are left out.
-        no_text: those among them that hold no text of the page, such as scripts.
-    """
+    """Characters of text that are left out of a page, white space not counted."""
     whole = sum(_length(root, no_text) for root in roots)
     return whole - sum(_length(element, dropped) for element in content)
 
@@ -186,7 +167,7 @@ def _length(root: _Element, dropped: frozenset[str]) -> int:
 
 _NO_TEXT = names("head script style noscript template svg")
 HTML = Vocabulary(
-    dropped=_NO_TEXT | MARKS,
+    dropped=_NO_TEXT | _MARKS,
     blocks=names(
         "address article aside blockquote body caption center details dialog dir div dl fieldset figcaption "
         "figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend main menu ol p pre search section "
@@ -322,11 +303,11 @@ def _read(
     roots = [] if root is None else [root, *root.itersiblings("*")]
     furniture = 0
     for part in roots:
-        mark(part)
+        _mark(part)
     if not whole:
         mark_furniture(Page(roots, HTML.dropped), _page_title(root))
-        content, outside = content_of(roots, HTML.dropped)
-        furniture = left_out_characters(roots, content, HTML.dropped, _NO_TEXT)
+        content, outside = _content_of(roots, HTML.dropped)
+        furniture = _left_out_characters(roots, content, HTML.dropped, _NO_TEXT)
         reader.dropped += outside
         roots = content
     for part in roots:

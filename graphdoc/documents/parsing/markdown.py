@@ -119,11 +119,7 @@ class _Writer:
         self._lists = 0
 
     def write(self, tokens: Sequence[Token]) -> None:
-        """Write all tokens.
-
-        Raises:
-            DocumentError: the markup is nested too deeply.
-        """
+        """Write all tokens."""
         outline = self._outline
         heading_level = columns = row_line = 0
         cells = 0

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 HEADINGS = names("h1 h2 h3 h4 h5 h6")
 # More of a text than this is not looked at where a link, a heading or a line of rights is recognised.
-LONGEST_SHOWN = 1_000
+_LONGEST_SHOWN = 1_000
 _CONTROLS = names("button select option label input")
 _NO_LETTER = re.compile(r"[\W_]+")
 _NUMBERING = re.compile(
@@ -25,7 +25,7 @@ _NUMBERING = re.compile(
 
 
 @dataclass(slots=True)
-class Measures:
+class _Measures:
     """What is in an element: letters and digits, those of them in links and controls, links and headings.
 
     Args:
@@ -70,7 +70,7 @@ class Page:
     def __init__(self, roots: Sequence[_Element], dropped: frozenset[str]) -> None:
         self.roots = roots
         self._dropped = dropped
-        self.measures: dict[_Element, Measures] = {}
+        self.measures: dict[_Element, _Measures] = {}
         self.order: list[_Element] = []
         self.heading_texts: set[str] = set()
         self.first_heading: int | None = None
@@ -88,7 +88,7 @@ class Page:
         while waiting:
             element, ended = waiting.pop()
             name = local_name(element)
-            measure = self.measures.setdefault(element, Measures())
+            measure = self.measures.setdefault(element, _Measures())
             if ended:
                 is_link = name == "a" or name in _CONTROLS
                 link -= is_link
@@ -120,7 +120,7 @@ class Page:
                 if self.first_heading is None:
                     self.first_heading = self.characters
                 if not heading:
-                    self.heading_texts.add(plain(shown(element)))
+                    self.heading_texts.add(_plain(shown(element)))
                 heading += 1
             link += name == "a" or name in _CONTROLS
             local += name == "a" and element.get("href", "").startswith("#")
@@ -144,12 +144,12 @@ def shown(element: _Element) -> str:
             found = f"{part.text or ''}{part.get('alt', '')}{(part.tail or '') if part is not element else ''}"
         parts.append(found)
         length += len(found) + 1
-        if length > LONGEST_SHOWN:
+        if length > _LONGEST_SHOWN:
             break
     return "".join(parts).strip(" \t\n\r\f\xa0\u200b\u200c\u200d\ufeff")
 
 
-def plain(text: str) -> str:
+def _plain(text: str) -> str:
     """A heading in the form in which it is compared: without case, numbering and signs at its ends."""
     return one_line(_NUMBERING.sub("", one_line(text)).casefold()).strip(" ¶§#:.◆\u2014-")
 
@@ -282,7 +282,7 @@ def _kind_of(page: Page, element: _Element, name: str, in_content: bool, title: 
         return _edge_kind(page, element, name, words, share)
     if name in ("footer", "aside") and measure.density >= 0.5 and share < 0.3:
         return f"page-{name}"
-    if name == "footer" and measure.characters <= LONGEST_SHOWN and _RIGHTS.search(shown(element)):
+    if name == "footer" and measure.characters <= _LONGEST_SHOWN and _RIGHTS.search(shown(element)):
         return "page-footer"
     return ""
 
@@ -292,7 +292,7 @@ def _edge_kind(page: Page, element: _Element, name: str, words: frozenset[str], 
     measure = page.measures[element]
     end = measure.position + measure.characters
     before = page.first_heading is not None and end <= page.first_heading
-    after = not measure.headings and end >= page.characters - LONGEST_SHOWN and measure.position > page.characters / 2
+    after = not measure.headings and end >= page.characters - _LONGEST_SHOWN and measure.position > page.characters / 2
     if name in ("footer", "aside", "header") and share < 0.4:
         return f"page-{name}"
     if share >= 0.3:
@@ -339,7 +339,7 @@ def _sentences(text: str) -> bool:
     return len(re.findall(r"[a-z]{3,}[.!?](?:\s|$)", text)) > 2
 
 
-def _link_kind(element: _Element, measure: Measures) -> str:
+def _link_kind(element: _Element, measure: _Measures) -> str:
     if measure.characters > _LONGEST_INTERFACE:
         return ""
     text = one_line(shown(element))
@@ -372,7 +372,7 @@ def _split_name(written: str) -> frozenset[str]:
     return frozenset(word.lower() for word in (*whole, *_NAME_PARTS.findall(written)))
 
 
-def _is_contents(page: Page, element: _Element, measure: Measures, words: frozenset[str]) -> bool:
+def _is_contents(page: Page, element: _Element, measure: _Measures, words: frozenset[str]) -> bool:
     """Whether an element lists the headings of its own page."""
     if measure.first or not measure.links or measure.local < 0.8 * measure.linked or measure.density < 0.75:
         return False
@@ -387,7 +387,7 @@ def _is_contents(page: Page, element: _Element, measure: Measures, words: frozen
     page.links_to_read -= measure.links
     if page.links_to_read < 0:
         return False
-    texts = [plain(shown(link)) for link in element.iter("{*}a")]
+    texts = [_plain(shown(link)) for link in element.iter("{*}a")]
     listed = sum(text in page.heading_texts for text in texts) >= 0.8 * len(texts)
     if not listed:
         page.no_contents.add(element)
@@ -396,8 +396,8 @@ def _is_contents(page: Page, element: _Element, measure: Measures, words: frozen
 
 def _is_site_name(page: Page, element: _Element, title: str) -> bool:
     """Whether a header holds the name of the site, where the page has a heading of its own."""
-    parts = [plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
-    own = {plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
+    parts = [_plain(part) for part in _TITLE_PARTS.split(title) if part.strip()]
+    own = {_plain(shown(heading)) for heading in element.iter(*(f"{{*}}{name}" for name in HEADINGS))}
     return len(parts) > 1 and parts[0] not in own and parts[0] in page.heading_texts and not own.isdisjoint(parts[1:])
 
 
@@ -407,5 +407,5 @@ def _drop_its_heading(element: _Element, kind: str) -> None:
     if kind not in ("toc", "nav") or before is None or not isinstance(before.tag, str):
         return
     is_heading = local_name(before) in HEADINGS | names("p div strong b")
-    if is_heading and _CONTENTS.fullmatch(plain(shown(before))):
+    if is_heading and _CONTENTS.fullmatch(_plain(shown(before))):
         before.tag = kind

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ...errors import DocumentError
+from ...runtime.text import described
 from ..parsing.formats import decoding_error, lines_of, open_bytes, split_suffix, too_large
 from .records import Record
 
@@ -20,7 +21,6 @@ from .records import Record
 _LONGEST_CELL = 2**28
 _JSON_BLOCK = 2**20
 _PARQUET_ROWS = 64
-_LINE_WISE_HINT = "save it as UTF-8"
 
 
 def read_corpus(path: Path, encoding: str) -> Iterator[Record]:
@@ -101,9 +101,8 @@ def _row_record(place: str, row: Any, default_id: str | None = None) -> Record:
         return Record(place, DocumentError(reason))
     if isinstance(row, dict):
         return Record(place, row, default_id)
-    return Record(
-        place, DocumentError(f"a JSON object is expected, not {_json_type(row)}; write one object per document")
-    )
+    reason = f"a JSON object is expected, not {described(row)}; write one object per document"
+    return Record(place, DocumentError(reason))
 
 
 class _DoubledKey(dict[str, Any]):
@@ -129,20 +128,15 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return doubled
 
 
-def _json_type(value: Any) -> str:
-    names = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
 def _numbered(lines: Iterable[bytes], encoding: str) -> Iterator[tuple[int, int, bytes]]:
     """Line numbers from 1, byte offsets and lines."""
     if "\n".encode(encoding) != b"\n":
-        raise DocumentError(f"it cannot be read line by line as {encoding}; {_LINE_WISE_HINT}")
+        raise DocumentError(f"it cannot be read line by line as {encoding}; save it as UTF-8")
     offset = 0
     for number, line in enumerate(lines, start=1):
         if number == 1:
             if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) and b"\0" in line:
-                raise DocumentError(f"it is UTF-16, which cannot be read line by line; {_LINE_WISE_HINT}")
+                raise DocumentError("it is UTF-16, which cannot be read line by line; save it as UTF-8")
             if line.startswith(codecs.BOM_UTF8):
                 line = line.removeprefix(codecs.BOM_UTF8)
                 offset = len(codecs.BOM_UTF8)

@@ -17,7 +17,6 @@ from ..parsing.formats import KNOWN_SUFFIXES, is_corpus, reading_error, split_su
 from .records import Places
 
 _MAGIC = re.compile(r"[*?\[]")
-_UNKNOWN = "unknown type"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
     Raises:
         DocumentError: there is no such folder, it cannot be listed, or nothing in it can be read.
     """
-    root, pattern = split_pattern(source)
+    root, pattern = _split_pattern(source)
     if not root.is_dir():
         raise DocumentError("no file matches the pattern; check it")
     files: list[Path] = []
@@ -85,16 +84,16 @@ def find_files(source: str) -> Iterator[FoundFile | NotRead]:
         if isinstance(found, NotRead):
             passed_over.append(found)
         elif not split_suffix(found)[1]:
-            passed_over.append(NotRead(found, f"{_UNKNOWN} {found.suffix or '(no suffix)'}"))
+            passed_over.append(NotRead(found, f"unknown type {found.suffix or '(no suffix)'}"))
         else:
             files.append(found)
     files = list(_without_links(files, passed_over))
     if not files:
-        raise _nothing_to_read(passed_over, bool(pattern))
+        raise _nothing_to_read(passed_over)
     yield from sorted(passed_over, key=lambda entry: entry.path.parts)
     ids = _ids([path.relative_to(root) for path in files])
-    for own in sorted(ids, key=lambda path: path.parts):
-        yield FoundFile(root / own, ids[own], own.parts[0] if len(own.parts) > 1 else None)
+    for path in sorted(ids, key=lambda path: path.parts):
+        yield FoundFile(root / path, ids[path], path.parts[0] if len(path.parts) > 1 else None)
 
 
 def _ids(files: list[Path]) -> dict[Path, str]:
@@ -122,7 +121,7 @@ def _without_links(files: list[Path], passed_over: list[NotRead]) -> Iterator[Pa
             yield path
 
 
-def split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
+def _split_pattern(source: str) -> tuple[Path, tuple[str, ...]]:
     """The folder before the first wildcard of a pattern, and the parts from there on; no parts without wildcards."""
     if Path(source).is_dir() or not is_pattern(source):
         return Path(source), ()
@@ -206,20 +205,10 @@ def _walk(root: Path, pattern: tuple[str, ...]) -> Iterator[Path | NotRead]:
                 yield NotRead(path, "a broken link" if entry.is_symlink() else "not a regular file")
 
 
-def _nothing_to_read(passed_over: list[NotRead], by_pattern: bool) -> DocumentError:
-    where = "nothing that matches the pattern" if by_pattern else "nothing in the folder"
-    if not passed_over:
-        return DocumentError(f"{where} is a file of a known type; known are {KNOWN_SUFFIXES}")
-    unreadable = Counter(entry.reason for entry in passed_over if not entry.reason.startswith(_UNKNOWN))
-    reasons = "; ".join(f"{count} passed over: {reason}" for reason, count in unreadable.most_common(3))
-    suffixes = Counter(
-        entry.path.suffix or "(no suffix)" for entry in passed_over if entry.reason.startswith(_UNKNOWN)
-    )
-    if not suffixes:
-        return DocumentError(f"{where} can be read ({reasons})")
-    there = ", ".join(f"{count} {suffix}" for suffix, count in suffixes.most_common(5))
-    there += f"; {reasons}" if reasons else ""
-    return DocumentError(f"{where} is of a known type (there are {there}); known are {KNOWN_SUFFIXES}")
+def _nothing_to_read(passed_over: list[NotRead]) -> DocumentError:
+    reasons = Counter(entry.reason for entry in passed_over).most_common(5)
+    there = ", ".join(f"{count} of {reason}" for reason, count in reasons) or "nothing"
+    return DocumentError(f"there is no file to read: it holds {there}; known types are {KNOWN_SUFFIXES}")
 
 
 @dataclass(frozen=True)
@@ -243,7 +232,7 @@ class ClashingIds:
         # A file that several sources give is one, by whatever name.
         found = Counter(id for id, _ in {(id, places.of(file)) for path in paths for id, file in _files_of(path)})
         ids = frozenset(id for id, count in found.items() if count > 1)
-        roots = {path: split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
+        roots = {path: _split_pattern(path)[0] for path in paths if ids and is_folder_or_pattern(path)}
         names = {root: root.resolve() for root in roots.values()}
         common = Counter(root.name for root in set(names.values()))
         return cls(
@@ -313,7 +302,7 @@ def _reaches(source: str, place: Path, is_folder: bool) -> bool:
         # One document of a corpus.
         file = Path(str(path).partition("#")[0])
         path = file if file.is_file() else path
-    root, pattern = split_pattern(str(path))
+    root, pattern = _split_pattern(str(path))
     if not pattern and not root.is_dir():
         return not is_folder and root.resolve() == inner
     names = _LEFT_IN_FOLDERS if is_folder else ("",)

@@ -14,7 +14,7 @@ from ..section import clean_text
 Unknown = Literal["stop", "leave_out"]
 
 # First lines that name the columns of links; of pairs the word "label" in the third column does.
-LINK_COLUMNS = frozenset(
+_LINK_COLUMNS = frozenset(
     {
         ("id_a", "id_b"),
         ("id1", "id2"),
@@ -25,7 +25,7 @@ LINK_COLUMNS = frozenset(
         ("from", "to"),
     }
 )
-LABEL_COLUMN = "label"
+_LABEL_COLUMN = "label"
 
 
 class LabelledPair(NamedTuple):
@@ -223,4 +223,4 @@ def _read(path: str | Path, columns: int, expected: str) -> Pairs:
 
 
 def _is_heading(cells: tuple[str, ...]) -> bool:
-    return cells in LINK_COLUMNS or (len(cells) == 3 and cells[2].lower() == LABEL_COLUMN)
+    return cells in _LINK_COLUMNS or (len(cells) == 3 and cells[2].lower() == _LABEL_COLUMN)

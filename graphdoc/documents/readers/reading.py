@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import bisect
-import difflib
 import io
 import itertools
 import sys
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any, Literal, cast, get_args
 
 from ...errors import DocumentError, MissingExtraError
-from ...runtime.text import described
+from ...runtime.text import described, one_line
 from ..document import Document
 from ..parsing.files import unknown_type
 from ..parsing.formats import check_encoding, decode, is_corpus, reading_error, split_suffix, too_large
@@ -24,9 +23,7 @@ from .corpora import read_corpus, read_json_lines
 from .folders import ClashingIds, FoundFile, find_files, is_pattern
 from .records import Places, ReadingReport, Record, SeenIds, Skipped
 
-STANDARD_INPUT = "standard input"
-# Ids held to suggest the nearest ones when the wanted one is not there.
-_SUGGESTED_AMONG = 100_000
+_STANDARD_INPUT = "standard input"
 
 OnError = Literal["skip_in_folders", "skip", "stop"]
 LabelFrom = Literal["column", "folder"]
@@ -200,7 +197,7 @@ class _Reading:
 
     def _path_source(self, source: str, clashing: ClashingIds) -> Iterator[tuple[str, Iterable[Record]]]:
         if source == "-":
-            yield STANDARD_INPUT, self._standard_input()
+            yield _STANDARD_INPUT, self._standard_input()
             return
         if not source.strip():
             reason = f"{source!r} is no name; name a file or a folder, . for the working folder"
@@ -272,15 +269,15 @@ class _Reading:
                     break
             lines = itertools.chain(opening, stream)
             if opening and opening[-1].lstrip(b"\xef\xbb\xbf \t").startswith(b"{"):
-                yield from read_json_lines(lines, STANDARD_INPUT, self._encoding)
+                yield from read_json_lines(lines, _STANDARD_INPUT, self._encoding)
                 return
             text = decode(b"".join(lines), self._encoding)
         except OSError as error:
-            yield Record(STANDARD_INPUT, reading_error(error))
+            yield Record(_STANDARD_INPUT, reading_error(error))
         except DocumentError as error:
-            yield Record(STANDARD_INPUT, error)
+            yield Record(_STANDARD_INPUT, error)
         else:
-            yield Record(STANDARD_INPUT, Document.from_text(text, id="stdin"))
+            yield Record(_STANDARD_INPUT, Document.from_text(text, id="stdin"))
 
     def _one_of_corpus(self, source: str) -> Iterator[Record]:
         """Find one document of a corpus, named after a ``#``."""
@@ -297,42 +294,22 @@ class _Reading:
                 return
             yield from self._find(path, wanted)
             return
-        shown = source if len(source) <= 200 else f"{source[:200]}..."
         reason = "there is no such file or folder; check the path"
-        yield Record(" ".join(shown.split()), DocumentError(reason))
+        yield Record(one_line(source, 200), DocumentError(reason))
 
     def _find(self, path: Path, wanted: str) -> Iterator[Record]:
-        ids: list[str] = []
-        row: Mapping[str, Any] = {}
-        named = False
         for record in read_corpus(path, self._encoding):
             if isinstance(record.content, DocumentError):
                 yield record
                 continue
-            row = cast("Mapping[str, Any]", record.content)
             try:
-                document = None
-                id = row_id(row, self._columns)
-                named = named or self._columns.id in row or id is not None
-                if id is None:
-                    document = self._document(record)
-                    id = document.id
+                id = row_id(cast("Mapping[str, Any]", record.content), self._columns) or self._document(record).id
             except DocumentError:
-                continue  # a row without usable id or text is not the wanted one
-            id = clean_text(id).strip()
-            if id == wanted:
-                yield record if document is None else Record(record.place, document)
+                continue  # a row without a usable id or text is not the wanted one
+            if clean_text(id).strip() == wanted:
+                yield record
                 return
-            if len(ids) < _SUGGESTED_AMONG:
-                ids.append(id)
-        if row and not named:
-            hint = "" if {self._columns.text, self._columns.sections} & set(row) else ", the text's with --text-column"
-            reason = f"its rows have no column {self._columns.id!r}, only {', '.join(map(str, row))}"
-            yield Record(str(path), DocumentError(f"{reason}; name it with --id-column{hint}"))
-            return
-        nearest = difflib.get_close_matches(wanted, ids, n=3, cutoff=0.0)
-        hint = f"; nearest are {', '.join(map(repr, nearest))}" if nearest else "; check the id"
-        yield Record(str(path), DocumentError(f"there is no document {wanted!r}{hint}"))
+        yield Record(str(path), DocumentError(f"there is no document {wanted!r}; check the id, or its --id-column"))
 
 
 def _checked(row: Document | Mapping[str, Any]) -> Document | Mapping[str, Any] | DocumentError:

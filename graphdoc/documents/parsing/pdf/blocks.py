@@ -85,7 +85,7 @@ class BlockBuilder:
             return "note"
         if line.share("fixed") > 0.9:
             return "code"
-        if _is_spread(line) and not BULLET.match(line.segments[0].text) and not is_numbered(line):
+        if _is_spread(line) and not BULLET.match(line.segments[0].text) and not _is_numbered(line):
             return "table"
         return "item" if BULLET.match(line.text) else "text"
 
@@ -104,8 +104,8 @@ class BlockBuilder:
         limit = 1.3 * self._leading_of(line)
         if not 0 < distance <= limit:
             return False
-        if is_heading_like(before, self._size, self._bold) and len(block.lines) < 4:
-            return not (is_numbered(line) and is_numbered(before))
+        if _is_heading_like(before, self._size, self._bold) and len(block.lines) < 4:
+            return not (_is_numbered(line) and _is_numbered(before))
         indent = line.left - before.left
         if block.kind in ("item", "note"):
             return indent > -0.5 * self._size or not _ended(before, line)
@@ -139,7 +139,7 @@ class BlockBuilder:
         """Whether a paragraph goes on in the next column or on the next page."""
         if abs(before.size - line.size) > 0.06 * before.size or self._differs(before, line):
             return False
-        if is_heading_like(before, self._size, self._bold):
+        if _is_heading_like(before, self._size, self._bold):
             return False
         text = line.text.lstrip("\"'“‘(")
         if _HYPHENATED.search(before.text) or text[:1].islower():
@@ -147,7 +147,7 @@ class BlockBuilder:
         return not _SENTENCE_END.search(before.text) and before.right > before.column_right - 3 * self._size
 
 
-def is_numbered(line: Line) -> bool:
+def _is_numbered(line: Line) -> bool:
     """Whether the first segment of a line is the number of a heading or an entry."""
     return bool(
         re.match(r"^(?:[A-Z]|[IVXLC]+|\d{1,3})(?:\.\d{1,3})*[.)]?$|^(?:\d+\.)+\d*$|^§+\s*\d+", line.segments[0].text)
@@ -167,7 +167,7 @@ def _is_justified(line: Line, gaps: Sequence[float]) -> bool:
     return alike and fills and all(len(segment.text.split()) == 1 for segment in line.segments)
 
 
-def is_heading_like(line: Line, size: float, bold: bool) -> bool:
+def _is_heading_like(line: Line, size: float, bold: bool) -> bool:
     """Whether a line is larger than the text, or bold where the text is not."""
     return line.size > 1.06 * size or (line.share("bold") > 0.9 and not bold)
 

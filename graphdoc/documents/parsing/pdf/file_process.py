@@ -25,7 +25,7 @@ from ....errors import DocumentError
 from . import pdfium_program
 
 
-class ChildProcess:
+class _ChildProcess:
     """A process that answers questions, started when it is first asked and again whenever it has ended.
 
     It ends with this one; a fork of this one starts its own.
@@ -43,11 +43,7 @@ class ChildProcess:
             os.register_at_fork(after_in_child=self._forget)
 
     def started(self) -> subprocess.Popen[bytes]:
-        """The process, started if it is not running; the lock has to be held.
-
-        Raises:
-            OSError: it cannot be started.
-        """
+        """The process, started if it is not running; the lock has to be held."""
         if self.running is None:
             file = str(self._program.__file__)
             self.running = subprocess.Popen(
@@ -115,7 +111,7 @@ def damage(content: bytes) -> list[str]:
     return found
 
 
-def with_new_end(content: bytes) -> bytes | None:
+def _with_new_end(content: bytes) -> bytes | None:
     """A file whose end was cut off, with one by which the library finds what is left; None where that is nothing."""
     catalogues = list(_CATALOGUE.finditer(content))
     if not catalogues or b"/Encrypt" in content:
@@ -162,15 +158,11 @@ class _EndedError(Exception):
     """The process ended, or was ended, before it answered."""
 
 
-class _Process(ChildProcess):
+class _Process(_ChildProcess):
     """The process that reads PDF."""
 
     def ask(self, request: dict[str, Any], content: bytes = b"", seconds: float = _SECONDS_A_PAGE) -> dict[str, Any]:
-        """Ask and wait for the answer; the lock has to be held.
-
-        Raises:
-            _EndedError: the process ended.
-        """
+        """Ask and wait for the answer; the lock has to be held."""
         try:
             process = self.started()
             assert process.stdin is not None
@@ -202,11 +194,7 @@ class _Impatient:
         self._stream, self._until = stream, until
 
     def read(self, size: int) -> bytes:
-        """Read at most as many bytes.
-
-        Raises:
-            TimeoutError: nothing came until then.
-        """
+        """Read at most as many bytes."""
         ready, _, _ = select.select([self._stream], [], [], max(self._until - time.monotonic(), 0.0))
         if not ready:
             raise TimeoutError
@@ -266,7 +254,7 @@ def _opened(content: bytes) -> tuple[dict[str, Any], bytes]:
         answer = _process.ask({"ask": "open"}, content, _SECONDS_A_PAGE + len(content) / 1e6)
     except _EndedError as ended:
         raise DocumentError(f"{ended}, perhaps for want of memory; is it damaged?") from None
-    if answer.get("error") == "format" and (mended := with_new_end(content)) and b"%%EOF" not in content[-_END:]:
+    if answer.get("error") == "format" and (mended := _with_new_end(content)) and b"%%EOF" not in content[-_END:]:
         return _opened(mended)
     if "error" in answer:
         raise DocumentError(_REASONS.get(answer["error"], f"{answer['error']}; is it damaged?"))

@@ -13,13 +13,13 @@ from typing import Any
 from .blocks import BULLET, NEW_COLUMN, Block, TextJoiner
 from .page import Line
 
-NUMBER = re.compile(
+_NUMBER = re.compile(
     r"^(?:(?:chapter|section|part|appendix|article|kapitel|abschnitt|teil|anhang|artikel|chapitre|partie|annexe|§+)\s*)?"
     r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})([.):]|(?=\s))|([A-Z](?:\.\d{1,3}){1,5})([.):]|(?=\s))|([IVXLC]{1,7}|[A-Z])[.):])"
     r"\s*(?=\S)",
     re.IGNORECASE,
 )
-NAMED = re.compile(
+_NAMED = re.compile(
     r"^(?:chapter|part|appendix|section|kapitel|teil|anhang|chapitre|annexe)\s+(?:\d+|[IVXLC]+|[A-Z])\b", re.I
 )
 LABEL = re.compile(
@@ -27,24 +27,24 @@ LABEL = re.compile(
     re.IGNORECASE,
 )
 # Sphinx sets CHAPTER and the number in words on lines of their own.
-SPELLED = re.compile(
+_SPELLED = re.compile(
     r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:thir|four|fif|six|seven|eigh|nine)teen|"
     r"(?:twen|thir|for|fif|six|seven|eigh|nine)ty(?:[- ]?(?:one|two|three|four|five|six|seven|eight|nine))?",
     re.IGNORECASE,
 )
-CAPTION = re.compile(
+_CAPTION = re.compile(
     r"^(?:fig(?:ure|\.)?|table|tab\.|listing|algorithm|abbildung|abb\.|tabelle|tableau|scheme|plate|box)\s*[A-Z]?\d+\b",
     re.IGNORECASE,
 )
-KNOWN = re.compile(
+_KNOWN = re.compile(
     r"abstract|introduction|conclusions?|references|bibliography|acknowledge?ments?|summary|preface|appendix|discussion|"
     r"results|methods|background|related work|index|foreword|notes|literature",
     re.IGNORECASE,
 )
-ENDS_AS_TEXT = re.compile(r"[.;,][\"'”’)]*$")
+_ENDS_AS_TEXT = re.compile(r"[.;,][\"'”’)]*$")
 # Chapters of novels are named so.
-NUMBER_ALONE = re.compile(r"(?:[IVXLC]{1,7}|\d{1,3})\.?")
-AS_CODE = re.compile(r"[\\{}=<>|]")
+_NUMBER_ALONE = re.compile(r"(?:[IVXLC]{1,7}|\d{1,3})\.?")
+_AS_CODE = re.compile(r"[\\{}=<>|]")
 # What manuals print over a box, and over lists of parameters.
 _BOX = re.compile(
     r"(?:note|notes|tip|hint|warning|caution|important|attention|danger|remark|remarque|avertissement|astuce|hinweis|"
@@ -58,22 +58,22 @@ _LATIN_WORD = re.compile(r"[A-Za-z\u00c0-\u024f]+")
 _DEEP_NUMBER = re.compile(r"^(?:\d{1,3}|[A-Z])(?:\.\d{1,3})+[.):]?\s+\S")
 
 
-def names_a_box(text: str) -> bool:
+def _names_a_box(text: str) -> bool:
     """Whether a line is the name of a box, such as ``Note``, or of what describes a parameter."""
     return bool(_BOX.fullmatch(text))
 
 
-def has_deep_number(text: str) -> bool:
+def _has_deep_number(text: str) -> bool:
     """Whether a line begins with a number of several parts, which no entry of a list has."""
     return bool(_DEEP_NUMBER.match(text))
 
 
-def begins_as_option(text: str) -> bool:
+def _begins_as_option(text: str) -> bool:
     """Whether a line begins with a sign, as options of commands and lines of code do."""
     return bool(_SIGN_FIRST.match(text))
 
 
-def is_formula(text: str) -> bool:
+def _is_formula(text: str) -> bool:
     """Whether most of the letters of a line are names of quantities and not words."""
     letters = [letter for letter in text if letter.isalpha()]
     latin = _LATIN_WORD.findall(text)
@@ -90,15 +90,10 @@ _FEW = 3
 _STEP = 3.0
 
 
-def hanging_terms(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
+def _hanging_terms(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
     """Lines under which the text is set in, as under the terms of a list.
 
     Where most headings hang out to the left of their text, it says nothing.
-
-    Args:
-        blocks: of the whole document.
-        places: of what may be headings.
-        size: of the running text.
     """
     places = list(places)
     large = [place for place in places if blocks[place].first.size >= _LARGE * size]
@@ -121,14 +116,8 @@ def _indent_below(blocks: Sequence[Block], place: int, size: float) -> float:
     return indent if len(below.lines) > 1 or indent > _SURE_INDENT * size else 0.0
 
 
-def scattered(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
-    """Lines that begin at no edge where text or other headings begin, and are not centred: words of pictures.
-
-    Args:
-        blocks: of the whole document.
-        places: of what may be headings.
-        size: of the running text.
-    """
+def _scattered(blocks: Sequence[Block], places: Iterable[int], size: float) -> set[int]:
+    """Lines that begin at no edge where text or other headings begin, and are not centred: words of pictures."""
     places = list(places)
     edges: Counter[int] = Counter()
     for block in blocks:
@@ -158,7 +147,7 @@ _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Look:
+class _Look:
     """How a block looks, as far as headings of one level share it."""
 
     size: float
@@ -233,11 +222,11 @@ class HeadingFinder:
             for place in found
             if not self._blocks[place].first.style.tag.startswith("H") and place not in self._outline
         }
-        plain = {place for place in loose if not NUMBER.match(self._texts[place])}
-        terms = hanging_terms(self._blocks, loose, self._size) | scattered(self._blocks, loose, self._size)
-        return {place for place in terms & plain if not KNOWN.fullmatch(self._texts[place])}
+        plain = {place for place in loose if not _NUMBER.match(self._texts[place])}
+        terms = _hanging_terms(self._blocks, loose, self._size) | _scattered(self._blocks, loose, self._size)
+        return {place for place in terms & plain if not _KNOWN.fullmatch(self._texts[place])}
 
-    def _look(self, block: Block, text: str) -> Look:
+    def _look(self, block: Block, text: str) -> _Look:
         pieces = [piece for line in block.lines for piece in line.pieces]
         loud = [piece for piece in pieces if not piece.style.fixed] or pieces
         total = sum(len(piece.text) for piece in loud)
@@ -249,7 +238,7 @@ class HeadingFinder:
         # Small capitals are often capitals of a smaller size after a large first letter.
         capitals = most("capitals") or (len(letters) > 3 and all(letter.isupper() for letter in letters))
         size = max(piece.style.size for piece in loud) if capitals else block.first.size
-        return Look(
+        return _Look(
             round(size * 2) / 2,
             most("bold"),
             most("italic"),
@@ -263,12 +252,12 @@ class HeadingFinder:
         places: dict[str, list[int]] = defaultdict(list)
         for place, text in enumerate(self._texts):
             if len(text) <= 2 * _LONGEST:
-                for key in {words(text), words(NUMBER.sub("", text, count=1))}:
+                for key in {words(text), words(_NUMBER.sub("", text, count=1))}:
                     places[key].append(place)
         found: dict[int, int] = {}
         last = -1
         for level, title, page, _ in outline:
-            keys = [words(title), words(NUMBER.sub("", title, count=1))]
+            keys = [words(title), words(_NUMBER.sub("", title, count=1))]
             fitting = [
                 place
                 for key in keys
@@ -291,7 +280,7 @@ class HeadingFinder:
         if place in self._outline:
             return True
         letters = sum(map(str.isalpha, text))
-        if NUMBER_ALONE.fullmatch(text) and look.size >= 1.15 * self._size and place + 1 < len(self._blocks):
+        if _NUMBER_ALONE.fullmatch(text) and look.size >= 1.15 * self._size and place + 1 < len(self._blocks):
             return block.kind != "note"
         alone = look.bold and not self._bold and len(block.lines) == 1 and block.gap > _ALONE
         # The heading of a change may be the date and number of a version.
@@ -302,16 +291,16 @@ class HeadingFinder:
             return True
         if _has_line_number(block.first):
             return False
-        deep = has_deep_number(text) and block.first.pieces[0].style.bold and not self._bold
-        if names_a_box(text) or (is_formula(text) and not deep):
+        deep = _has_deep_number(text) and block.first.pieces[0].style.bold and not self._bold
+        if _names_a_box(text) or (_is_formula(text) and not deep):
             return False
         if (
             (block.kind in ("code", "table", "note") and not deep)
-            or CAPTION.match(text)
+            or _CAPTION.match(text)
             or block.first.style.tag in ("TD", "TH", "LI", "TOCI", "Code")
         ):
             return False
-        number = NUMBER.match(text)
+        number = _NUMBER.match(text)
         bare = text[number.end() :] if number else text
         if block.kind == "item" and (not number or not bare[:1].isupper()):
             return False
@@ -319,14 +308,14 @@ class HeadingFinder:
             return False
         ratio = look.size / self._size
         # A sentence in large letters is a motto or a first paragraph.
-        telling = ENDS_AS_TEXT.search(text) and not (number and not bare) and not NAMED.match(text)
+        telling = _ENDS_AS_TEXT.search(text) and not (number and not bare) and not _NAMED.match(text)
         if telling and (len(text) > 60 or text.endswith((",", ";")) or (ratio < 1.15 and not alone)):
             return False
         if deep and len(text) <= 120:
             return True
-        if 2 * signs < len(text.replace(" ", "")) or (AS_CODE.search(text) and ratio < 1.15):
+        if 2 * signs < len(text.replace(" ", "")) or (_AS_CODE.search(text) and ratio < 1.15):
             return False
-        if begins_as_option(text) and ratio < 1.15:
+        if _begins_as_option(text) and ratio < 1.15:
             return False
         followed = place + 1 < len(self._blocks)
         if ratio >= 1.15:
@@ -344,7 +333,7 @@ class HeadingFinder:
             return True
         spaced = block.gap > 1.25 and len(block.lines) == 1 and self._blocks[place + 1].kind != "code"
         longer = len(self._texts[place + 1]) > 1.3 * len(text)
-        if KNOWN.fullmatch(text) and apart:
+        if _KNOWN.fullmatch(text) and apart:
             return True
         telling = look.italic or _is_rare(look.colour, self._colours) or _is_rare(look.font, self._fonts)
         if telling and spaced and longer and len(text) <= 90:
@@ -354,7 +343,7 @@ class HeadingFinder:
     def _is_enumeration(self, place: int) -> bool:
         """Whether the next or the last block is numbered as well: entries of a list follow one another."""
         beside = [self._texts[other] for other in (place - 1, place + 1) if 0 <= other < len(self._texts)]
-        return any(NUMBER.match(text) or BULLET.match(text) for text in beside)
+        return any(_NUMBER.match(text) or BULLET.match(text) for text in beside)
 
     def _without_front_matter(self, found: set[int]) -> set[int]:
         """Leave out authors and dates between a title and the first text."""
@@ -379,7 +368,7 @@ class HeadingFinder:
             text = self._texts[place]
             if self._blocks[place].first.style.tag.startswith("H") or later[self._looks[place]]:
                 continue
-            if self._looks[place].bold or NUMBER.match(text) or KNOWN.fullmatch(text.rstrip(".:")):
+            if self._looks[place].bold or _NUMBER.match(text) or _KNOWN.fullmatch(text.rstrip(".:")):
                 continue
             out.add(place)
         return found - out
@@ -395,7 +384,7 @@ class HeadingFinder:
             if place + 1 in found and place not in self._outline:
                 if LABEL.fullmatch(text):
                     labels[place + 1] = text
-                elif SPELLED.fullmatch(text) and self._blocks[place + 1].first.page == self._blocks[place].first.page:
+                elif _SPELLED.fullmatch(text) and self._blocks[place + 1].first.page == self._blocks[place].first.page:
                     labels[place + 1] = ""
         return labels
 
@@ -419,12 +408,12 @@ class HeadingFinder:
         """Levels: from the outline and tags where they say, else by number, size and weight."""
         # Of looks that rank alike, the one that comes first stands above.
         looks = sorted(dict.fromkeys(self._looks[place] for place in found), key=self._rank)
-        known: dict[Look, Counter[int]] = defaultdict(Counter)
+        known: dict[_Look, Counter[int]] = defaultdict(Counter)
         for place in found:
             level = self._outline.get(place) or self._tag_level(place)
             if level:
                 known[self._looks[place]][level] += 1
-        depths: dict[Look, Counter[int]] = defaultdict(Counter)
+        depths: dict[_Look, Counter[int]] = defaultdict(Counter)
         for place in found:
             depths[self._looks[place]][self._depth(place)] += 1
         numbered = [look for look in looks if depths[look].most_common(1)[0][0]]
@@ -433,7 +422,7 @@ class HeadingFinder:
         # A title that stands once over all is no level of its own.
         if above and found and sum(self._looks[place] == looks[0] for place in found) == 1 and looks[0] not in known:
             above -= 1
-        ranks: dict[Look, int] = {}
+        ranks: dict[_Look, int] = {}
         level = 0
         for look in looks:
             depth = depths[look].most_common(1)[0][0]
@@ -454,7 +443,7 @@ class HeadingFinder:
             levels[place] = own or ranks[look]
         return levels
 
-    def _rank(self, look: Look) -> tuple[float, bool, bool, bool]:
+    def _rank(self, look: _Look) -> tuple[float, bool, bool, bool]:
         return (-look.size, not look.bold, not look.capitals, look.italic)
 
     def _tag_level(self, place: int) -> int:
@@ -463,7 +452,7 @@ class HeadingFinder:
 
     def _depth(self, place: int) -> int:
         """How deep the number of a heading goes; 0 without a number."""
-        match = NUMBER.match(self._texts[place])
+        match = _NUMBER.match(self._texts[place])
         if not match or not (match[1] or match[3]):
             return 0
         return (match[1] or match[3]).count(".") + 1

@@ -16,7 +16,7 @@ _FEW_LINES = 12
 # In a row, pieces nearer than this share of the font size belong to one word.
 _WORD_GAP = 0.12
 # Beyond this one they are cells, columns, or a number before its heading.
-SEGMENT_GAP = 0.9
+_SEGMENT_GAP = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ def _segments(pieces: list[Piece]) -> list[Segment]:
     for piece in pieces[1:]:
         size = min(piece.style.size, segments[-1].pieces[-1].style.size)
         # The smaller size counts: a heading in the next column may stand nearer than its own letters are wide.
-        if piece.left - right > SEGMENT_GAP * size:
+        if piece.left - right > _SEGMENT_GAP * size:
             segments.append(Segment([]))
         segments[-1].pieces.append(piece)
         right = max(right, piece.right)

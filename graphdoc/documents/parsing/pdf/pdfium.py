@@ -23,18 +23,8 @@ _REGULAR = re.compile(r"regu|book|light|roman|medium|normal|thin", re.IGNORECASE
 _SUBSET = re.compile(r"^[A-Z]{6}\+")
 
 
-def font_traits(name: str, flags: int, weight: int, angle: int) -> dict[str, Any]:
-    """The look of a font.
-
-    Args:
-        name: its name in the file.
-        flags: of its descriptor (ISO 32000, table 121).
-        weight: 400 is regular, 700 is bold.
-        angle: of its italics in degrees.
-
-    Returns:
-        ``font`` (its name without the mark of a subset), ``bold``, ``italic``, ``fixed`` and ``capitals`` (small).
-    """
+def _font_traits(name: str, flags: int, weight: int, angle: int) -> dict[str, Any]:
+    """The look of a font."""
     name = _SUBSET.sub("", name)
     flags = max(flags, 0)
     # A library guesses the weight from the width of stems; where the name says it, the name counts.
@@ -54,7 +44,7 @@ _MOST_MARKS = 16
 _TELLING_TAGS = frozenset({"Title", "H", "H1", "H2", "H3", "H4", "H5", "H6", "TD", "TH", "LI", "Code", "TOCI", "Note"})
 
 
-def is_artifact(found: Any) -> bool:
+def _is_artifact(found: Any) -> bool:
     """Whether an object is marked as none of the text, as running heads are in tagged files."""
     for number in range(min(pdfium.FPDFPageObj_CountMarks(found), _MOST_MARKS)):
         mark = pdfium.FPDFPageObj_GetMark(found, number)
@@ -63,7 +53,7 @@ def is_artifact(found: Any) -> bool:
     return False
 
 
-def structure_tags(page: Any) -> dict[int, str]:
+def _structure_tags(page: Any) -> dict[int, str]:
     """The structure element of every marked content of a tagged file: headings, cells and the like."""
     tree = pdfium.FPDF_StructTree_GetForPage(page)
     if not tree:
@@ -93,7 +83,7 @@ def structure_tags(page: Any) -> dict[int, str]:
     return tags
 
 
-def largest_picture(page: Any, area: float) -> float:
+def _largest_picture(page: Any, area: float) -> float:
     """The share of a page that its largest picture covers."""
     largest = 0.0
     for number in range(pdfium.FPDFPage_CountObjects(page)):
@@ -272,7 +262,7 @@ class PdfFile:
                 "styles": reader.styles,
                 "unmapped": reader.unmapped,
                 "cut": reader.cut,
-                "pictures": largest_picture(page, width * height) if len(reader.pieces) < _FEW_PIECES else 0.0,
+                "pictures": _largest_picture(page, width * height) if len(reader.pieces) < _FEW_PIECES else 0.0,
             }
         finally:
             # Fonts without a name are known by their address, which is theirs as long as a page with them is open.
@@ -286,7 +276,7 @@ _FEW_PIECES = 40
 
 
 # What fonts without a name are called, with what tells one from the other.
-NAMELESS = "without a name"
+_NAMELESS = "without a name"
 _KEPT_OPEN = 200
 
 
@@ -294,7 +284,7 @@ class _PageReader:
     """Joins the characters of a page to pieces of one style on one base line."""
 
     def __init__(self, page: Any, text: Any) -> None:
-        self._text, self._tags = text, structure_tags(page)
+        self._text, self._tags = text, _structure_tags(page)
         self.pieces: list[tuple[str, float, float, float, int, int]] = []
         self.styles: list[dict[str, Any]] = []
         self.unmapped = self.cut = 0
@@ -346,7 +336,7 @@ class _PageReader:
                 if address not in self._objects:
                     self._objects[address] = self._style(ctypes.cast(address, pdfium.FPDF_PAGEOBJECT), place)
                 traits = self._objects[address]
-                nameless = self.styles[traits[0]]["font"].startswith(NAMELESS)
+                nameless = self.styles[traits[0]]["font"].startswith(_NAMELESS)
                 height = (y.value, -x.value, -y.value, x.value)[traits[2]]
             run += 1
             self.cut += run == _LONGEST_STRING
@@ -404,7 +394,7 @@ class _PageReader:
         if pdfium.FPDFText_GetFillColor(self._text, place, red, green, blue, alpha):
             colour = red.value << 16 | green.value << 8 | blue.value
         tag = self._tags.get(pdfium.FPDFPageObj_GetMarkedContentID(found), "")
-        artifact = is_artifact(found)
+        artifact = _is_artifact(found)
         size = round(size, 1)
         key = (id(traits), size, mode, colour, tag, artifact)
         if key not in self._numbers:
@@ -422,9 +412,9 @@ class _PageReader:
             flags = pdfium.FPDFFont_GetFlags(font)
             angle = ctypes.c_int()
             pdfium.FPDFFont_GetItalicAngle(font, angle)
-            self._fonts[address] = font_traits(name, flags, pdfium.FPDFFont_GetWeight(font), angle.value)
+            self._fonts[address] = _font_traits(name, flags, pdfium.FPDFFont_GetWeight(font), angle.value)
             if not self._fonts[address]["font"]:
-                self._fonts[address]["font"] = f"{NAMELESS} {address:x}"
+                self._fonts[address]["font"] = f"{_NAMELESS} {address:x}"
         return self._fonts[address]
 
 

@@ -158,11 +158,7 @@ def _laid_out(lines: Sequence[Line]) -> Iterator[str]:
 def _say_what_is_missing(
     pages: Sequence[Page], contents: Sequence[tuple[int, dict[str, Any]]], warnings: list[str]
 ) -> None:
-    """Refuse a scan, and name pages that are pictures, strings that were cut, and characters that are unknown.
-
-    Raises:
-        DocumentError: no page has any text.
-    """
+    """Refuse a scan, and name pages that are pictures, strings that were cut, and characters that are unknown."""
     empty = [page for page in pages if not page.rows and not page.aside]
     pictures = [page.number + 1 for page in empty if page.pictures > _SCAN]
     if pages and len(empty) == len(pages):
