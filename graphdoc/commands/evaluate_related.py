@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> None:
         from ..evaluation.measures import require_measures
         from ..evaluation.rankers import JOINED, RANKERS, RankedCorpus, rank_documents, require_rankers
         from ..evaluation.trec import require_ids
-        from ..retrieval.sentence_settings import DIRECTION
+        from ..retrieval.sentence_search import DIRECTION
 
     rows = list(dict.fromkeys(options.by or _ROWS))
     require_rankers(rows)

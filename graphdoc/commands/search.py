@@ -101,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weight",
         type=float,
         metavar="W",
-        help="weight of words with --fusion weighted, 0 to 1 (default: 0.5)",
+        help="add up scores, this weight for words, 0 to 1 (default: rankings are joined by rank; sentences alone)",
     )
     add_sentence_arguments(parser)
     group.add_argument("--explain", action="store_true", help="say why each document was found")
@@ -114,9 +114,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_sentence_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of a search by sentences."""
     group = parser.add_argument_group("ranking by sentences")
-    group.add_argument(
-        "--words", type=float, metavar="W", help="weight of word search in the score, 0 to 1 (default: 0, without it)"
-    )
     group.add_argument("--pool", type=positive, metavar="N", help="rank the N documents that a hybrid search finds")
     group.add_argument("--candidates", metavar="RUN", help="rank the documents of a run in the format of TREC")
     add_scoring_arguments(group)
@@ -164,13 +161,13 @@ def _reports(options: argparse.Namespace) -> list[Path]:
     if options.html is None or options.document is None:
         return []
     with quick_imports():
-        from ..retrieval.page import comparison_name, comparisons_of
+        from ..retrieval.hit_report import comparison_name, comparisons_of
     return [comparisons_of(options.html) / comparison_name(rank) for rank in range(1, options.top + 1)]
 
 
 def _chosen(options: argparse.Namespace, query: str | Document) -> tuple[dict[str, Any], list[str]]:
     """How to search, and what the reader should know; a search refuses what does not go with its way."""
-    names = ("where", "words_unit", "fusion", "weight", "words", "pool", "normalisation", "direction")
+    names = ("where", "words_unit", "fusion", "weight", "pool", "normalisation", "direction")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     chosen: dict[str, Any] = {"by": options.by, **given}
     if options.by not in BY_SENTENCES:
@@ -203,7 +200,7 @@ def _candidates(path: str, query: str | Document, source: str | None, notes: lis
 
 
 def _write_page(index: DocumentIndex, results: SearchResults, query: str | Document, path: str) -> None:
-    from ..retrieval.page import write_page_with_comparisons
+    from ..retrieval.hit_report import write_page_with_comparisons
 
     if isinstance(query, str):
         results.to_html(path)
@@ -253,7 +250,7 @@ def _print(target: Console, results: SearchResults, options: argparse.Namespace)
 
 def _print_pairs(target: Console, alignment: HitAlignment, most: int) -> None:
     """The strongest pairs of a score, one below the other: of the document that was asked with, and of the hit."""
-    from ..retrieval.explain import FROM_THE_HIT
+    from ..retrieval.results import FROM_THE_HIT
 
     parts = "documents" if alignment.whole else "paragraphs"
     for pair, one in alignment.best(most):

@@ -16,11 +16,10 @@ from ..documents.document import Document
 from ..encoder import DocumentEncoder
 from ..errors import EvaluationError, RetrievalError, SettingsError
 from ..retrieval.candidates import index_words, word_rows
-from ..retrieval.fusion import Fusion, fused_scores
-from ..retrieval.grouping import Scores
+from ..retrieval.fusion import Fusion, Scores, fused_scores
 from ..retrieval.index import DocumentIndex
 from ..retrieval.search import SearchOptions
-from ..retrieval.sentence_settings import DIRECTION
+from ..retrieval.sentence_search import DIRECTION
 from ..retrieval.sentences import encode_sentences
 from ..runtime.progress import progress_bar
 from ..runtime.text import require_whole

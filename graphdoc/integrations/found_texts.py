@@ -11,7 +11,7 @@ from ..documents.document import Document
 from ..errors import SettingsError
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import Hit, PassageHit
-from ..retrieval.search import SearchOptions, SearchSettings
+from ..retrieval.search import BY_PASSAGES, SearchOptions, SearchSettings
 from ..runtime.text import require_one_of
 
 Content = Literal["passage", "passages", "document"]
@@ -49,6 +49,7 @@ def require_search(content: Content, k: int, **settings: Unpack[SearchOptions]) 
         SettingsError: a value is unknown or out of range.
     """
     require_one_of("content", content, get_args(Content))
+    require_one_of("by", settings.get("by", "hybrid"), BY_PASSAGES)
     if SearchSettings(k=k, **settings).passages == 0 and content != "document":
         raise SettingsError(f"passages is 0 and content is {content!r}; take 1 or more, or content='document'")
 

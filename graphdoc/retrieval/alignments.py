@@ -11,7 +11,7 @@ import numpy as np
 
 from ..similarity.alignment import Alignment, ParagraphPair, SentencePair
 from ..similarity.hierarchical import Direction, Normalisation
-from .sentence_corpus import PlacedDocument
+from .sentences import SentenceDocument
 
 _SIDES = ("source", "candidate")
 # What a page shows of an alignment, however long the documents are. A paragraph may be a whole document.
@@ -62,8 +62,8 @@ class HitAlignment:
     """
 
     alignment: Alignment
-    source: PlacedDocument
-    candidate: PlacedDocument
+    source: SentenceDocument
+    candidate: SentenceDocument
     direction: Direction = "source"
     normalisation: Normalisation = "none"
 
@@ -203,7 +203,7 @@ class HitAlignment:
             last = number
         return [*shown, None] if last < end - 1 else shown
 
-    def _side(self, side: str) -> PlacedDocument:
+    def _side(self, side: str) -> SentenceDocument:
         return self.source if side == "source" else self.candidate
 
     def _pair(self, pair: dict[str, Any]) -> dict[str, Any]:

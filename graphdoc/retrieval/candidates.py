@@ -17,7 +17,7 @@ from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from ..subtopics.terms import TermMaker
 from .fields import Fields
-from .grouping import Scores, as_run, group_passages
+from .fusion import Scores, group_passages, scores_of
 from .index import DocumentIndex
 from .lance import Candidates, LanceStore
 from .mined_documents import MinedDocuments
@@ -133,7 +133,7 @@ class PassageWords:
         rows = np.union1d(np.argsort(-scores, kind="stable")[:most], np.flatnonzero(np.isin(self._owners, wanted)))
         rows = rows[scores[rows] > 0]
         ids = tuple(self._ids[owner] for owner in self._owners[rows])
-        return as_run(group_passages(Candidates(ids, tuple(self._passages[rows].tolist()), scores[rows])))
+        return scores_of(group_passages(Candidates(ids, tuple(self._passages[rows].tolist()), scores[rows])))
 
 
 def _bm25_weights(counts: csr_matrix) -> csr_matrix:

@@ -1,4 +1,4 @@
-"""Joining two rankings of documents into one."""
+"""From passages to documents, and from several rankings of documents to one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,36 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+
 from ..errors import SettingsError
 from ..runtime.text import described
+from .lance import Candidates
 
 Fusion = Literal["reciprocal_rank", "weighted"]
 FUSIONS: tuple[str, ...] = get_args(Fusion)
 # Cormack, Clarke and Buettcher 2009.
 RANK_CONSTANT = 60.0
+# The score of a document is the sum of those of its best passages.
+BEST_PASSAGES = 3
+
+Scores = dict[str, float]
+"""Scores by document."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    """A document with its score in one ranking, and the passages that the score is the sum of.
+
+    Args:
+        id: the document.
+        score: larger is better.
+        passages: number and score of the passages found, best first; empty where only the whole document was.
+    """
+
+    id: str
+    score: float
+    passages: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +68,65 @@ class Fused:
     parts: Mapping[str, Part]
 
 
+def group_passages(found: Candidates, best: int = BEST_PASSAGES) -> list[RankedDocument]:
+    """Rank documents by the sum of their best passages.
+
+    Args:
+        found: passages, in any order.
+        best: passages that count.
+
+    Returns:
+        The documents, best first; those of equal score by id.
+
+    >>> found = Candidates(("a", "b", "b"), (0, 0, 4), np.array([3.0, 2.0, 2.0]))
+    >>> [(document.id, document.score) for document in group_passages(found)]
+    [('b', 4.0), ('a', 3.0)]
+    """
+    passages: dict[str, list[tuple[int, float]]] = {}
+    scores = found.scores.tolist()
+    # Once for all documents: best first, and those of equal score in their order in the document.
+    for row in np.lexsort((np.asarray(found.numbers), -found.scores)).tolist():
+        passages.setdefault(found.ids[row], []).append((found.numbers[row], scores[row]))
+    return _best_first(
+        [RankedDocument(id, sum([score for _, score in own[:best]]), tuple(own)) for id, own in passages.items()]
+    )
+
+
+def whole_documents(found: Candidates) -> list[RankedDocument]:
+    """The documents of a search that ranks them as wholes, best first; those of equal score by id."""
+    return _best_first([RankedDocument(*pair) for pair in zip(found.ids, found.scores.tolist(), strict=True)])
+
+
+def with_whole(passages: list[RankedDocument], whole: list[RankedDocument]) -> list[RankedDocument]:
+    """Add the score of a whole document to that of its best passages; what one of both did not find adds nothing.
+
+    >>> with_whole([RankedDocument("a", 3.0, ((0, 3.0),))], [RankedDocument("b", 4.0), RankedDocument("a", 2.0)])
+    [RankedDocument(id='a', score=5.0, passages=((0, 3.0),)), RankedDocument(id='b', score=4.0, passages=())]
+    """
+    scores = scores_of(passages)
+    for document in whole:
+        scores[document.id] = scores.get(document.id, 0.0) + document.score
+    of_passages = {document.id: document.passages for document in passages}
+    return _best_first([RankedDocument(id, score, of_passages.get(id, ())) for id, score in scores.items()])
+
+
+def scores_of(documents: Sequence[RankedDocument]) -> Scores:
+    """Scores by document."""
+    return {document.id: document.score for document in documents}
+
+
+def _best_first(documents: list[RankedDocument]) -> list[RankedDocument]:
+    # Those of equal score by id, so that no run depends on chance.
+    return sorted(documents, key=lambda document: (-document.score, document.id))
+
+
 def fuse(
     rankings: Mapping[str, Mapping[str, float]],
     fusion: Fusion = "reciprocal_rank",
     weights: Mapping[str, float] | None = None,
     most: int | None = None,
 ) -> list[Fused]:
-    """Join rankings.
+    """Join rankings; the scores of a single one stay as they are.
 
     ``reciprocal_rank``: a document has ``weight / (60 + rank)`` from each ranking that found it. ``weighted``: scores
     of a ranking are brought to 0 to 1, by its lowest and its highest, and added up with the weights (Graph-RoBERTa,
@@ -70,10 +145,13 @@ def fuse(
         SettingsError: the fusion is unknown, or a weight is negative or missing.
 
     >>> best = fuse({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}})
-    >>> [one.id for one in best]
+    >>> [document.id for document in best]
     ['b', 'a', 'c']
     """
-    shares = _shares(rankings, fusion, weights)
+    if len(rankings) == 1:
+        shares = {name: {id: scores[id] for id in _in_order(scores)} for name, scores in rankings.items()}
+    else:
+        shares = _shares(rankings, fusion, weights)
     ranks = {name: {id: rank for rank, id in enumerate(own, start=1)} for name, own in shares.items()}
     return [
         Fused(
@@ -89,8 +167,8 @@ def fused_scores(
     rankings: Mapping[str, Mapping[str, float]],
     fusion: Fusion = "reciprocal_rank",
     weights: Mapping[str, float] | None = None,
-) -> dict[str, float]:
-    """Scores of :func:`fuse` alone, by document, best first.
+) -> Scores:
+    """Scores of two or more rankings joined as by :func:`fuse`, by document, best first.
 
     >>> list(fused_scores({"words": {"a": 9.0, "b": 7.0}, "vectors": {"b": 0.8, "c": 0.1}}))
     ['b', 'a', 'c']
@@ -98,18 +176,9 @@ def fused_scores(
     return dict(_summed(_shares(rankings, fusion, weights)))
 
 
-def as_they_are(rankings: Mapping[str, Mapping[str, float]], most: int | None = None) -> list[Fused]:
-    """The documents of a single ranking, whose scores are their shares."""
-    ((name, scores),) = rankings.items()
-    return [
-        Fused(id, scores[id], {name: Part(rank, scores[id], scores[id])})
-        for rank, id in enumerate(_in_order(scores)[:most], start=1)
-    ]
-
-
 def _shares(
     rankings: Mapping[str, Mapping[str, float]], fusion: Fusion, weights: Mapping[str, float] | None
-) -> dict[str, dict[str, float]]:
+) -> dict[str, Scores]:
     """What every ranking adds to the score of its documents, best first."""
     if fusion not in FUSIONS:
         raise SettingsError(f"fusion is {described(fusion)}; choose one of {', '.join(FUSIONS)}")
@@ -123,7 +192,7 @@ def _shares(
 
 
 def _summed(shares: Mapping[str, Mapping[str, float]], most: int | None = None) -> list[tuple[str, float]]:
-    totals: dict[str, float] = {}
+    totals: Scores = {}
     for own in shares.values():
         for id, share in own.items():
             totals[id] = totals.get(id, 0.0) + share

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack, get_args, overload
+from typing import Any, Unpack, get_args
 
 from ..documents.document import Document
 from ..encoder import DocumentEncoder
@@ -17,16 +17,16 @@ from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
 from .fields import field_columns, filter_columns, kind_name
-from .grouping import Scores, as_run
+from .fusion import Scores, scores_of
 from .lance import LanceStore, State
 from .places import Place, ids_of, place_of, require_folder
-from .query import Statistics, Vector, query_of
 from .record import leaves_out_repeats, load_encoder, paragraph_of, record_of, require_same_model, require_version
-from .results import SearchResults
+from .results import Hit, SearchResults
 from .rows import DOCUMENT, DOCUMENT_COLUMNS, PASSAGE, SECTION, document_of, quoted, schema_of
-from .search import Search, SearchOptions, SearchSettings
-from .sentence_settings import SentenceOptions
+from .search import BY_PASSAGES, Search, SearchOptions, SearchSettings
+from .sentence_search import SentenceSearch
 from .sentences import PLACES, count_sentences
+from .terms import Queries, Vector
 from .updating import (
     Boilerplate,
     OnError,
@@ -37,8 +37,10 @@ from .updating import (
     sizes_of,
     with_kept_sentences,
 )
-from .ways import Searched, about, is_due, search_index
 from .word_settings import WordSettings
+
+# Rows that came after the last maintenance, as a share of all, from which on it is due.
+_DUE = 0.05
 
 
 class DocumentIndex:
@@ -55,7 +57,7 @@ class DocumentIndex:
     def __init__(self, store: LanceStore, place: Place, encoder: DocumentEncoder | None = None) -> None:
         self._store, self.place, self._encoder = store, str(place), encoder
         self._folder = place.folder
-        self._statistics = Statistics(store)
+        self._queries = Queries(store, lambda: self.encoder)
 
     @classmethod
     def create(
@@ -175,7 +177,7 @@ class DocumentIndex:
 
     def describe(self) -> dict[str, Any]:
         """Place, size, model and fields as plain values."""
-        return about(self._store, self.state(), self.place) | {
+        return self._about(self.state()) | {
             "sentences": self._store.record.get("sentences"),
             "fields": self.fields,
         }
@@ -276,7 +278,7 @@ class DocumentIndex:
     def is_maintenance_due(self) -> bool:
         """Whether more than a twentieth of the rows came after the last maintenance."""
         state = self.state()
-        return is_due(state)
+        return _is_due(state)
 
     def rows(self, columns: Iterable[str] | None = None, *, level: str | None = None) -> Iterator[Any]:
         """The rows of the table as they are stored, some at a time (Arrow record batches).
@@ -317,22 +319,15 @@ class DocumentIndex:
         (found,) = encode_with_known(encoder, [segmented], known_vectors(self._store, [id]))
         return with_kept_sentences(self._store, encoder, found.document) if sentences else found.document
 
-    @overload
-    def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults: ...
-    @overload
-    def search(self, query: Document, k: int = 10, **settings: Unpack[SentenceOptions]) -> SearchResults: ...
-    def search(self, query: str | Document, k: int = 10, **settings: Any) -> SearchResults:
+    def search(self, query: str | Document, k: int = 10, **settings: Unpack[SearchOptions]) -> SearchResults:
         """Find documents.
 
         Args:
             query: words, a question, or a whole document; one that is in the index is not its own hit.
             k: how many.
-            **settings: fields of :class:`~graphdoc.retrieval.search.SearchSettings`: ``by`` (``hybrid``, ``words`` or
-                ``vectors``), ``where`` (a filter such as ``year >= 2010``), ``passages`` (how many are shown of each
-                document), ``fusion`` and others. With a document, fields of
-                :class:`~graphdoc.retrieval.sentence_settings.SentenceSettings` rank by sentences: ``by``
-                (``sentences``, ``flat``, ``paragraphs`` or ``document``), ``words``, ``pool``, ``candidates`` and
-                others.
+            **settings: fields of :class:`~graphdoc.retrieval.search.SearchSettings`, such as ``by`` (``hybrid``,
+                ``words`` or ``vectors``; with a document also ``sentences``, ``flat``, ``paragraphs`` or
+                ``document``) and ``where`` (a filter such as ``year >= 2010``).
 
         Returns:
             The documents, best first, with the parts of their scores, and their best passages or alignments.
@@ -341,8 +336,35 @@ class DocumentIndex:
             SettingsError: the query is empty, the filter cannot be read, or a setting is out of range.
             RetrievalError: the index cannot be read, or does not hold what is searched by.
         """
-        searched = Searched(self._latest, lambda: self.encoder, self._statistics, self.place)
-        return search_index(searched, query, k, settings)
+        chosen, store = SearchSettings(k=k, **settings), self._latest
+        state = store.state()
+        hits: tuple[Hit, ...] = ()
+        if chosen.by_sentences:
+            if not isinstance(query, Document):
+                raise SettingsError(f"by={chosen.by!r} ranks by a document; give one, such as Document.from_text(...)")
+            shown: dict[str, Any] = {"text": query.text, "document": query.id, "title": query.title}
+            by_sentences = SentenceSearch(
+                store, lambda: self.encoder, query, lambda: self._queries.query(query), chosen, self.place
+            )
+            hits = by_sentences.run() if state.documents else ()
+            warnings = by_sentences.warnings
+        else:
+            asked = self._queries.query(query)
+            shown = {"text": asked.shown, "document": asked.id, "title": asked.title}
+            hits = Search(store, asked, chosen).run() if state.documents else ()
+            warnings = [*asked.warnings]
+            if "words" in chosen.rankings and not store.tokens(asked.text):
+                warnings.append("no word of the query is searched for: all are stop words or signs")
+        if _is_due(state):
+            warnings.append(
+                f"maintenance is due: {state.waiting:,} of {state.rows:,} rows came after the last one (maintain)"
+            )
+        if not state.documents:
+            warnings.append("the index is empty")
+        elif not hits:
+            warnings.append("nothing was found" + (f" where {chosen.where}" if chosen.where else ""))
+        about = self._about(state)
+        return SearchResults(hits, shown, chosen.by, chosen.joined_by, chosen.where, k, about, tuple(warnings))
 
     def scores(
         self,
@@ -363,15 +385,21 @@ class DocumentIndex:
             **settings: as for :meth:`search`.
         """
         chosen = SearchSettings(k=k, **settings)
-        asked = query_of(query, self._latest, lambda: self.encoder, self._statistics)
+        require_one_of("by", chosen.by, BY_PASSAGES)
+        store, asked = self._latest, self._queries.query(query)
         asked = asked if vector is None else replace(asked, vector=lambda: vector)
         where = None if ids is None else f"id IN ({', '.join(map(quoted, ids))})"
-        return {name: as_run(found) for name, found in Search(self._store, asked, chosen).rankings(where).items()}
+        return {name: scores_of(ranking) for name, ranking in Search(store, asked, chosen).rankings(where).items()}
+
+    def _about(self, state: State) -> dict[str, Any]:
+        """Place, size and model as plain values."""
+        model = dict(self.record["model"])
+        return {"place": self.place, "documents": state.documents, "passages": state.passages, "model": model}
 
     def _maintain_if_due(self, wanted: bool | None, show_progress: bool | None = None) -> int:
         """Maintain, and give the number of documents that were encoded again."""
         rebuilt = 0
-        if wanted or (wanted is None and is_due(self._store.state())):
+        if wanted or (wanted is None and _is_due(self._store.state())):
             can_load = self._encoder is not None or self.record["source"] is not None
             if leaves_out_repeats(self.record) and can_load and self._store.state().documents:
                 rebuilt = Update(self._store, self.encoder, show_progress=show_progress).reindex_boilerplate()
@@ -381,3 +409,8 @@ class DocumentIndex:
     def _writing(self) -> AbstractContextManager[Any]:
         """The right to write; an object store keeps writers apart itself."""
         return nullcontext() if self._folder is None else FolderLock(self._folder, "another change")
+
+
+def _is_due(state: State) -> bool:
+    """Whether maintenance is due."""
+    return state.waiting > _DUE * state.rows

@@ -14,8 +14,7 @@ import torch
 from ..errors import RetrievalError, SettingsError
 from ..runtime.progress import progress_bar
 from ..runtime.text import described, require_one_of, require_whole
-from .fusion import fused_scores
-from .grouping import Scores
+from .fusion import Scores, fused_scores
 from .mined_documents import MinedDocuments, Rows, Vectors
 from .nearest import Pool, as_compared, nearest, scores_of
 from .negatives import CLOSE, JUDGED, REASONS, SIMILAR, NegativeLists

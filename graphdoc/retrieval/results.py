@@ -1,22 +1,124 @@
-"""What a search finds: documents with the parts of their scores and their best passages."""
+"""What a search finds: documents with the parts of their scores, their best passages, and why they were found."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ..analysis.search_page.page import write_search_page
 from ..runtime.files import write_text
 from .alignments import OF_PAIRS, HitAlignment
-from .explain import Explanation
 from .fusion import Part
 
 if TYPE_CHECKING:
     import pandas as pd
+
+# How a pair is told from the best one for a paragraph of the document that was asked with.
+FROM_THE_HIT = "best match of the hit's paragraph"
+_BY_PASSAGES = ("hybrid", "words", "vectors")
+_OF_HITS = ("rank", "id", "title", "score")
+_OF_PASSAGES = ("passage", "heading", "start", "end", "text")
+
+
+@dataclass(frozen=True, slots=True)
+class TermPart:
+    """What a term adds to the score of word search.
+
+    Args:
+        term: the word as the query has it.
+        frequency: how often the passages (or the document) that were scored hold it.
+        document_frequency: passages (or documents) of the index that hold it.
+        part: its part of the score.
+    """
+
+    term: str
+    frequency: int
+    document_frequency: int
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class PassagePart:
+    """What a passage adds to the score of vector search.
+
+    Args:
+        number: the passage.
+        heading: heading of its section.
+        part: its part of the score.
+    """
+
+    number: int
+    heading: str
+    part: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairPart:
+    """What a pair of paragraphs adds to the score by sentences.
+
+    Args:
+        source: paragraph of the document that was asked with.
+        candidate: paragraph of the hit.
+        source_heading: heading of its section.
+        candidate_heading: heading of its section.
+        part: its part of the score.
+        direction: whether the paragraph of the ``source`` was looked for, or that of the ``candidate``.
+    """
+
+    source: int
+    candidate: int
+    source_heading: str
+    candidate_heading: str
+    part: float
+    direction: Literal["source", "candidate"] = "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The score of a document, taken apart.
+
+    Args:
+        id: the document.
+        score: its score, the sum of the shares of ``parts``.
+        parts: rank, score and share of each ranking that found it.
+        words: what terms add to the score of word search, largest first; they add up to it.
+        vectors: what passages add to the score of vector search, largest first; they add up to it.
+        sentences: what pairs of paragraphs add to the score by sentences, largest first; they add up to it.
+    """
+
+    id: str
+    score: float
+    parts: Mapping[str, Part]
+    words: tuple[TermPart, ...]
+    vectors: tuple[PassagePart, ...]
+    sentences: tuple[PairPart, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Terms, passages and pairs of paragraphs as plain values."""
+        return {name: [asdict(part) for part in getattr(self, name)] for name in ("words", "vectors", "sentences")}
+
+    def __str__(self) -> str:
+        lines = [f"{self.id}: {self.score:.4f}"]
+        for name, ranking in self.parts.items():
+            lines.append(f"  {name}: rank {ranking.rank}, score {ranking.score:.3f}, share {ranking.share:.4f}")
+            parts: Sequence[TermPart | PassagePart | PairPart] = getattr(self, name, self.sentences)
+            lines += [f"    {_part_name(part)}: {part.part:+.3f}" for part in parts]
+        return "\n".join(lines)
+
+
+def _part_name(part: TermPart | PassagePart | PairPart) -> str:
+    if isinstance(part, PairPart):
+        sides = ((part.source, part.source_heading), (part.candidate, part.candidate_heading))
+        pair = " with ".join(f"paragraph {number + 1}" + (f" ({name})" if name else "") for number, name in sides)
+        return pair + (f", {FROM_THE_HIT}" if part.direction == "candidate" else "")
+    if isinstance(part, TermPart):
+        times = "once" if part.frequency == 1 else f"{part.frequency} times"
+        return f"{part.term} ({times}; in {part.document_frequency:,})"
+    return f"passage {part.number + 1}" + (f" ({part.heading})" if part.heading else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +350,3 @@ class SearchResults:
 
 def _passage_row(passage: PassageHit) -> dict[str, Any]:
     return {"passage": passage.number, **{name: getattr(passage, name) for name in _OF_PASSAGES[1:]}}
-
-
-_BY_PASSAGES = ("hybrid", "words", "vectors")
-_OF_HITS = ("rank", "id", "title", "score")
-_OF_PASSAGES = ("passage", "heading", "start", "end", "text")

@@ -52,6 +52,31 @@ class Sentences:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SentenceDocument:
+    """A document with its sentences, to be shown beside another one.
+
+    Args:
+        sentences: its sentences.
+        headings: heading of every section.
+        texts: text of every section.
+        title: its title, empty when there is none.
+        version: hash of what the index holds of it; None for the document that is asked with.
+    """
+
+    sentences: Sentences
+    headings: Sequence[str]
+    texts: Sequence[str]
+    title: str = ""
+    version: str | None = None
+
+    @classmethod
+    def of(cls, document: Document, sentences: Sentences, version: str | None = None) -> SentenceDocument:
+        """A document with its sentences."""
+        headings, texts = ([getattr(section, name) for section in document.sections] for name in ("heading", "text"))
+        return cls(sentences, headings, texts, document.title, version)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SentenceBlock:
     """The sentences of some documents of a corpus.
 

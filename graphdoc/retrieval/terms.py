@@ -1,4 +1,4 @@
-"""The terms of texts: where words of a query stand in a passage, and which words of a document say most about it."""
+"""The terms of texts, and a query as words and as a vector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,23 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+from ..documents.document import Document
+from ..documents.section import clean_text
+from ..encoder import DocumentEncoder
+from ..errors import SettingsError
+from ..runtime.text import described
+from .lance import LanceStore
+from .rows import whole_text
+
+Vector = npt.NDArray[np.float32]
+
+MOST_QUERY_WORDS = 1_000
+# A whole document as a query of words takes long, and most of its words say little.
+DOCUMENT_WORDS = 60
+_SAMPLED_PASSAGES = 4_000
 _WORD = re.compile(r"[^\W_]+")
 
 # The first number that may stand between texts that are made into terms together: numbers stay as they are.
@@ -106,40 +123,25 @@ def terms_of(texts: Iterable[str], tokenize: Tokenize) -> list[list[str]]:
     return found if given else []
 
 
-@dataclass(frozen=True, slots=True)
-class QueryWord:
-    """A word of a query.
-
-    Args:
-        term: its term.
-        text: the word as it first stands there.
-        count: how often its term is there.
-    """
-
-    term: str
-    text: str
-    count: int
-
-
-def unique_words(text: str, tokenize: Tokenize) -> list[QueryWord]:
-    """The words of a text that differ in their term, in their order."""
+def counted_words(text: str, tokenize: Tokenize) -> list[tuple[str, str, int]]:
+    """The terms of a text in their order, each with the word as it first stands there and its count."""
     words = words_of(text, tokenize)
     counts = Counter(word.term for word in words)
     first: dict[str, str] = {}
     for word in words:
         first.setdefault(word.term, text[word.start : word.end])
-    return [QueryWord(term, shown, counts[term]) for term, shown in first.items()]
+    return [(term, shown, counts[term]) for term, shown in first.items()]
 
 
-def best_words(words: Iterable[Word], text: str, frequencies: Mapping[str, int], total: int, most: int) -> list[str]:
+def best_words(text: str, tokenize: Tokenize, frequencies: Mapping[str, int], total: int, most: int) -> list[str]:
     """The words of a document that say most about it: one for each of the terms with the highest tf-idf.
 
     A word is given once, twice, four times and so on, by how often its term is there: word search adds up the score
     of a word for each time that it is asked for.
 
     Args:
-        words: the words of the document.
-        text: its text.
+        text: the text of the document.
+        tokenize: gives the terms of a text.
         frequencies: passages that hold a term, by term, in a sample of the index.
         total: passages in the sample.
         most: how many terms.
@@ -147,19 +149,98 @@ def best_words(words: Iterable[Word], text: str, frequencies: Mapping[str, int],
     Returns:
         Words as they stand in the text, best first, copies of one side by side.
     """
-    counts: Counter[str] = Counter()
-    first: dict[str, str] = {}
-    for word in words:
-        counts[word.term] += 1
-        first.setdefault(word.term, text[word.start : word.end])
 
-    def weight(term: str) -> float:
-        return (1 + math.log(counts[term])) * math.log((1 + total) / (1 + frequencies.get(term, 0)))
+    def weight(term: str, count: int) -> float:
+        return (1 + math.log(count)) * math.log((1 + total) / (1 + frequencies.get(term, 0)))
 
-    best = sorted(counts, key=lambda term: (-weight(term), term))[:most]
-    return [first[term] for term in best for _ in range(_copies(counts[term]))]
+    best = sorted(counted_words(text, tokenize), key=lambda word: (-weight(word[0], word[2]), word[0]))[:most]
+    return [shown for _, shown, count in best for _ in range(_copies(count))]
 
 
 def _copies(count: int) -> int:
-    """How often a word is asked for: the nearest power of two, dampened."""
+    """How often a word is asked for: a power of two, so that few different weights are searched for."""
     return min(int(2 ** round(_DAMPING * math.log2(count))), _MOST_COPIES)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is searched for.
+
+    Args:
+        text: the words of the query; of a document the words that say most about it.
+        shown: the query as people read it.
+        id: id of the document that is asked with; None for a text.
+        title: its title.
+        vector: computes the vector ``(hidden,)`` when it is needed.
+        warnings: what was left out.
+    """
+
+    text: str
+    shown: str
+    id: str | None
+    title: str
+    vector: Callable[[], Vector]
+    warnings: tuple[str, ...] = ()
+
+
+class Queries:
+    """Makes the queries of an index: texts and documents as words and as vectors.
+
+    Args:
+        store: the index; makes terms of texts, and knows how common they are.
+        encoder: gives the encoder when a vector is needed.
+    """
+
+    def __init__(self, store: LanceStore, encoder: Callable[[], DocumentEncoder]) -> None:
+        self._store, self._encoder = store, encoder
+        self._version = -1
+        self._frequencies: dict[str, int] = {}
+        self._sampled = 0
+
+    def query(self, value: object) -> Query:
+        """A query of a text or a document.
+
+        Raises:
+            SettingsError: it is neither, or there is nothing in it.
+        """
+        if isinstance(value, Document):
+            self._count()
+            text, _ = whole_text(value)
+            best = best_words(text, self._store.tokens, self._frequencies, self._sampled, DOCUMENT_WORDS)
+            return Query(
+                " ".join(best), value.text, value.id, value.title, lambda: self._encoder().encode_levels(value).vector
+            )
+        if not isinstance(value, str):
+            raise SettingsError(f"the query is {described(value)}; give a text or a Document")
+        words = clean_text(value).split()
+        if not words:
+            raise SettingsError("the query is empty; give some words, or a document")
+        text, warnings = " ".join(words), []
+        if len(words) > MOST_QUERY_WORDS:
+            warnings.append(
+                f"word search takes the first {MOST_QUERY_WORDS:,} words of a query, "
+                f"{len(words) - MOST_QUERY_WORDS:,} were left out; search with a document instead"
+            )
+        return Query(
+            " ".join(words[:MOST_QUERY_WORDS]),
+            text,
+            None,
+            "",
+            lambda: np.asarray(self._encoder().encode_query(text), np.float32),
+            tuple(warnings),
+        )
+
+    def _count(self) -> None:
+        """Count in a sample of the index how many passages hold a term, once for each version."""
+        state = self._store.state()
+        if state.version == self._version:
+            return
+        texts: list[str] = []
+        every = max(1, state.passages // _SAMPLED_PASSAGES)
+        seen = 0
+        for batch in self._store.batches(["text"], "level = 'passage'"):
+            values = batch.column("text")
+            texts += [values[place].as_py() for place in range(-seen % every, len(values), every)]
+            seen += len(values)
+        own = Counter(term for terms in terms_of(texts, self._store.tokens) for term in set(terms))
+        self._frequencies, self._sampled, self._version = own, len(texts), state.version

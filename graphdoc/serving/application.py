@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from ..analysis.search_page.page import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
-from ..retrieval.sentence_settings import BY_SENTENCES
+from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
 from .service import RankedBySentences, SearchService
 from .tools import tool_server
@@ -115,13 +115,13 @@ def search_application(service: SearchService, *, hosts: Sequence[str] = LOOPBAC
         k: int = Query(few, ge=1),
         passages: int = Query(shown, ge=0),
         explain: bool = False,
-        words: float | None = None,
+        weight: float | None = None,
         pool: int | None = Query(None, ge=1),
     ) -> dict[str, Any]:
         """Find documents by a text ``q``, or by a ``document`` of the index, also by its sentences."""
         ranked: RankedBySentences = {}
-        if words is not None:
-            ranked["words"] = words
+        if weight is not None:
+            ranked["weight"] = weight
         if pool is not None:
             ranked["pool"] = pool
         found = service.search(q, document=document, by=by, where=where, k=k, passages=passages, **ranked)

@@ -11,8 +11,7 @@ from ..errors import SettingsError
 from ..retrieval.hit_report import hit_report
 from ..retrieval.index import DocumentIndex
 from ..retrieval.results import SearchResults
-from ..retrieval.sentence_settings import BY_SENTENCES
-from ..retrieval.ways import WAYS
+from ..retrieval.search import BY_PASSAGES, BY_SENTENCES
 from ..runtime.text import require_one_of
 from ..similarity.hierarchical import Direction, Normalisation
 
@@ -37,9 +36,9 @@ class Limits:
 
 
 class RankedBySentences(TypedDict, total=False):
-    """Options of a search by sentences (see :class:`~graphdoc.retrieval.sentence_settings.SentenceSettings`)."""
+    """Options of a search by sentences (see :class:`~graphdoc.retrieval.search.SearchSettings`)."""
 
-    words: float
+    weight: float
     pool: int
     candidates: Sequence[str]
     normalisation: Normalisation
@@ -95,8 +94,7 @@ class SearchService:
         for name, number, most in (("k", k, self.limits.documents), ("passages", passages, self.limits.passages)):
             if number > most:
                 raise SettingsError(f"{name}={number} is more than {most}, the most that is served; ask for less")
-        if by not in WAYS:
-            raise SettingsError(f"by is {by!r}; choose one of {', '.join(WAYS)}")
+        require_one_of("by", by, (*BY_PASSAGES, *BY_SENTENCES))
         pool = ranked.get("pool")
         if pool is not None and pool > self.limits.pool:
             raise SettingsError(f"pool={pool} is more than {self.limits.pool}, the most that is served; ask for less")

@@ -66,7 +66,7 @@ def row_cosines(a: npt.ArrayLike, b: npt.ArrayLike) -> Floats:
     return cosines
 
 
-# As many as search adds up (graphdoc.retrieval.grouping).
+# As many as search adds up (graphdoc.retrieval.fusion).
 BEST_PASSAGES = 3
 
 

@@ -231,7 +231,7 @@ def test_documents_are_ranked_by_sentences(
         source,
         "--by",
         "flat",
-        "--words",
+        "--weight",
         ".5",
         "--output",
         "found",
@@ -273,7 +273,7 @@ def test_mistakes_of_rankings_by_sentences(
     assert "--pool" in refused("search", index, *source, "--by", "sentences")
     assert "fusion=" in refused("search", with_sentences, *source, "--by", "flat", "--fusion", "weighted")
     assert "pool=3" in refused("search", with_sentences, *source, "--pool", "3")
-    assert "words=2" in refused("search", with_sentences, *source, "--by", "flat", "--words", "2")
+    assert "weight=2" in refused("search", with_sentences, *source, "--by", "flat", "--weight", "2")
     assert "passages" in refused("search", with_sentences, *source, "--by", "flat", "--passages", "-1")
     run = tmp_path / "some.run"
     run.write_text("q Q0 nobody 1 2.0 x\n")
@@ -344,11 +344,3 @@ def test_one_ranking_has_one_score_and_paragraphs_have_texts(
         assert "(rank)" not in out
     _, out, _ = graphdoc(*asked, "--by", "paragraphs")
     assert TEXTS["rice"] in out and "Tides rise twice a day." in out
-
-
-def test_settings_that_would_do_nothing_are_refused(
-    refused: Callable[..., str], with_sentences: str, corpus: Path, index: str
-) -> None:
-    asked = ("--document", f"{corpus}#tides", "--by", "sentences")
-    assert "words_unit='both'" in refused("search", with_sentences, *asked, "--words-unit", "both")
-    assert "zscore" in refused("search", index, *asked, "--pool", 2, "--normalisation", "zscore")

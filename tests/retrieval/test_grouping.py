@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphdoc.retrieval.grouping import group_passages
+from graphdoc.retrieval.fusion import group_passages
 from graphdoc.retrieval.lance import Candidates
 
 ROWS = st.lists(

@@ -13,7 +13,7 @@ import pytest
 from graphdoc import Document, DocumentEncoder, DocumentIndex
 from graphdoc.analysis.report.page import render_report
 from graphdoc.retrieval import hit_report as module
-from graphdoc.retrieval.page import write_page_with_comparisons
+from graphdoc.retrieval.hit_report import write_page_with_comparisons
 from graphdoc.retrieval.results import SearchResults
 from graphdoc.segmentation.segmenter import Segmenter
 
@@ -56,7 +56,7 @@ def test_a_report_has_the_score_of_the_search(
         by=by,
         direction=direction,
         normalisation=normalisation,
-        words=0.3,  # type: ignore[call-overload]
+        weight=0.3,  # type: ignore[call-overload]
     )
     reports = written(index, results, documents[0])
     assert len(reports) == len(results) == 3

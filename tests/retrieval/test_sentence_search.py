@@ -13,8 +13,8 @@ from graphdoc import Document, DocumentEncoder, DocumentIndex, Section
 from graphdoc.errors import DocumentError, RetrievalError, SettingsError
 from graphdoc.inference import segmenting
 from graphdoc.inference.sentences import sentence_segmenter
-from graphdoc.retrieval import sentence_corpus
-from graphdoc.retrieval.sentence_corpus import KeptSentences, sample_of
+from graphdoc.retrieval import sentence_search
+from graphdoc.retrieval.sentence_search import StoredSentences, sample_of
 from graphdoc.retrieval.sentences import encode_sentences
 from graphdoc.runtime import progress
 
@@ -137,7 +137,7 @@ def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
         low, high = min(scores.values()), max(scores.values())
         return {id: (score - low) / (high - low) for id, score in scores.items()}
 
-    found = index.search(source, by="sentences", words=0.7)
+    found = index.search(source, by="sentences", weight=0.7)
     by_hand = {id: 0.7 * scaled(words)[id] + 0.3 * scaled(own)[id] for id in own}
     assert {hit.id: hit.score for hit in found} == pytest.approx(by_hand, abs=1e-4)
     assert found.fusion == "weighted"
@@ -148,7 +148,7 @@ def test_words_are_mixed_in(index: DocumentIndex, source: Document) -> None:
         explained = hit.explain()
         assert sum(part.part for part in explained.words) == pytest.approx(hit.parts["words"].score, abs=1e-3)
     assert "words: rank" in str(found[0].explain()) and "paragraph 1 (Sea) with" in str(found[0].explain())
-    few = index.search(source, by="sentences", words=0.5, words_unit="both", candidates=["tides", "rice"])
+    few = index.search(source, by="sentences", weight=0.5, words_unit="both", candidates=["tides", "rice"])
     assert {hit.id for hit in few} == {"tides", "rice"}
 
 
@@ -186,7 +186,7 @@ def test_candidates_that_are_unknown_or_the_source(index: DocumentIndex, documen
     [
         ({"by": "sentence"}, "sentence"),
         ({"by": "sentences", "pool": 0}, "pool"),
-        ({"by": "sentences", "words": 2}, "words=2"),
+        ({"by": "sentences", "weight": 2}, "weight=2"),
         ({"by": "sentences", "normalisation": "z"}, "normalisation"),
         ({"by": "sentences", "direction": "up"}, "direction"),
         ({"by": "sentences", "pool": 3, "candidates": ["rice"]}, "pool=3"),
@@ -261,7 +261,7 @@ def test_pairs_that_were_looked_for_from_the_hit_are_told_from_others(index: Doc
 
 
 def test_results_as_data(index: DocumentIndex, source: Document, documents: list[Document], tmp_path: Path) -> None:
-    found = index.search(source, 2, by="sentences", words=0.2, direction="source")
+    found = index.search(source, 2, by="sentences", weight=0.2, direction="source")
     content = json.loads(found.to_json(tmp_path / "hits.json", explain=True).read_text())
     assert content["by"] == "sentences" and content["fusion"] == "weighted"
     texts = {document.id: [section.text for section in document.sections] for document in documents}
@@ -301,12 +301,12 @@ def test_a_document_that_changed_since_is_refused(place: str, encoder: DocumentE
 
 
 def test_the_sample_of_a_corpus_depends_on_ids_alone(index: DocumentIndex) -> None:
-    corpus = KeptSentences(index._store)
+    corpus = StoredSentences(index._store)
     whole = sample_of(corpus, None)
     assert whole is not None and len(whole) == 4
     without = sample_of(corpus, "tides")
     assert without is not None and len(without) == 3
-    assert sample_of(KeptSentences(index._store, "field_year > 3000"), None) is None
+    assert sample_of(StoredSentences(index._store, "field_year > 3000"), None) is None
 
 
 def test_blocks_and_reads_do_not_change_scores(
@@ -314,8 +314,8 @@ def test_blocks_and_reads_do_not_change_scores(
 ) -> None:
     before = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
     for name in ("_READ_PASSAGES", "_READ_DOCUMENTS", "_BLOCK_DOCUMENTS"):
-        monkeypatch.setattr(sentence_corpus, name, 1)
-    monkeypatch.setattr(KeptSentences.blocks, "__defaults__", (None, 1))
+        monkeypatch.setattr(sentence_search, name, 1)
+    monkeypatch.setattr(StoredSentences.blocks, "__defaults__", (None, 1))
     after = {hit.id: hit.score for hit in index.search(source, by="sentences", normalisation="zscore")}
     assert after == pytest.approx(before, abs=1e-6)
 
@@ -353,14 +353,12 @@ def test_words_that_tell_nothing_do_not_count(
     plain = {hit.id: hit.score for hit in index.search(Document("new", [Section("Zyx. Qrs.")]), by="sentences")}
     for text in ("Zyx. Qrs.", "The. And."):
         source = Document("new", [Section(text)])
-        found = index.search(source, by="sentences", words=0.5)
+        found = index.search(source, by="sentences", weight=0.5)
         assert any("count nothing" in warning for warning in found.warnings)
         expected = {hit.id: hit.score for hit in index.search(source, by="sentences")}
         assert {hit.id: hit.score for hit in found} == pytest.approx(expected)
     assert plain
-    with pytest.raises(SettingsError, match="words_unit='both'"):
-        index.search(documents[0], by="sentences", words_unit="both")
-    assert len(index.search(documents[0], by="sentences", words_unit="both", words=0.5)) == 3
+    assert len(index.search(documents[0], by="sentences", words_unit="both", weight=0.5)) == 3
 
 
 def test_encoding_for_a_search_is_shown_while_it_lasts(
@@ -378,7 +376,7 @@ def test_encoding_for_a_search_is_shown_while_it_lasts(
         shown.append((show, total))
         return made(show, total, *more, **others)
 
-    for module in (segmenting, sentence_corpus):
+    for module in (segmenting, sentence_search):
         monkeypatch.setattr(module, "progress_bar", noted)
     # None shows a bar on a terminal once the work is long: of the source, and one of all documents of a pool.
     for search, expected in (

@@ -8,7 +8,7 @@ import pytest
 
 from graphdoc import DocumentIndex
 from graphdoc.documents.document import Document
-from graphdoc.retrieval.terms import best_words, terms_of, words_of
+from graphdoc.retrieval.terms import best_words, terms_of
 
 
 def lower(text: str) -> list[str]:
@@ -21,7 +21,7 @@ def lower(text: str) -> list[str]:
 )
 def test_a_word_is_asked_for_by_how_often_it_is_there(count: int, copies: int) -> None:
     text = "Tide " + "tide " * (count - 1) + "moon"
-    found = best_words(words_of(text, lower), text, {}, 100, 60)
+    found = best_words(text, lower, {}, 100, 60)
     assert Counter(found) == {"Tide": copies, "moon": 1}
     # Copies stand side by side, so that a text of them reads as words with weights.
     assert found == ["Tide"] * copies + ["moon"] or found == ["moon"] + ["Tide"] * copies
@@ -30,7 +30,7 @@ def test_a_word_is_asked_for_by_how_often_it_is_there(count: int, copies: int) -
 def test_the_best_words_are_those_of_the_highest_tf_idf() -> None:
     text = "the the the the quartz tide tide"
     frequencies = {"the": 99, "tide": 50}
-    found = best_words(words_of(text, lower), text, frequencies, 100, 2)
+    found = best_words(text, lower, frequencies, 100, 2)
     assert list(dict.fromkeys(found)) == ["quartz", "tide"] and Counter(found)["tide"] == 2
 
 

@@ -281,7 +281,7 @@ def test_documents_are_ranked_by_sentences(
     application = search_application(SearchService(index, Limits(pool=2)))
     with TestClient(application, base_url="http://127.0.0.1:8765") as asked:
         by = {"document": "tides", "by": "sentences"}
-        found = asked.get("/search", params={**by, "words": 0.5, "explain": True}).json()
+        found = asked.get("/search", params={**by, "weight": 0.5, "explain": True}).json()
         assert {hit["id"] for hit in found["hits"]} == {"rice", "marsh"} and found["by"] == "sentences"
         assert all(hit["alignment"]["pairs"] and "words" in hit["parts"] for hit in found["hits"])
         assert len(asked.get("/search", params={**by, "pool": 1}).json()["hits"]) == 1
