@@ -68,14 +68,14 @@ def collected_tests() -> int:
 
 def commands_and_options() -> tuple[int, int]:
     """Commands, where those of a group are one, and the options over all of them."""
-    import argparse
-
-    from graphdoc.cli import build_command_parser, command_words
+    from graphdoc.cli import build_app, command_words
 
     options = 0
     for words in command_words():
-        found = build_command_parser(words)._actions
-        options += sum(bool(one.option_strings) and not isinstance(one, argparse._HelpAction) for one in found)
+        app = build_app()
+        for word in words.split():
+            app = app[word]
+        options += sum(one.parse and one.names[0].startswith("--") for one in app.assemble_argument_collection())
     return len({words.partition(" ")[0] for words in command_words()}), options
 
 

@@ -2,59 +2,67 @@
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import errno
-import importlib
 import logging
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, is_dataclass, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from .errors import GraphdocError
-from .registry import training_commands
+from cyclopts import App, CycloptsError, Parameter
+
+from .errors import GraphdocError, SettingsError
 from .runtime.text import one_line
 from .version import __version__
 
-DESCRIPTION = "Vectors, comparison and explanation for long documents."
-EPILOG = """examples:
+# Every command is a function; its module is imported when the command is asked for.
+COMMANDS = {
+    "compare": "compare two or more documents, or the parts of one, at document, section and passage level",
+    "overview": "see a whole collection: a map, groups with names, closest pairs, copies and outliers",
+    "encode": "write vectors of documents, sections, passages or sentences",
+    "fit": "fit a model to a corpus without training, and to its labels if asked for",
+    "index": "index documents to search them, and bring an index up to date",
+    "search": "search an index, a folder or a corpus by words or with a document",
+    "serve": "serve an index: a page to search with, JSON, and tools for agents",
+    "match": "score how well pairs of documents match, or rerank the hits of a first stage",
+    "attention": "show which passages the graph of a document looks at, and the graph itself",
+    "mine": "mine hard negatives: documents that look like answers to queries and are none",
+    "pretrain": "train a document model without labels",
+    "finetune": "train a model to classify, compare, retrieve, match or find subtopics",
+    "predict": "predict the classes of documents",
+}
+EVALUATIONS = {
+    "cluster": "k-means clustering and linear probes on labels, next to untrained models",
+    "classify": "accuracy, F1 and calibration of a classifier, next to words alone",
+    "compare": "pairs that are similar or not: AUC, average precision, F1, accuracy",
+    "search": "rankings by words, by vectors and by both, on queries with judgements",
+    "related": "rankings of documents by one of them, by words, by one vector or by sentences",
+    "all": "labels, pairs and rankings of many sets in one table, with a verdict for each model",
+}
+_EXAMPLES = """Usage examples:
   graphdoc compare a.md b.html --html report.html
   graphdoc overview papers/ --html overview.html
   graphdoc encode papers/ --output vectors/
   graphdoc search papers/ "attention over passages"
   graphdoc attention a.md --plot attention.png
-  graphdoc prepare --config configs/pretrain/quickstart.yaml
-  graphdoc pretrain --config configs/pretrain/quickstart.yaml
-  graphdoc finetune classify --config configs/finetune/own_labels.yaml corpus.source=letters.csv
+  graphdoc pretrain --config quickstart
+  graphdoc finetune classify --config own_labels corpus.source=letters.csv
   graphdoc predict letters/ --model runs/topics/model
-  graphdoc evaluate cluster --data corpus.jsonl --plot tsne.png
-  graphdoc COMMAND --help   says more about each
+  graphdoc evaluate cluster corpus.jsonl --plot tsne.png
 
 Documents are files (.txt .md .html .xml .pdf .docx .tex ...), folders, globs, - for standard input, or corpora
-(.jsonl .jsonl.gz .csv .parquet); one document of a corpus is corpus.jsonl#ID.
-"""
+(.jsonl .jsonl.gz .csv .parquet); one document of a corpus is corpus.jsonl#ID."""
 
-
-# Modules of graphdoc.commands, without those that train, in the order in which help shows them.
-_FIRST_COMMANDS = (
-    *("compare", "overview", "encode", "fit", "index", "search", "serve", "match", "attention", "graph"),
-    *("prepare", "repeats", "mine"),
-)
-_LAST_COMMANDS = ("predict", "settings")
-_EVALUATIONS = tuple(f"evaluate {task}" for task in ("all", "cluster", "classify", "compare", "search", "related"))
 _LONGEST_MESSAGE = 1000
-# Options that the first line of a help text names.
-_MOST_IN_USAGE = 3
-# What argparse says of a command that it does not know.
-_WRONG_COMMAND = re.compile(
-    r"argument (?P<kind>COMMAND|TASK): invalid choice: '(?P<given>.*)' \(choose from (?P<known>.*)\)"
-)
-# Stands before an argument that is no option, whatever it begins with; no system passes such a character.
-_NO_OPTION = "\0"
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+# Stands for "-", standard input or output, which no option is called.
+_STANDARD = "\0-"
 # What torch and oneDNN say when they cannot allocate, and the dynamic linker when a library does not fit.
 _SIGNS_OF_NO_MEMORY = (
     "can't allocate memory",
@@ -66,143 +74,118 @@ _SIGNS_OF_NO_MEMORY = (
 )
 
 
-class Parser(argparse.ArgumentParser):
-    """An argument parser that says what is wrong in one line and names the nearest option."""
+@cache
+def build_app() -> App:
+    """The command line as an app of cyclopts."""
+    described = [f"  {name:<11}{summary}" for name, summary in {**COMMANDS, "evaluate": _EVALUATE}.items()]
+    commands = "\n".join(["Commands:", *described, "", "graphdoc COMMAND --help says more about each."])
+    app = App(
+        name="graphdoc",
+        version=f"graphdoc {__version__}",
+        help=f"Vectors, comparison and explanation for long documents.\n\n{commands}\n\n{_EXAMPLES}",
+        help_format="plaintext",
+        help_formatter=_PlainHelp(),
+        default_parameter=Parameter(negative=()),
+    )
+    for name in COMMANDS:
+        module = "training" if name in ("pretrain", "finetune") else name
+        app.command(f"graphdoc.commands.{module}:{name}", name=name, show=False)
+    tasks = "\n".join(f"  {name:<11}{summary}" for name, summary in EVALUATIONS.items())
+    evaluate = App(name="evaluate", help=f"{_EVALUATE}\n\nTasks:\n{tasks}", show=False)
+    for name in EVALUATIONS:
+        evaluate.command(f"graphdoc.commands.evaluate_{name}:evaluate_{name}", name=name, show=False)
+    app.command(evaluate)
+    return app
 
-    def error(self, message: str) -> NoReturn:
-        """Print one line and exit with status 2."""
-        if message.startswith("unrecognized arguments: "):
-            wrong = message.removeprefix("unrecognized arguments: ").partition(" ")[0]
-            near = difflib.get_close_matches(wrong.partition("=")[0], list(self._option_string_actions), n=1)
-            message = f"option {wrong} is unknown" + (f"; did you mean {near[0]}?" if near else "")
-            if not wrong.startswith("-") or wrong == "-":
-                message = f"{wrong.removeprefix(_NO_OPTION)!r} is one argument too many"
-        elif choice := _WRONG_COMMAND.fullmatch(message):
-            near = difflib.get_close_matches(choice["given"], re.findall(r"'(\S+)'", choice["known"]), n=1)
-            if near:
-                message = f"{choice['kind'].lower()} {choice['given']} is unknown; did you mean {near[0]}?"
-        self.exit(2, _shortened(f"{self.prog}: {message} (see {self.prog} --help)") + "\n")
+
+_EVALUATE = "measure models on labels, pairs, queries or whole sets"
 
 
-class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Shows in the first line what a command needs, where its options alone would fill a screen."""
+class _PlainHelp:
+    """Prints help as lines of text, descriptions as they were written."""
 
-    def add_usage(
-        self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: str | None = None
-    ) -> None:
-        """Name what has to be given, and that there are options, which are listed below."""
-        every = list(actions)
-        needed = [action for action in every if action.required or not action.option_strings]
-        if len(every) - len(needed) > _MOST_IN_USAGE:
-            others = argparse.Action([], "options", metavar="[options]")
-            every, groups = [*needed, others], ()
-        super().add_usage(usage, every, groups, prefix)
+    _COLUMN = 26
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        """Print a group of options."""
+        entries = [entry for entry in panel.entries if entry.display_labels]
+        if not entries or panel.format != "parameter":
+            return
+        width = max(60, min(console.width, 110)) - self._COLUMN
+        lines = [f"{panel.title}:"]
+        for entry in entries:
+            label = "  " + ", ".join(entry.display_labels_with_metavar).replace("...", "")
+            text = " ".join(self._text(entry.description).split())
+            text += f" ({', '.join(entry.choices)})" if entry.choices else ""
+            if entry.default not in (None, "None", "False", "()"):
+                text += f" (default: {entry.default})"
+            first, *others = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
+            lines += [f"{label:{self._COLUMN - 1}} {first}"] if len(label) < self._COLUMN else [label]
+            others = others if len(label) < self._COLUMN else [first, *others]
+            lines += [f"{'':{self._COLUMN}}{line}" for line in others]
+        self._print(console, "\n".join([*lines, ""]))
+
+    def render_usage(self, console: Any, options: Any, usage: Any) -> None:
+        """Print what a command needs."""
+        self._print(console, f"{self._text(usage)}\n")
+
+    def render_description(self, console: Any, options: Any, description: Any) -> None:
+        """Print what a command does."""
+        self._print(console, f"{self._text(description)}\n")
+
+    @staticmethod
+    def _text(content: Any) -> str:
+        from rich.console import Console
+
+        wide = Console(width=10_000, markup=False, highlight=False, color_system=None)
+        with wide.capture() as captured:
+            wide.print(content or "", end="")
+        return captured.get().strip()
+
+    @staticmethod
+    def _print(console: Any, text: str) -> None:
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def command_words() -> list[str]:
-    """The words of every command, one or two, in the order in which help shows them.
+    """The words of every command, one or two.
 
     >>> command_words()[0], command_words()[-1]
-    ('compare', 'evaluate related')
+    ('compare', 'evaluate all')
     """
-    single = [words for words in training_commands() if " " not in words]
-    grouped = [words for words in training_commands() if " " in words]
-    return [*_FIRST_COMMANDS, *single, *_LAST_COMMANDS, *grouped, *_EVALUATIONS]
+    return [*COMMANDS, *(f"evaluate {name}" for name in EVALUATIONS)]
 
 
-def _command(words: str) -> Any:
-    """The command of some words; others are not imported, so that it begins sooner."""
-    if words not in training_commands():
-        return importlib.import_module(f".commands.{words.replace(' ', '_')}", __package__)
-    from .commands.training_run import TrainingCommand
-
-    return TrainingCommand(words)
-
-
-def _group(name: str, tasks: Sequence[Any]) -> Any:
-    """What is said of commands whose words begin alike."""
-    if name == "evaluate":
-        return importlib.import_module(".commands.evaluate", __package__)
-    from .commands.training_run import TrainingGroup
-
-    return TrainingGroup(name, tasks)
-
-
-def _texts(command: Any) -> dict[str, Any]:
-    return {"description": command.DESCRIPTION, "epilog": command.EPILOG, "formatter_class": _Formatter}
-
-
-def build_parser() -> Parser:
-    """The parser that knows all commands, for help and for words that are none."""
-    parser = Parser(prog="graphdoc", description=DESCRIPTION, epilog=EPILOG, formatter_class=_Formatter)
-    parser.add_argument("--version", action="version", version=f"graphdoc {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="command")
-    found = {words: _command(words) for words in command_words()}
-    for first in dict.fromkeys(words.partition(" ")[0] for words in found):
-        if first in found:
-            commands.add_parser(first, help=found[first].HELP, **_texts(found[first]))
-            continue
-        tasks = {words: command for words, command in found.items() if words.startswith(f"{first} ")}
-        group = _group(first, list(tasks.values()))
-        within = commands.add_parser(first, help=group.HELP, **_texts(group))
-        choices = within.add_subparsers(title="tasks", metavar="TASK", required=True, dest="task")
-        for words, command in tasks.items():
-            choices.add_parser(words.partition(" ")[2], help=command.HELP, **_texts(command))
-    return parser
-
-
-def build_command_parser(words: str) -> Parser:
-    """The parser of one command.
-
-    Args:
-        words: the words of the command.
-    """
-    command = _command(words)
-    parser = Parser(prog=f"graphdoc {words}", allow_abbrev=False, **_texts(command))
-    command.add_arguments(parser)
-    parser.set_defaults(call=command.run, command=words)
-    return parser
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the command line; options may stand before, between and after the documents, and none after ``--``."""
+def _words_of(arguments: Sequence[str]) -> list[str]:
     known = command_words()
-    for words in (list(arguments[:length]) for length in (2, 1)):
-        if words and " ".join(words) in known:
-            parser = build_command_parser(" ".join(words))
-            before, after = _at_double_dash(arguments[len(words) :])
-            # argparse loses what follows "--" where options may stand anywhere.
-            marked = [f"{_NO_OPTION}{value}" for value in after]
-            found = parser.parse_intermixed_args([*before, *marked])
-            _require_values(parser, found)
-            for name, value in vars(found).items():
-                if isinstance(value, list):
-                    setattr(found, name, [_unmarked(one) for one in value])
-                else:
-                    setattr(found, name, _unmarked(value))
-            return found
-    parser = build_parser()
-    if not arguments:
-        parser.print_help()
-    return parser.parse_args(arguments)
+    return next((list(arguments[:n]) for n in (2, 1) if " ".join(arguments[:n]) in known), [])
 
 
-def _require_values(parser: Parser, found: argparse.Namespace) -> None:
-    """Refuse ``--option=--``, of which argparse makes a list of nothing."""
-    for action in parser._actions:
-        is_single = isinstance(action, argparse._StoreAction) and action.nargs is None
-        if is_single and getattr(found, action.dest, None) == []:
-            parser.error(f"argument {'/'.join(action.option_strings)}: expected one argument")
+def parse(arguments: Sequence[str]) -> Callable[..., Any]:
+    """Parse the arguments: the call that runs the command.
+
+    Raises:
+        SettingsError: there is no such command or option, or a value does not fit.
+    """
+    given = [_STANDARD if argument == "-" else argument for argument in arguments]
+    try:
+        call, bound, _ = build_app().parse_args(given, print_error=False, exit_on_error=False)
+    except CycloptsError as error:
+        words = _words_of(arguments)
+        near = [] if words else difflib.get_close_matches(" ".join(arguments[:2]), command_words(), n=1, cutoff=0.5)
+        hint = f" Did you mean {near[0]}?" if near else ""
+        see = " ".join(["graphdoc", *words])
+        raise SettingsError(f"{str(error).replace(_STANDARD, '-')}{hint} (see {see} --help)") from error
+    values = {name: _standard(value) for name, value in bound.kwargs.items()}
+    return partial(call, *map(_standard, bound.args), **values)
 
 
-def _at_double_dash(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What stands before ``--``, and after it."""
-    place = list(arguments).index("--") if "--" in arguments else len(arguments)
-    return list(arguments[:place]), list(arguments[place + 1 :])
-
-
-def _unmarked(value: Any) -> Any:
-    return value.removeprefix(_NO_OPTION) if isinstance(value, str) else value
+def _standard(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_standard, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field.name: _standard(getattr(value, field.name)) for field in fields(value)})
+    return "-" if isinstance(value, str) and value == _STANDARD else value
 
 
 def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] | None = None) -> int:
@@ -213,23 +196,22 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
         train: trains by the settings, in the place of the recipe of a command that trains, for scripts.
 
     Returns:
-        The exit status: 0, 2 after a mistake that the user can mend, which is reported in one line, or another that
-        the command gives.
+        The exit status: 0; 2 after a mistake that the user can mend, which is reported in one line; 1 after any other
+        error; or another that the command gives.
     """
     for stream in (sys.stdout, sys.stderr):
         # A terminal that cannot show a character of a document shall not end the run.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    name = "graphdoc"
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    given = [argument for argument in given if argument != "--debug"]
+    name = " ".join(["graphdoc", *_words_of(given)])
     try:
-        options = parse(sys.argv[1:] if arguments is None else arguments)
-        name = f"graphdoc {options.command}"
+        call = parse(given)
         with _messages_on_one_line():
-            status = options.call(options) if train is None else options.call(options, train)
+            status: int | None = call() if train is None else call(train=train)
         sys.stdout.flush()
-    except GraphdocError as error:
-        print(_shortened(f"{name}: {error}"), file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         print(f"{name}: interrupted", file=sys.stderr)
         return 130
@@ -237,16 +219,25 @@ def main(arguments: Sequence[str] | None = None, *, train: Callable[..., Path] |
         _close_output()
         return 141
     except Exception as error:
-        if _is_out_of_memory(error):
-            advice = "fewer of their passages (max_passages), a lower token_budget, or a smaller model"
-            print(f"{name}: there is too little memory; give smaller documents or {advice}", file=sys.stderr)
-            return 2
-        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EIO):
+        if debug:
             raise
-        print(f"{name}: {error.strerror or error}; free some space and try again", file=sys.stderr)
-        _close_output()
-        return 2
+        message, status = _explained(error)
+        print(_shortened(f"{name}: {message}"), file=sys.stderr)
+        if isinstance(error, OSError) and error.errno in _DISK:
+            _close_output()
     return status or 0
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """What is said of an error, and the exit status: 2 for what users can mend."""
+    if isinstance(error, GraphdocError):
+        return str(error), 2
+    if _is_out_of_memory(error):
+        advice = "fewer of their passages (max_passages), a lower token_budget, or a smaller model"
+        return f"there is too little memory; give smaller documents or {advice}", 2
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return f"{error.strerror or error}; free some space and try again", 2
+    return f"{type(error).__name__}: {error} (--debug shows where)", 1
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -334,7 +334,7 @@ class DocumentEncoder(VectorPipeline):
         if self.model.config.clustering is not None:
             raise SettingsError(
                 f"the graph of {self.name} is one of pairs of documents, whose subtopics it has learned; use graphdoc "
-                "compare A B --subtopics adaptive --subtopic-model, or another model"
+                "compare A B --subtopics MODEL, or another model"
             )
         self._warn_if_untrained("weights")
         segmented = self.segment_with_text(document)

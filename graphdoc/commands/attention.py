@@ -1,87 +1,96 @@
-"""graphdoc attention: which node of a document attends to which."""
+"""graphdoc attention: which node of a document attends to which, and the graph that a document becomes."""
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 
-from ..errors import OutputError
-from ..graphs.kinds import NodeKind
+from ..graphs.kinds import EdgeKind, NodeKind
+from ..runtime.files import write_csv
 from ..runtime.text import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
-from .outputs import Outputs, write_json
-from .sources import read_one
-from .summaries import coverage_line, indented, print_lines, print_passage
-from .tables import MOST_ROWS, Table, more_rows, names
+from .options import COUNT, Csv, File, Json, MeasuredModel
+from .output import Outputs, write_json
+from .printing import (
+    MOST_ROWS,
+    Table,
+    coverage_line,
+    indented,
+    more_rows,
+    names,
+    print_lines,
+    print_passage,
+)
+from .sources import OneDocument
 
 if TYPE_CHECKING:
     from ..analysis.attention import AttentionTable
-
-HELP = "show which passages the graph of a document looks at"
-DESCRIPTION = """Show the graph attention of a document: what every node attends to, in every layer and head.
-
-Prints the weights of the document node by section and the passages with the highest weights. Node 0 is the document
-node, passages follow in reading order; the weights of one target sum to 1 in every layer and head."""
-EPILOG = """examples:
-  graphdoc attention a.md --plot attention.png        the figures of the paper for your document
-  graphdoc attention a.md --csv attention.csv         layer, head, source, target, edge_kind, weight
-  graphdoc attention a.md --model my-model --layer 0 --head 1 --plot head.svg
-"""
-
-OUTPUTS = Outputs(
-    csv=("attention.csv", "write the table: layer, head, source, target, edge_kind, weight"),
-    json=("attention.json", "write nodes and weights as JSON (- for standard output)"),
-    plot=("attention.png", "draw weights by node and node by node (.png, .svg, .pdf)"),
-)
+    from ..documents.document import Document
+    from ..encoder import DocumentEncoder
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("document", metavar="DOCUMENT", help="a file, - or corpus.jsonl#ID")
-    parser.add_argument("--layer", type=int, default=-1, help="layer to draw, counted from 0 (default: the last)")
-    parser.add_argument("--head", type=int, help="head to draw, counted from 0 (default: the mean over heads)")
-    parser.add_argument("--top", type=positive, default=5, metavar="N", help="passages to print (default: 5)")
-    output = OUTPUTS.add_to(parser)
-    output.add_argument("--texts", action="store_true", help="with --csv: also headings and texts of both nodes")
-    add_model_arguments(parser)
-    add_reading_arguments(parser, labels=False, on_error=False)
+def attention(
+    document: str,
+    /,
+    *,
+    graph: Literal["full", "section", "window", "hierarchical", "model"] | None = None,
+    layer: int = -1,
+    head: int | None = None,
+    top: Annotated[int, COUNT] = 5,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    model: MeasuredModel = MeasuredModel(),
+    reading: OneDocument = OneDocument(),
+) -> None:
+    """Show the graph attention of a document: what every node attends to, in every layer and head.
 
+    Prints the weights of the document node by section and the passages with the highest weights. Node 0 is the
+    document node, passages follow in reading order; the weights of one target sum to 1 in every layer and head. With
+    --graph a graph itself is shown: how the document is cut into passages and how these are connected.
 
-def run(options: argparse.Namespace) -> None:
-    """Compute, print and write."""
-    OUTPUTS.prepare(options, [options.document])
-    if options.texts and not options.csv:
-        raise OutputError("--texts adds columns to --csv FILE, which is not given")
-    document = read_one(options.document, options)
-    encoder = load_encoder(options)
-    attention = encoder.attention(document)
-    weights = attention.document_weights(None if options.layer == -1 else options.layer, options.head)
-    target = OUTPUTS.write(
-        options,
-        csv=lambda path: attention.to_csv(path, texts=options.texts),
-        json=lambda path: write_json(path, attention.to_dict()),
-        plot=lambda path: attention.plot(path, layer=options.layer, head=options.head),
+    Usage examples:
+      graphdoc attention a.md --plot attention.png        the figures of the paper for your document
+      graphdoc attention a.md --csv attention.csv         layer, head, source, target, edge_kind, weight
+      graphdoc attention a.md --layer 0 --head 1 --plot head.svg
+      graphdoc attention a.md --graph section --plot graph.png
+
+    Args:
+        document: a file, - or corpus.jsonl#ID
+        graph: show the graph of this kind, or that of the model, and no attention
+        layer: layer to draw, counted from 0; -1 is the last
+        head: head to draw, counted from 0 (default: the mean over heads)
+        top: passages to print
+        csv: write the weights, or the edges of the graph, as a table
+        plot: draw weights by node and node by node, or the adjacency matrix (.png, .svg, .pdf)
+    """
+    outputs = Outputs([document], json=json, csv=csv, plot=plot)
+    content = reading.one(document)
+    encoder = model.load() if graph in (None, "model") else model.load(graph_kind=graph)
+    if graph is not None:
+        _show_graph(outputs, encoder, content)
+        return
+    table = encoder.attention(content)
+    target = outputs.write(
+        json=lambda path: write_json(path, table.to_dict()),
+        csv=table.to_csv,
+        plot=lambda path: table.plot(path, layer=layer, head=head),
     )
     if target is not None:
-        _print(target, attention, weights, options, forms_vector=not encoder.model.readout.reads_initial_nodes)
-        OUTPUTS.report(options, target)
+        is_apart = encoder.model.readout.reads_initial_nodes
+        _print(target, table, None if layer == -1 else layer, head, top, is_apart=is_apart)
+        outputs.report(target)
 
 
 def _print(
-    target: Console,
-    attention: AttentionTable,
-    weights: npt.NDArray[np.float64],
-    options: argparse.Namespace,
-    *,
-    forms_vector: bool,
+    target: Console, attention: AttentionTable, layer: int | None, head: int | None, top: int, *, is_apart: bool
 ) -> None:
     document = attention.segmented.document
-    layer = attention.document_layer(None if options.layer == -1 else options.layer, options.head)
-    heads = "mean over heads" if options.head is None else f"head {options.head}"
+    weights = attention.document_weights(layer, head)
+    layer = attention.document_layer(layer, head)
+    heads = "mean over heads" if head is None else f"head {head}"
     if layer == attention.readout_layer and attention.is_chunkwise:
         shown = f"chunkwise attention, mean over passages, {heads}"
     elif layer == attention.readout_layer:
@@ -111,10 +120,64 @@ def _print(
         target.print("\nit looks at no passage itself, only at sections, as their nodes stand between in this graph")
     else:
         target.print("\n[bold]passages with the highest weights[/bold]")
-        for node in passages[: options.top]:
+        for node in passages[:top]:
             name = document.section_name(attention.section_of[node])
             print_passage(target, f"{weights[node]:.3f}  node {node}  {name}: {attention.texts[node]}")
-    if not forms_vector:
+    if is_apart:
         target.print(f"\nthis model's document vector is {attention.document_vector}, whatever it looks at")
     target.print()
     target.print(coverage_line(document.id, attention.segmented.coverage))
+
+
+def _show_graph(outputs: Outputs, encoder: DocumentEncoder, document: Document) -> None:
+    kind = encoder.model.config.graph_kind
+    segmented, graph = encoder.segment(document), encoder.graph(document)
+    edge_kinds = [EdgeKind(edge).label for edge in graph.edge_kind.tolist()]
+    edges = dict(zip(("source", "target"), graph.edge_index.tolist(), strict=True)) | {"edge_kind": edge_kinds}
+    title = document.title or document.id
+
+    def content() -> dict[str, Any]:
+        texts = iter(segmented.passages)
+        nodes = [
+            {
+                "node": number,
+                "kind": NodeKind(node_kind).name.lower(),
+                "heading": document.sections[section].heading if section >= 0 else "",
+                "text": segmented.text(next(texts)) if node_kind == NodeKind.PASSAGE else "",
+            }
+            for number, (node_kind, section) in enumerate(
+                zip(graph.node_kind.tolist(), graph.section_of.tolist(), strict=True)
+            )
+        ]
+        about = {"format": "graphdoc.graph/1", "kind": kind, "id": document.id, "title": document.title}
+        return {**about, "nodes": nodes, "edges": edges, "coverage": segmented.coverage.to_dict()}
+
+    def draw(path: str) -> None:
+        from ..analysis.figures.graph import plot_graph
+
+        plot_graph(graph, f"{title} ({kind} graph)", path)
+
+    target = outputs.write(
+        json=lambda path: write_json(path, content()),
+        csv=lambda path: write_csv(path, list(edges), zip(*edges.values(), strict=True)),
+        plot=draw,
+    )
+    if target is None:
+        return
+    sizes = f"{counted(graph.num_nodes, 'node')}, {counted(len(edge_kinds), 'edge')}"
+    print_lines(target, [title, f"{kind} graph: {sizes}"])
+    target.print()
+    sections = Table([names("section", 70), "passages", "words", "tokens"])
+    passages: Counter[int] = Counter()
+    tokens: Counter[int] = Counter()
+    for passage in segmented.passages:
+        passages[passage.section] += 1
+        tokens[passage.section] += passage.tokens
+    for number, section in enumerate(document.sections):
+        sections.add(indented(document, number), passages[number], len(section.text.split()), tokens[number])
+    sections.print(target, "section")
+    target.print()
+    Table([names("edge kind"), "edges"], Counter(edge_kinds).most_common()).print(target)
+    target.print()
+    target.print(coverage_line(document.id, segmented.coverage))
+    outputs.report(target)

@@ -2,188 +2,154 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from typing import TYPE_CHECKING, Literal
+from itertools import combinations, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 from rich.console import Console
 
+from ..documents.parsing.formats import is_corpus, split_suffix
+from ..documents.readers import ReadingReport
+from ..documents.readers.folders import is_folder_or_pattern
 from ..errors import DocumentError, SettingsError
-from ..registry import SUBTOPICS
 from ..runtime.text import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive
-from .compare_many import compare_many, holds_many
-from .languages import noting_languages
-from .outputs import Outputs, write_json
-from .repeated import add_repeats_argument
-from .sources import read_one
-from .summaries import coverage_line, headings_above, indented, list_left_out, print_lines, print_passage
-from .tables import MOST_ROWS, Column, Table, more_rows, names, plain, signed
+from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
+from .output import Outputs, Reports, write_json, written
+from .printing import (
+    MOST_ROWS,
+    Column,
+    Table,
+    coverage_line,
+    headings_above,
+    indented,
+    list_left_out,
+    more_rows,
+    names,
+    plain,
+    print_lines,
+    print_passage,
+    signed,
+)
+from .sources import KEEP, LEAVE_OUT, Reading, encodable, no_documents, noting_languages, without_repeats
 
 if TYPE_CHECKING:
-    from ..documents.document import Document
-    from ..encoder import DocumentEncoder
     from ..segmentation.repeats import Repeats
-    from ..similarity import Comparison, EncodedDocument
+    from ..similarity import Comparison, EncodedDocument, MutualComparison
     from ..subtopics.table import SubtopicTable
 
 MOST_WORDS, SHOWN_SUBTOPICS = 5, 30
-HELP = "compare two or more documents, or the parts of one, at document, section and passage level"
-DESCRIPTION = """Compare two documents, or the parts of one, and show where their similarity comes from.
-
-Prints the similarity of the documents, the best counterpart of every section, and the strongest pairs of passages.
-A contribution is a section's share of the document score, over all of B; contributions add up to it.
-With --subtopics sentences of both documents are put into groups of one subject: what both speak of, and what only one.
-A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
-table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
-Of three and more, passages that several of them share, such as licences, are left out; of two documents nothing is. So
-the score of a pair among many can differ from that of the two alone; --repeats keep leaves nothing out, and
---repeats-of leaves out of two documents what a whole collection does."""
-EPILOG = """examples:
-  graphdoc compare a.md b.md                            a summary on the terminal
-  graphdoc compare a.md b.md --html report.html         a report to read, click through and pass on
-  graphdoc compare a.md                                 the parts of one document with each other
-  graphdoc compare a.md b.md c.md --figure levels.png   documents, sections and passages of all three in one picture
-  graphdoc compare papers/ --html all.html --reports 20  scores of all in a folder, with reports on the closest pairs
-  graphdoc compare papers.jsonl.gz#P01 papers.jsonl.gz#P02 --json result.json
-  graphdoc compare a.md b.md --sentences --csv pairs.csv --level sentence
-  graphdoc compare a.md b.md --subtopics --html report.html
-"""
-
-OUTPUTS = Outputs(
-    html=("report.html", "write the report, one file that needs no network"),
-    json=("comparison.json", "write everything as JSON (- for standard output)"),
-    csv=("passages.csv", "write every pair of a level as a table"),
-    plot=("sections.png", "draw the similarity matrix of a level (.png, .svg, .pdf)"),
-    figure=(None, "draw up to 5 documents, their sections and passages, within and across, and what is closest"),
-    maps=(None, "draw how alike sentences are before and after a model put them into subtopics"),
-)
+# Documents that one picture of all levels holds, and what of many is printed.
+MOST_DRAWN, SHOWN_PAIRS, SHOWN_DOCUMENTS = 5, 20, 20
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("a", metavar="A", help="first document: a file, - or corpus.jsonl#ID; or a folder of several")
-    parser.add_argument("b", metavar="B", nargs="?", help="second document; without it A is compared within itself")
-    parser.add_argument("more", metavar="C", nargs="*", default=[], help="more documents, each compared with each")
-    parser.add_argument(
-        "--sentences", action="store_true", help="also compare sentence by sentence, and paragraphs by their sentences"
-    )
-    group = parser.add_argument_group("subtopics")
-    group.add_argument(
-        "--subtopics",
-        nargs="?",
-        const="vectors",
-        choices=tuple(SUBTOPICS),
-        help="also say which subtopics both documents have, and which only one: sentences are alike by the words they "
-        "share, by their vectors, or as a model has learned (adaptive); behind both documents and without a name: "
-        "by vectors",
-    )
-    group.add_argument(
-        "--subtopic-model",
-        metavar="FOLDER",
-        help="the model that has learned it, for --subtopics adaptive; graphdoc finetune subtopics trains one",
-    )
-    group.add_argument(
-        "--cluster-size", type=positive, metavar="N", help="sentences of a subtopic, about (default: 6)"
-    )
-    group.add_argument(
-        "--receptive-field",
-        type=positive,
-        metavar="N",
-        help="sentences of a document that are looked at, its first ones (default: all)",
-    )
-    parser.add_argument(
-        "--top",
-        type=positive,
-        default=5,
-        metavar="N",
-        help="pairs of passages, and of paragraphs and sentences, to print (default: 5)",
-    )
-    output = OUTPUTS.add_to(parser)
-    output.add_argument(
-        "--reports", type=positive, metavar="N", help="of more than two: reports on the N closest pairs, beside --html"
-    )
-    output.add_argument(
-        "--level",
-        choices=("section", "passage", "paragraph", "sentence"),
-        help="level of --csv (default: passage) and of --plot (default: section)",
-    )
-    add_model_arguments(parser)
-    reading = add_reading_arguments(parser, labels=False)
-    add_repeats_argument(reading)
-    reading.add_argument(
-        "--repeats-of",
-        metavar="FOLDER",
-        help="of two: leave out what a folder of vectors leaves out as repeated in its documents",
-    )
+def compare(
+    *sources: str,
+    subtopics: str | None = None,
+    repeats: str = LEAVE_OUT,
+    top: Annotated[int, COUNT] = 5,
+    html: File = None,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    level: Annotated[Literal["section", "passage", "paragraph", "sentence", "all"] | None, OUTPUT] = None,
+    reports: Annotated[int | None, OUTPUT, COUNT] = None,
+    overwrite: Overwrite = False,
+    model: EncodingModel = EncodingModel(),
+    reading: Reading = Reading(),
+) -> None:
+    """Compare documents, or the parts of one, and show where their similarity comes from.
 
+    Prints the similarity of two documents, the best counterpart of every section, and the strongest pairs of passages.
+    A contribution is a section's share of the document score, over all of B; contributions add up to it.
+    A folder, a corpus, or three documents and more are compared each with each: the closest pairs, and all scores as a
+    table (--csv), a picture (--plot), JSON and a page (--html) that leads to reports on the closest pairs (--reports).
+    Of three and more, passages that several of them share, such as licences, are left out; of two nothing is, unless
+    --repeats names a folder of vectors, which leaves out of them what it does.
 
-def run(options: argparse.Namespace) -> None:
-    """Compare, print and write."""
-    sources = [source for source in (options.a, options.b, *options.more) if source is not None]
-    if len(sources) > 2 or any(holds_many(source, options) for source in sources):
-        compare_many(sources, options)
+    Usage examples:
+      graphdoc compare a.md b.md                             a summary on the terminal
+      graphdoc compare a.md b.md --html report.html          a report to read, click through and pass on
+      graphdoc compare a.md                                  the parts of one document with each other
+      graphdoc compare a.md b.md c.md --plot levels.png --level all
+      graphdoc compare papers/ --html all.html --reports 20  all in a folder, with reports on the closest pairs
+      graphdoc compare papers.jsonl.gz#P01 papers.jsonl.gz#P02 --json result.json
+      graphdoc compare a.md b.md --subtopics vectors --html report.html
+
+    Args:
+        sources: documents (a file, - or corpus.jsonl#ID), or folders and corpora of many
+        subtopics: of two: group sentences into shared and unique subtopics: by words, by vectors, or as a model has
+            learned, a folder or hub id (graphdoc finetune subtopics trains one)
+        repeats: leave-out or keep passages that several of many documents share; or a folder of vectors
+        top: pairs of passages, paragraphs and sentences to print
+        html: write the report, one file that needs no network
+        csv: write every pair of a level, or all scores of many documents, as a table
+        plot: draw the similarity matrix of a level (.png, .svg, .pdf)
+        level: level of --csv (default: passage) and of --plot (default: section); paragraph and sentence also compare
+            sentence by sentence; all draws up to 5 documents, their sections and passages in one picture
+        reports: of many: write reports on so many closest pairs, in a folder beside --html
+        overwrite: replace files in that folder that graphdoc did not write
+    """
+    outputs = Outputs(sources, html=html, json=json, csv=csv, plot=plot)
+    if len(sources) > 2 or any(_holds_many(source, reading) for source in sources):
+        if subtopics or level not in (None, "all"):
+            raise SettingsError("--subtopics and --level are for two documents, and there are more")
+        if reports is not None and html is None:
+            raise SettingsError(f"--reports {reports} needs --html, the page that leads to them")
+        folder = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
+        _compare_many(outputs, sources, repeats, reports or 0, folder, model, reading, all_levels=level == "all")
         return
-    if options.reports is not None:
-        raise SettingsError(f"--reports {options.reports} is for more documents; --html writes the report of two")
-    for name in ("cluster_size", "receptive_field", "subtopic_model"):
-        if getattr(options, name) is not None and options.subtopics is None:
-            shown = name.replace("_", "-")
-            raise SettingsError(f"--{shown} has no effect without --subtopics; give it too, or leave --{shown} out")
-    if options.maps is not None and (options.subtopic_model is None or options.b is None):
-        raise SettingsError("--maps shows the subtopics of two documents by a model; name both, and --subtopic-model")
-    OUTPUTS.prepare(options, sources)
-    if options.figure is not None and len(sources) < 2:
-        raise SettingsError("--figure shows 2 documents and more, not 1; name another, or use --plot")
-    if sources.count("-") > 1:
-        raise DocumentError("standard input can be read only once; name a file for the other document")
-    from ..documents.readers import ReadingReport
-
-    left_out = None if options.repeats_of is None else _left_out(options.repeats_of)
     report = ReadingReport()
-    documents = [read_one(source, options, report) for source in sources]
-    encoder = load_encoder(options).leaving_out(left_out)
+    left_out = None if repeats in (KEEP, LEAVE_OUT) else _left_out(repeats)
+    documents = [reading.one(source, report) for source in sources]
+    if not documents:
+        raise DocumentError("no document is named; name one or two files, or a folder")
+    if list(sources).count("-") > 1:
+        raise DocumentError("standard input can be read only once; name a file for the other document")
+    encoder = model.load().leaving_out(left_out)
+    by_model = subtopics not in (None, "words", "vectors")
+    options: dict[str, Any] = {"subtopics": "adaptive" if by_model else subtopics}
+    options |= {"subtopic_model": subtopics} if by_model else {}
+    sentences = level in ("paragraph", "sentence")
     with noting_languages(encoder) as noted:
-        target = _compare_two(encoder, list(noted(documents)), options)
-    if target is not None:
-        list_left_out(target, report)
-        OUTPUTS.report(options, target)
+        a, *others = noted(documents)
+        comparison = encoder.compare(a, *others, sentences=sentences, **options)
+        target = outputs.write(
+            html=comparison.to_html,
+            json=lambda path: write_json(path, comparison.to_dict()),
+            csv=lambda path: comparison.to_csv(path, "passage" if level is None or level == "all" else level),
+            plot=lambda path: _plot(comparison, level or "section", path),
+        )
+    if target is None:
+        return
+    _print_two(target, comparison, top, sentences=sentences)
+    list_left_out(target, report)
+    outputs.report(target)
 
 
-def _left_out(folder: str) -> Repeats:
+def _left_out(folder: str) -> Repeats | None:
     """What a folder of vectors left out as repeated."""
     from ..vectors.folder import Manifest, read_repeats
 
-    if not folder:
-        raise SettingsError("--repeats-of '' is no folder; name the folder of vectors")
-    found = read_repeats(folder)
-    if found is not None:
-        return found
-    if Manifest.read(folder).model.get("repeats"):
-        raise SettingsError(f"--repeats-of {folder}: the file of what repeats is missing; run its encoding again")
-    raise SettingsError(f"--repeats-of {folder} has no effect, since nothing was left out there; leave it out")
+    manifest = Manifest.read(folder)
+    repeats = read_repeats(folder)
+    if repeats is None and manifest.model.get("repeats"):
+        raise SettingsError(f"--repeats {folder}: the file of what repeats is missing; run its encoding again")
+    return repeats
 
 
-def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: argparse.Namespace) -> Console | None:
+def _plot(comparison: Any, level: str, path: str) -> None:
+    if level != "all":
+        comparison.plot(path, level)
+        return
     from ..analysis.comparisons import DrawnMutualComparison
 
-    sentences = options.sentences or options.level in ("paragraph", "sentence")
-    names_given = ("cluster_size", "receptive_field", "subtopic_model")
-    given = {name: getattr(options, name) for name in names_given if getattr(options, name) is not None}
-    comparison = encoder.compare(*documents, sentences=sentences, subtopics=options.subtopics, **given)
-    both = (comparison.a, comparison.b)
-    target = OUTPUTS.write(
-        options,
-        html=comparison.to_html,
-        json=lambda path: write_json(path, comparison.to_dict()),
-        csv=lambda path: comparison.to_csv(path, options.level or "passage"),
-        plot=lambda path: comparison.plot(path, options.level or "section"),
-        figure=lambda path: DrawnMutualComparison(both, comparison.model, comparison.similarity).plot(path),
-        maps=lambda path: _draw_maps(documents, options, path),
-    )
-    if target is None:
-        return None
-    sides = dict(zip("AB", both, strict=True))
+    DrawnMutualComparison((comparison.a, comparison.b), comparison.model, comparison.similarity).plot(path)
+
+
+def _print_two(target: Console, comparison: Comparison, top: int, *, sentences: bool) -> None:
+    sides = {"A": comparison.a, "B": comparison.b}
     lines = [f"{side}  {_name(encoded)}" for side, encoded in sides.items()]
     print_lines(target, [lines[0], "B  the same document"] if comparison.within else lines)
     what = f"document similarity [bold]{comparison.document:.3f}[/bold]"
@@ -196,27 +162,13 @@ def _compare_two(encoder: DocumentEncoder, documents: list[Document], options: a
         target.print(plain(due, target.width))
         target.print()
     _print_sections(target, comparison)
-    _print_matches(target, comparison, "passage", options.top)
-    if sentences:
-        _print_matches(target, comparison, "paragraph", options.top)
-        _print_matches(target, comparison, "sentence", options.top)
+    for part in ("passage", "paragraph", "sentence") if sentences else ("passage",):
+        _print_matches(target, comparison, part, top)
     if comparison.subtopics is not None:
         _print_subtopics(target, comparison.subtopics)
     target.print()
     for side in "A" if comparison.within else "AB":
         target.print(coverage_line(side, sides[side].segmented.coverage))
-    return target
-
-
-def _draw_maps(documents: list[Document], options: argparse.Namespace, path: str) -> None:
-    from ..analysis.figures.subtopics import plot_adaptive_subtopics
-    from ..inference.learned_subtopics import AdaptiveSubtopics
-
-    finder = AdaptiveSubtopics.make("", options.subtopic_model)
-    first, second = documents
-    plot_adaptive_subtopics(
-        finder, first, second, path, cluster_size=options.cluster_size, receptive_field=options.receptive_field
-    )
 
 
 def _print_sections(target: Console, comparison: Comparison) -> None:
@@ -241,9 +193,7 @@ def _print_sections(target: Console, comparison: Comparison) -> None:
     more_rows(target, scores.shape[0], "section")
 
 
-def _print_matches(
-    target: Console, comparison: Comparison, level: Literal["passage", "paragraph", "sentence"], top: int
-) -> None:
+def _print_matches(target: Console, comparison: Comparison, level: Any, top: int) -> None:
     matches = comparison.matches(level, top)
     if matches:
         target.print(f"\n[bold]strongest {level}s[/bold]")
@@ -280,7 +230,7 @@ def _print_subtopics(target: Console, subtopics: SubtopicTable) -> None:
         print_lines(target, [f"... and {more}; --json FILE and --html FILE have all"])
     for side, beyond in zip("AB", subtopics.beyond, strict=True):
         if beyond:
-            line = f"{side}: {counted(beyond, 'sentence')} beyond --receptive-field are in no subtopic"
+            line = f"{side}: {counted(beyond, 'sentence')} beyond the receptive field are in no subtopic"
             print_lines(target, [line])
 
 
@@ -291,3 +241,108 @@ def _heading(encoded: EncodedDocument, row: int) -> str:
 def _name(encoded: EncodedDocument) -> str:
     document = encoded.segmented.document
     return f"{document.title} [{document.id}]" if document.title else document.id
+
+
+def _holds_many(source: str, reading: Reading) -> bool:
+    """Whether a source holds more than one document that can be read, as folders, patterns and corpora do."""
+    path = Path(source)
+    try:
+        may_hold = is_folder_or_pattern(source) or (path.is_file() and is_corpus(split_suffix(path)[1]))
+    except (OSError, ValueError):
+        return False
+    lenient = Reading(column=reading.column, encoding=reading.encoding, on_error="skip")
+    return may_hold and len(list(islice(lenient.many([source]), 2))) > 1
+
+
+def _compare_many(
+    outputs: Outputs,
+    sources: tuple[str, ...],
+    repeats: str,
+    most: int,
+    folder: Reports | None,
+    model: EncodingModel,
+    reading: Reading,
+    *,
+    all_levels: bool,
+) -> None:
+    from ..runtime.progress import progress_bar
+
+    report = ReadingReport()
+    documents = list(reading.many(sources, report))
+    if not documents:
+        raise no_documents(sources, report)
+    encoder = model.load()
+    if reading.skips_unencodable(sources):
+        documents = list(encodable(documents, encoder, report))
+    if len(documents) < 2:
+        reason = f"; {report.skipped[0].source}: {report.skipped[0].reason}" if report.skipped else ""
+        raise DocumentError(f"{' '.join(sources)} holds {counted(len(documents), 'document')}; name two{reason}")
+    encoder, _ = without_repeats(encoder, documents, repeats)
+    with noting_languages(encoder) as noted, progress_bar(None, len(documents)) as bar:
+        encoded = []
+        for document in noted(documents):
+            encoded.append(encoder.encode_levels(document))
+            bar.update(1)
+    comparison = encoder.compare_all(encoded)
+    links: dict[tuple[int, int], str] = {}
+    pairs = comparison.pairs(most) if folder is not None else []
+    with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
+        for number, (a, b, _) in enumerate(pairs, start=1):
+            pair = encoder.compare(comparison.documents[a], comparison.documents[b])
+            links[a, b] = folder.write(number, pair.to_html) if folder is not None else ""
+            bar.update(1)
+    target = outputs.write(
+        html=lambda path: comparison.to_html(path, links=links),
+        json=lambda path: write_json(path, comparison.to_dict()),
+        csv=comparison.to_csv,
+        plot=lambda path: _plot_many(comparison, path, all_levels=all_levels),
+    )
+    if target is None:
+        return
+    _print_many(target, comparison)
+    if all_levels and len(comparison.documents) > MOST_DRAWN:
+        print_lines(target, [f"the picture shows the first {MOST_DRAWN} documents; without --level it shows all"])
+    list_left_out(target, report)
+    outputs.report(target)
+    if links and folder is not None:
+        written(target, [folder.folder])
+
+
+def _plot_many(comparison: Any, path: str, *, all_levels: bool) -> None:
+    if not all_levels:
+        comparison.plot_documents(path)
+        return
+    from ..analysis.comparisons import DrawnMutualComparison
+
+    shown = comparison.documents[:MOST_DRAWN]
+    DrawnMutualComparison(shown, comparison.model, comparison.similarity).plot(path)
+
+
+def _print_many(target: Console, comparison: MutualComparison) -> None:
+    encoded = comparison.documents
+    # Of few documents all pairs are shown in the order of the documents, of many the closest.
+    all_pairs = list(combinations(range(len(encoded)), 2))
+    scores = comparison.document_scores
+    are_all = len(all_pairs) <= SHOWN_PAIRS
+    pairs = all_pairs if are_all else [(a, b) for a, b, _ in comparison.pairs(SHOWN_PAIRS)]
+    # Beside the first ones, those whose numbers the table has.
+    shown = sorted({*range(min(SHOWN_DOCUMENTS, len(encoded))), *(place for pair in pairs for place in pair)})
+    print_lines(target, [f"D{place + 1}  {_name(encoded[place])}" for place in shown])
+    if len(encoded) > len(shown):
+        print_lines(target, [f"... and {counted(len(encoded) - len(shown), 'more document')}"])
+    target.print(f"\n{comparison.similarity}, model {plain(str(comparison.model['name'])).markup}\n")
+    rows = Table([names("documents"), "score", names("closest sections", 36), names("", 36), "score"])
+    for i, j in pairs:
+        block = comparison.sections_of(i, j)
+        best = [int(place) for place in np.unravel_index(block.argmax(), block.shape)]
+        closest = [
+            encoded[k].segmented.document.section_name(encoded[k].section_numbers[row])
+            for k, row in zip((i, j), best, strict=True)
+        ]
+        rows.add(f"D{i + 1} D{j + 1}", float(scores[i, j]), *closest, float(block.max()))
+    rows.print(target)
+    if not are_all:
+        print_lines(target, [f"the closest of {len(all_pairs):,} pairs; --json and --csv have all"])
+    target.print()
+    for place in shown:
+        target.print(coverage_line(f"D{place + 1}", encoded[place].segmented.coverage))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cyclopts import Group, Parameter
+
 from ..errors import EvaluationError, ModelError
-from .arguments import load_encoder
-from .outputs import Outputs, write_json
-from .sources import encodable, read_many
-from .summaries import list_left_out, print_lines
-from .tables import Table
+from .options import MeasuredModels
+from .output import Outputs, write_json
+from .printing import Table, list_left_out, print_lines
+from .sources import LabelledReading, encodable
 
 if TYPE_CHECKING:
     from ..documents.document import Document
@@ -21,19 +20,6 @@ if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..evaluation import ClusteringEvaluator, PairEvaluator
     from ..runtime.processes import Processes
-
-HELP = "measure models on labelled documents and pairs, and searches on queries"
-DESCRIPTION = """Measure models on labelled documents: their vectors next to those of untrained models, or the labels
-that they give next to those that words alone give. Or measure searches on queries whose answers are known."""
-EPILOG = """examples:
-  graphdoc evaluate all --sets sets.yaml --model mini --model runs/a/model
-  graphdoc evaluate cluster --data corpus.jsonl --model mini
-  graphdoc evaluate classify --data corpus.jsonl --model runs/topics/model
-  graphdoc evaluate compare --data corpus.jsonl --pairs pairs.tsv --model mini
-  graphdoc evaluate search --data judged --index papers.index
-  graphdoc evaluate related --corpus papers/ --relevant links.tsv
-  graphdoc evaluate TASK --help   says more about the task
-"""
 
 Measuring = TypeVar("Measuring", "ClusteringEvaluator", "PairEvaluator")
 
@@ -56,57 +42,54 @@ class Parts:
         return [f"{shared:,} ids occur in train and in test"] if shared else []
 
 
-def add_part_arguments(parser: argparse.ArgumentParser, *, train: str, test: str) -> None:
-    """Add how train and test documents are named.
+@Parameter(name="*", group=Group("Documents", sort_key=1))
+@dataclass(frozen=True, kw_only=True)
+class PartOptions:
+    """How train and test documents are named, where no corpus says it in its column split."""
 
-    Args:
-        parser: the parser.
-        train: what train documents are for.
-        test: what test documents are for.
-    """
-    group = parser.add_argument_group("documents")
-    group.add_argument("--data", metavar="SOURCE", nargs="+", help="corpora with a column split: train or test")
-    group.add_argument(
-        "--test-split", default="test", metavar="VALUE", help="value of split that is measured (default: test)"
-    )
-    group.add_argument("--train", metavar="SOURCE", nargs="+", help=train)
-    group.add_argument("--test", metavar="SOURCE", nargs="+", help=test)
+    train: tuple[str, ...] = ()
+    """train documents, in place of a corpus; may be repeated"""
+    test: tuple[str, ...] = ()
+    """test documents, in place of a corpus; may be repeated"""
 
+    def sources(self, corpora: Sequence[str], *, needs_train: bool = True) -> list[str]:
+        """All sources of train and test.
 
-def part_sources(options: argparse.Namespace, *, needs_train: bool = True) -> list[str]:
-    """All sources of train and test.
+        Args:
+            corpora: corpora with a column split.
+            needs_train: whether there have to be train documents.
 
-    Raises:
-        EvaluationError: they are named in both ways, or by half.
-    """
-    data, train, test = options.data or [], options.train or [], options.test or []
-    if bool(data) == bool(test) or (train and not test) or (needs_train and test and not train):
-        raise EvaluationError("give the documents as --data SOURCE, or as --train SOURCE and --test SOURCE")
-    return [*data, *train, *test]
+        Raises:
+            EvaluationError: they are named in both ways, or by half.
+        """
+        train, test = self.train, self.test
+        if bool(corpora) == bool(test) or (train and not test) or (needs_train and test and not train):
+            raise EvaluationError("name a corpus with a column split, or --train SOURCE and --test SOURCE")
+        return [*corpora, *train, *test]
 
+    def read(self, corpora: Sequence[str], reading: LabelledReading, report: ReadingReport) -> Parts:
+        """Read the documents, and separate train from test.
 
-def read_parts(options: argparse.Namespace, report: ReadingReport) -> Parts:
-    """Read the documents, and separate train from test.
+        Args:
+            corpora: corpora with a column split.
+            reading: how they are read.
+            report: is filled while documents are read.
 
-    Args:
-        options: the arguments.
-        report: is filled while documents are read.
-
-    Raises:
-        EvaluationError: there is no document to be measured.
-    """
-    parts = Parts([], [], [])
-    if options.data:
-        by_split = {"train": parts.train, options.test_split: parts.test}
-        for document in read_many(options.data, options, report):
-            by_split.get(str(document.metadata.get("split")), parts.others).append(document)
-    else:
-        parts.train.extend(read_many(options.train, options, report) if options.train else ())
-        parts.test.extend(read_many(options.test, options, report))
-    if not parts.test:
-        wanted = f"has split={options.test_split!r}" if options.data else "is there"
-        raise EvaluationError(f"no document of {' '.join(options.data or options.test)} {wanted}")
-    return parts
+        Raises:
+            EvaluationError: there is no document to be measured.
+        """
+        parts = Parts([], [], [])
+        if corpora:
+            by_split = {"train": parts.train, "test": parts.test}
+            for document in reading.many(corpora, report):
+                by_split.get(str(document.metadata.get("split")), parts.others).append(document)
+        else:
+            parts.train.extend(reading.many(self.train, report) if self.train else ())
+            parts.test.extend(reading.many(self.test, report))
+        if not parts.test:
+            wanted = "has test in its column split" if corpora else "is there"
+            raise EvaluationError(f"no document of {' '.join(corpora or self.test)} {wanted}")
+        return parts
 
 
 @dataclass(frozen=True)
@@ -126,27 +109,12 @@ class Candidate:
     base: str | None = None
 
 
-def add_baseline_argument(parser: argparse._ActionsContainer) -> None:
-    """Add where the backbone is that models are compared with."""
-    parser.add_argument(
-        "--baseline", metavar="BACKBONE", help="where the models' backbone is, if not under the name they know"
-    )
-
-
-@contextmanager
-def processes_of(options: argparse.Namespace) -> Iterator[Processes]:
-    """The processes that torchrun or accelerate launch started, or this one; each encodes its share."""
-    from ..runtime.processes import Processes, usable_device
-
-    with Processes(usable_device(options.device)) as processes:
-        yield processes
-
-
-def load_candidates(options: argparse.Namespace) -> tuple[list[Candidate], list[str]]:
+def load_candidates(models: MeasuredModels, baseline: str | None) -> tuple[list[Candidate], list[str]]:
     """Load all encoders before the long work starts: untrained backbones, then the models.
 
     Args:
-        options: the arguments.
+        models: the models.
+        baseline: where their backbone is, if not under the name that they know.
 
     Returns:
         The encoders; a line for every backbone that cannot be loaded.
@@ -157,15 +125,15 @@ def load_candidates(options: argparse.Namespace) -> tuple[list[Candidate], list[
     from ..evaluation.baselines import has_same_passage_vectors, untrained_mean
 
     untrained: list[Candidate] = []
-    models: list[Candidate] = []
+    trained: list[Candidate] = []
     missing = []
-    for name in dict.fromkeys(options.model or ["mini"]):
-        model = load_encoder(options, name)
+    for name in models.names:
+        model = models.load(name)
         base = None
         try:
-            encoder = untrained_mean(model, options.baseline, device=options.device, dtype=options.dtype)
+            encoder = untrained_mean(model, baseline, device=models.device)
         except ModelError as error:
-            if options.baseline is not None:
+            if baseline is not None:
                 raise
             missing.append(f"not measured: untrained backbone of {name}: {error}")
         else:
@@ -174,8 +142,8 @@ def load_candidates(options: argparse.Namespace) -> tuple[list[Candidate], list[
                 taken = any(one.name == encoder.name for one in untrained)
                 base = Candidate(encoder, f"{encoder.name} as {name}" if taken else encoder.name, "untrained")
                 untrained.append(base)
-        models.append(Candidate(model, name, "model", None if base is None else base.name))
-    return [*untrained, *models], missing
+        trained.append(Candidate(model, name, "model", None if base is None else base.name))
+    return [*untrained, *trained], missing
 
 
 def with_shared_passages(
@@ -201,7 +169,6 @@ def with_shared_passages(
 
 
 def show(
-    options: argparse.Namespace,
     outputs: Outputs,
     content: Mapping[str, Any],
     tables: Sequence[Table],
@@ -212,15 +179,14 @@ def show(
     """Write the files that are asked for, and print tables and notes.
 
     Args:
-        options: the arguments.
-        outputs: the files of the task.
+        outputs: the files that are asked for.
         content: what ``--json`` writes.
         tables: the tables.
         notes: what has to be known to read them, one line each.
         report: how documents were read.
         **writers: write the other files, by option.
     """
-    target = outputs.write(options, json=lambda path: write_json(path, content), **writers)
+    target = outputs.write(json=lambda path: write_json(path, content), **writers)
     if target is None:
         return
     for table in tables:
@@ -229,4 +195,4 @@ def show(
     print_lines(target, notes)
     if report is not None:
         list_left_out(target, report)
-    outputs.report(options, target)
+    outputs.report(target)

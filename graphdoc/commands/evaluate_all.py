@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ..documents.readers import ReadingReport
 from ..errors import EvaluationError
-from .arguments import add_model_arguments, positive, whole
-from .evaluate import Candidate, add_baseline_argument, load_candidates, show
-from .outputs import JSON, Outputs
-from .tables import Column, Table, names, shown, signed_interval
+from .evaluate import Candidate, load_candidates, show
+from .options import COUNT, File, Json, MeasuredModels
+from .output import Outputs
+from .printing import Column, Table, names, shown, signed_interval
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..evaluation import Estimate
     from ..evaluation.sets import MeasuredSet
 
-HELP = "models on any number of sets: labels, pairs and rankings in one table, with verdicts"
-DESCRIPTION = """Measure models on sets of documents in one table: k-means and nearest neighbours against labels, the
-area under the curve of pairs, with the given negatives and with random ones, and rankings of queries.
-
-Beside the models stand TF-IDF, the untrained mean of their backbone, and that mean less the mean of the documents for
-fitting. A model is better or worse than the untrained mean where 95 % of paired bootstrap resamples agree.
-
-The file of sets is YAML: a list "sets", each with a name, documents (with a field "split") or train and test, and what
-there is of pairs and judged (a folder in BEIR's layout)."""
-EPILOG = """examples:
-  graphdoc evaluate all --sets sets.yaml --model mini
-  graphdoc evaluate all --sets configs/evaluation/shared.yaml --only newsgroups20 --model mini --model runs/a/model
-  graphdoc evaluate all --sets sets.yaml --model mini --markdown table.md --json scores.json
-"""
-
-OUTPUTS = Outputs(
-    json=("scores.json", JSON),
-    csv=("scores.csv", "write one line for every measure and model as CSV"),
-    markdown=("scores.md", "write the table as Markdown"),
-)
 WORDS = "TF-IDF"
 _MARKS = {"better": "+", "worse": "-", "no difference": "="}
 
@@ -73,40 +53,54 @@ Lines = Mapping[tuple[str, str], Mapping[str, Cell]]
 """By set and measure, and by row."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    group = parser.add_argument_group("sets and measures")
-    group.add_argument("--sets", metavar="FILE", required=True, help="YAML file of the sets")
-    group.add_argument("--only", metavar="NAME", action="append", help="measure this set alone; may be repeated")
-    group.add_argument("--seeds", type=positive, default=20, metavar="N", help="seeds of k-means (default: 20)")
-    group.add_argument(
-        "--resamples", type=whole, default=1000, metavar="N", help="bootstrap resamples (default: 1000)"
-    )
-    group.add_argument("--seed", type=whole, default=0, metavar="N", help="draws resamples and random pairs")
-    add_baseline_argument(group)
-    OUTPUTS.add_to(parser)
-    add_model_arguments(parser, several=True, measures=True)
+def evaluate_all(
+    sets: str,
+    /,
+    *,
+    only: tuple[str, ...] = (),
+    seeds: Annotated[int, COUNT] = 20,
+    resamples: Annotated[int, COUNT] = 1000,
+    baseline: str | None = None,
+    json: Json = None,
+    markdown: File = None,
+    model: MeasuredModels = MeasuredModels(),
+) -> None:
+    """Measure models on sets of documents in one table: labels, pairs and rankings, with verdicts.
 
+    Beside the models stand TF-IDF, the untrained mean of their backbone, and that mean less the mean of the documents
+    for fitting. A model is better or worse than the untrained mean where 95 % of paired bootstrap resamples agree.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, encode, measure, print and write."""
-    from ..documents.readers import ReadingReport
+    Usage examples:
+      graphdoc evaluate all sets.yaml --model mini
+      graphdoc evaluate all configs/evaluation/shared.yaml --only newsgroups20 --model mini --model runs/a/model
+      graphdoc evaluate all sets.yaml --model mini --markdown table.md --json scores.json
+
+    Args:
+        sets: YAML file: a list "sets", each with a name, documents (with a field "split") or train and test, and what
+            there is of pairs and judged (a folder in BEIR's layout)
+        only: measure the set of this name alone; may be repeated
+        seeds: seeds of k-means
+        resamples: bootstrap resamples
+        baseline: where the models' backbone is, if not under the name they know
+        markdown: write the table as Markdown
+    """
     from ..evaluation.sets import SetFile, read_set
     from ..settings.loading import load_settings
 
-    sets = load_settings(SetFile, options.sets).sets
-    if unknown := set(options.only or ()) - {settings.name for settings in sets}:
+    settings_of = {settings.name: settings for settings in load_settings(SetFile, sets).sets}
+    if unknown := set(only) - settings_of.keys():
         raise EvaluationError(f"--only {min(unknown)!r} is no set of the file")
-    chosen = [settings for settings in sets if options.only is None or settings.name in options.only]
+    chosen = [settings for name, settings in settings_of.items() if not only or name in only]
     sources = [source for one in chosen for source in (*one.documents, *one.train, *one.test, one.pairs, one.judged)]
-    OUTPUTS.prepare(options, [options.sets, *sources])
+    outputs = Outputs([sets, *sources], json=json, markdown=markdown)
+    how = {"seeds": seeds, "resamples": resamples, "seed": 0}
 
     report = ReadingReport()
-    candidates, notes = load_candidates(options)
+    candidates, notes = load_candidates(model, baseline)
     lines: dict[tuple[str, str], Mapping[str, Cell]] = {}
     for settings in chosen:
         data = read_set(settings, candidates[-1].encoder, report)
-        measured = _measure(data, candidates, options)
+        measured = _measure(data, candidates, model, baseline, how)
         bases = _bases(candidates)
         for measure in measured[WORDS]:
             lines[settings.name, measure] = {
@@ -115,9 +109,9 @@ def run(options: argparse.Namespace) -> None:
             }
         notes.append(f"{settings.name}: {data.sizes}")
     notes += [
-        f"+ better, - worse, = no difference to the untrained mean: 95 % of {options.resamples:,} paired bootstrap "
+        f"+ better, - worse, = no difference to the untrained mean: 95 % of {resamples:,} paired bootstrap "
         "resamples of documents, pairs or queries",
-        f"NMI and purity: mean over {options.seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents "
+        f"NMI and purity: mean over {seeds} seeds of k-means; 10-NN: accuracy by the ten nearest documents "
         "for fitting",
         *_summary(lines, candidates),
     ]
@@ -125,8 +119,8 @@ def run(options: argparse.Namespace) -> None:
         "format": "graphdoc.sets/1",
         "sets": [settings.as_values() for settings in chosen],
         "models": {candidate.name: candidate.encoder.describe() for candidate in candidates},
-        "seeds": options.seeds,
-        "bootstrap": {"resamples": options.resamples, "seed": options.seed, "confidence": 0.95},
+        "seeds": seeds,
+        "bootstrap": {"resamples": resamples, "seed": 0, "confidence": 0.95},
         "lines": [
             {"set": name, "measure": measure, "cells": {row: cell.to_dict() for row, cell in cells.items()}}
             for (name, measure), cells in lines.items()
@@ -134,13 +128,11 @@ def run(options: argparse.Namespace) -> None:
     }
     table = _table(lines)
     show(
-        options,
-        OUTPUTS,
+        outputs,
         content,
         [table],
         notes,
         report,
-        csv=_long(lines).write_csv,
         markdown=lambda path: _write_markdown(path, table, lines, notes),
     )
 
@@ -158,12 +150,15 @@ def _bases(candidates: Sequence[Candidate]) -> dict[str, str | None]:
 
 
 def _measure(
-    data: MeasuredSet, candidates: Sequence[Candidate], options: argparse.Namespace
+    data: MeasuredSet,
+    candidates: Sequence[Candidate],
+    models: MeasuredModels,
+    baseline: str | None,
+    how: Mapping[str, Any],
 ) -> dict[str, dict[str, Estimate]]:
     """What is measured of every row; passages that are alike are encoded once."""
     from ..evaluation.baselines import CENTRED, UNTRAINED, has_same_passage_vectors, untrained_mean
 
-    how = {"seeds": options.seeds, "resamples": options.resamples, "seed": options.seed}
     measured = {WORDS: data.measure_words(**how)}
     encoded: list[tuple[DocumentEncoder, MeasuredSet]] = []
 
@@ -180,7 +175,7 @@ def _measure(
         ready = with_passages(candidate.encoder)
         measured[candidate.name] = ready.measure(candidate.encoder, **how)
         if candidate.role == "untrained":
-            encoder = untrained_mean(candidate.encoder, options.baseline, device=options.device, dtype=options.dtype)
+            encoder = untrained_mean(candidate.encoder, baseline, device=models.device)
             encoder.fit(ready.train or ready.documents, show_progress=False)
             measured[candidate.name.replace(UNTRAINED, CENTRED)] = ready.measure(encoder, **how)
     return measured
@@ -191,19 +186,6 @@ def _table(lines: Lines) -> Table:
     result = Table([names("set"), names("measure"), *(Column(row, str) for row in rows)])
     for (name, measure), cells in lines.items():
         result.add(name, measure, *(cells[row] for row in rows))
-    return result
-
-
-def _long(lines: Lines) -> Table:
-    """One line for every measure and row, with intervals."""
-    result = Table(["set", "measure", "row", "value", "low", "high", "difference", "low", "high", "verdict"])
-    for (name, measure), cells in lines.items():
-        for row, cell in cells.items():
-            cells_of: list[Any] = []
-            for estimate in (cell.estimate, cell.difference):
-                value = None if estimate is None else estimate.value
-                cells_of += [value, *((estimate and estimate.interval) or (None, None))]
-            result.add(name, measure, row, *cells_of, cell.difference and cell.difference.verdict)
     return result
 
 

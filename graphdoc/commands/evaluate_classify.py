@@ -2,49 +2,27 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ..documents.readers import ReadingReport
 from ..errors import SettingsError
 from ..runtime.memory import quick_imports
+from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted, one_line
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, probability
-from .evaluate import Parts, add_part_arguments, part_sources, processes_of, read_parts, show
-from .outputs import JSON, Outputs
-from .sources import no_documents, skips_unencodable
-from .summaries import LINE_WIDTH
-from .tables import Table, names, shown
+from .evaluate import PartOptions, show
+from .options import PROBABILITY, Csv, File, Json, MeasuredModel
+from .output import Outputs
+from .printing import LINE_WIDTH, Table, names, shown
+from .sources import LabelledReading, encodable, no_documents
 
 if TYPE_CHECKING:
     from ..evaluation import ClassificationEvaluator, ClassificationScores, LabelledDocuments
     from ..evaluation.classification import ExplainedMistake
 
-HELP = "labels that a model gives: accuracy, F1, confusion, calibration, mistakes"
-DESCRIPTION = """Predict the labels of documents and compare them with those that they have: accuracy, macro F1, a
-table by class, which classes are taken for which, and whether probabilities are as right as they claim. The mistakes
-that the model is most sure of are shown with the passages that spoke for them.
-
-Where there are train documents, TF-IDF and a linear support vector machine learn from them and are measured on the
-same documents: the gap shows what the model contributes.
-
-Documents without a label, or with several where the model gives one, are left out and counted. A label that the model
-does not know counts as missed, and is named."""
-EPILOG = """examples:
-  graphdoc evaluate classify --data corpus.jsonl --model runs/topics/model --output scores/
-  graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --html mistakes.html
-  graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
-"""
-
-SHOWN_MISTAKES = 5
+# Mistakes that are printed, those in files, and the passages of each.
+SHOWN_MISTAKES, MISTAKES, PASSAGES = 5, 20, 3
 _MOST_NAMED = 10
-OUTPUTS = Outputs(
-    json=("scores.json", JSON),
-    csv=("classes.csv", "write the table by class as CSV"),
-    plot=("confusion.png", "draw the confusion matrix (.png, .svg, .pdf)"),
-    reliability=("reliability.png", "draw how often probabilities are right"),
-    html=("mistakes.html", "write the page of mistakes, with links to the documents"),
-)
 
 
 @dataclass(frozen=True)
@@ -56,68 +34,72 @@ class Row:
     scores: ClassificationScores
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add_part_arguments(parser, train="documents that TF-IDF and SVM learn from", test="documents that are measured")
-    labels = parser.add_argument_group("labels")
-    labels.add_argument(
-        "--label-separator",
-        metavar="TEXT",
-        help="what stands between the labels of one cell, for models with several labels",
-    )
-    measures = parser.add_argument_group("measures")
-    measures.add_argument(
-        "--threshold",
-        type=probability,
-        metavar="P",
-        help="probability from which on a document gets a class, for models with several labels (default: 0.5)",
-    )
-    measures.add_argument(
-        "--mistakes", type=positive, default=20, metavar="N", help="mistakes in JSON and HTML (default: 20)"
-    )
-    measures.add_argument(
-        "--passages", type=positive, default=3, metavar="N", help="passages of a mistake (default: 3)"
-    )
-    measures.add_argument("--no-baseline", action="store_true", help="leave out TF-IDF and SVM")
-    OUTPUTS.add_to(parser)
-    add_model_arguments(parser, classifier=True, measures=True)
-    add_reading_arguments(parser)
+def evaluate_classify(
+    *corpora: str,
+    parts: PartOptions = PartOptions(),
+    label_separator: str | None = None,
+    threshold: Annotated[float | None, PROBABILITY] = None,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    reliability: File = None,
+    html: File = None,
+    model: MeasuredModel = MeasuredModel(),
+    reading: LabelledReading = LabelledReading(),
+) -> None:
+    """Predict the labels of documents and compare them with those that they have.
 
+    Accuracy, macro F1, a table by class, which classes are taken for which, and whether probabilities are as right as
+    they claim. The mistakes that the model is most sure of are shown with the passages that spoke for them. Where
+    there are train documents, TF-IDF and a linear support vector machine learn from them and are measured on the same
+    documents: the gap shows what the model contributes.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, predict, measure, print and write."""
-    sources = part_sources(options, needs_train=False)
-    OUTPUTS.prepare(options, sources)
+    Documents without a label, or with several where the model gives one, are left out and counted. A label that the
+    model does not know counts as missed, and is named.
 
-    from ..documents.readers import ReadingReport
+    Usage examples:
+      graphdoc evaluate classify corpus.jsonl --model runs/topics/model --plot confusion.png
+      graphdoc evaluate classify --test test.jsonl.gz --model runs/topics/model --html mistakes.html
+      graphdoc evaluate classify --train train.csv --test test.csv --model runs/tags/model --label-separator ";"
+
+    Args:
+        corpora: labelled documents whose column split says train or test
+        label_separator: what stands between the labels of one cell, for models with several labels
+        threshold: probability from which on a document gets a class, for models with several labels (default: 0.5)
+        csv: write the table by class as CSV
+        plot: draw the confusion matrix (.png, .svg, .pdf)
+        reliability: draw how often probabilities are right (.png, .svg, .pdf)
+        html: write the page of mistakes, with links to the documents
+    """
+    sources = parts.sources(corpora, needs_train=False)
+    outputs = Outputs(sources, json=json, csv=csv, plot=plot, reliability=reliability, html=html)
 
     with quick_imports():
         from ..evaluation import ClassificationEvaluator, LabelledDocuments
     from ..segmentation.spans import Coverage
 
-    with processes_of(options) as processes:
+    with Processes(usable_device(model.device)) as processes:
         report = ReadingReport(places={})
-        parts = read_parts(options, report)
-        encoder = load_encoder(options)
+        found = parts.read(corpora, reading, report)
+        encoder = model.load()
         multi_label = bool(encoder.model.config.multi_label)
-        if options.label_separator is not None and not multi_label:
-            raise SettingsError(f"--label-separator is for models with several labels; {options.model} gives one")
-        if skips_unencodable(options, sources):
-            parts = Parts(parts.train, parts.encodable(encoder, report).test, [])
-            if not parts.test:
-                raise no_documents(sources, report)
-        labels = {"multi_label": multi_label, "separator": options.label_separator}
-        evaluator = ClassificationEvaluator(parts.test, **labels, threshold=options.threshold)
-        train = None if options.no_baseline or not parts.train else LabelledDocuments.of(parts.train, **labels)
+        if label_separator is not None and not multi_label:
+            raise SettingsError(f"--label-separator is for models with several labels; {encoder.name} gives one")
+        test = list(encodable(found.test, encoder, report)) if reading.skips_unencodable(sources) else found.test
+        if not test:
+            raise no_documents(sources, report)
+        labels: dict[str, Any] = {"multi_label": multi_label, "separator": label_separator}
+        evaluator = ClassificationEvaluator(test, **labels, threshold=threshold)
+        train = LabelledDocuments.of(found.train, **labels) if found.train else None
         # What the baseline cannot learn from is refused before the long work.
         baseline = _baseline(evaluator, train) if processes.is_first else []
         totals = Coverage()
         given = evaluator.predict(encoder, processes, totals=totals)
         if not processes.is_first:
             return
-    most = options.mistakes if options.json or options.html else min(options.mistakes, SHOWN_MISTAKES)
-    mistakes = evaluator.mistakes(encoder, given, most)
-    rows = [Row(options.model, "model", evaluator.score(given)), *baseline]
+    most = MISTAKES if json or html else SHOWN_MISTAKES
+    wrong = evaluator.mistakes(encoder, given, most)
+    rows = [Row(model.model or "mini", "model", evaluator.score(given)), *baseline]
     scores, labelled, places = rows[0].scores, evaluator.labelled, report.places or {}
     content = {
         "format": "graphdoc.classification/1",
@@ -133,18 +115,16 @@ def run(options: argparse.Namespace) -> None:
         },
         "coverage": totals.to_dict(),
         "rows": [{"name": row.name, "role": row.role, **row.scores.to_dict()} for row in rows],
-        "mistakes": [
-            {**mistake.to_dict(options.passages), "place": places.get(mistake.prediction.id)} for mistake in mistakes
-        ],
+        "mistakes": [{**mistake.to_dict(PASSAGES), "place": places.get(mistake.prediction.id)} for mistake in wrong],
     }
 
-    def plot(path: str) -> None:
+    def draw_confusion(path: str) -> None:
         from ..evaluation.drawing.classification import plot_confusion
 
         title = f"{encoder.name}: accuracy {scores.accuracy:.3f} on {scores.documents:,} documents"
         plot_confusion(scores, title, path)
 
-    def reliability(path: str) -> None:
+    def draw_reliability(path: str) -> None:
         from ..evaluation.drawing.classification import plot_reliability
 
         assert scores.calibration is not None
@@ -153,19 +133,18 @@ def run(options: argparse.Namespace) -> None:
     def page(path: str) -> None:
         from ..evaluation.drawing.mistakes import write_mistakes
 
-        write_mistakes(path, mistakes, scores, encoder.name, places=places, passages=options.passages)
+        write_mistakes(path, wrong, scores, encoder.name, places=places, passages=PASSAGES)
 
     totals.warn()
     show(
-        options,
-        OUTPUTS,
+        outputs,
         content,
         [_table(rows, several=multi_label), _classes_of_model(scores)],
-        [*_mistakes(mistakes), *_notes(rows, labelled, given.classes, train), *parts.notes()],
+        [*_mistakes(wrong), *_notes(rows, labelled, given.classes, train), *found.notes()],
         report,
         csv=_classes_of_all(rows).write_csv,
-        plot=plot,
-        reliability=reliability,
+        plot=draw_confusion,
+        reliability=draw_reliability,
         html=page,
     )
 

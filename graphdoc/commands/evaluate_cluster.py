@@ -2,50 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ..documents.readers import ReadingReport
 from ..runtime.memory import quick_imports
-from .arguments import add_model_arguments, add_reading_arguments, positive
-from .evaluate import (
-    Candidate,
-    add_baseline_argument,
-    add_part_arguments,
-    load_candidates,
-    part_sources,
-    processes_of,
-    read_parts,
-    show,
-    with_shared_passages,
-)
-from .outputs import JSON, Outputs
-from .sources import skips_unencodable
-from .tables import Column, Table, names, percent
+from ..runtime.processes import Processes, usable_device
+from .evaluate import Candidate, PartOptions, load_candidates, show, with_shared_passages
+from .options import COUNT, Csv, File, Json, MeasuredModels
+from .output import Outputs
+from .printing import Column, Table, names, percent
+from .sources import LabelledReading
 
 if TYPE_CHECKING:
     from ..evaluation import ClusteringEvaluator, VectorScores
     from ..evaluation.clustering import LabelledVectors, SeedScores
-    from ..runtime.processes import Processes
     from ..segmentation.spans import Coverage
-
-HELP = "k-means on train documents, applied to test: NMI and purity"
-DESCRIPTION = """Fit k-means on the vectors of train documents, apply it to test documents, and compare its
-clusters with their labels: NMI and purity, over several seeds, and a linear probe (--probe).
-
-The backbone of every model is measured too as it was before training, with a mean over its passages: the gap shows
-what training contributes."""
-EPILOG = """examples:
-  graphdoc evaluate cluster --train train.jsonl.gz --test test.jsonl.gz --model mini --probe
-  graphdoc evaluate cluster --data corpus.jsonl --model mini --model runs/a/model --plot tsne.png --json scores.json
-"""
-
-OUTPUTS = Outputs(
-    json=("scores.json", JSON),
-    csv=("scores.csv", "write the table as CSV"),
-    plot=("projection.png", "draw test documents by t-SNE (.png, .svg, .pdf)"),
-)
 
 
 @dataclass(frozen=True)
@@ -70,48 +43,56 @@ class Row:
         }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    add_part_arguments(parser, train="documents that k-means is fitted on", test="documents that it is applied to")
-    measures = parser.add_argument_group("measures")
-    measures.add_argument("--seeds", type=positive, default=5, metavar="N", help="runs of k-means (default: 5)")
-    measures.add_argument(
-        "--clusters", type=positive, metavar="N", help="number of clusters (default: that of the labels in train)"
-    )
-    measures.add_argument("--probe", action="store_true", help="also fit a linear probe: accuracy, macro F1")
-    add_baseline_argument(measures)
-    OUTPUTS.add_to(parser)
-    add_model_arguments(parser, several=True, measures=True)
-    add_reading_arguments(parser)
+def evaluate_cluster(
+    *corpora: str,
+    parts: PartOptions = PartOptions(),
+    seeds: Annotated[int, COUNT] = 5,
+    probe: bool = False,
+    baseline: str | None = None,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    model: MeasuredModels = MeasuredModels(),
+    reading: LabelledReading = LabelledReading(),
+) -> None:
+    """Fit k-means on the vectors of train documents, apply it to test documents, and compare clusters with labels.
 
+    NMI and purity over several seeds, and a linear probe (--probe). The backbone of every model is measured too as it
+    was before training, with a mean over its passages: the gap shows what training contributes.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, encode, measure, print and write."""
-    sources = part_sources(options)
-    OUTPUTS.prepare(options, sources)
+    Usage examples:
+      graphdoc evaluate cluster corpus.jsonl --model mini --model runs/a/model --plot tsne.png
+      graphdoc evaluate cluster --train train.jsonl.gz --test test.jsonl.gz --model mini --probe
 
-    from ..documents.readers import ReadingReport
+    Args:
+        corpora: labelled documents whose column split says train or test
+        seeds: runs of k-means
+        probe: also fit a linear probe: accuracy, macro F1
+        baseline: where the models' backbone is, if not under the name they know
+        csv: write the table as CSV
+        plot: draw test documents by t-SNE (.png, .svg, .pdf)
+    """
+    sources = parts.sources(corpora)
+    outputs = Outputs(sources, json=json, csv=csv, plot=plot)
 
     with quick_imports():
         from ..evaluation import ClusteringEvaluator
 
-    with processes_of(options) as processes:
+    with Processes(usable_device(model.device)) as processes:
         report = ReadingReport()
-        parts = read_parts(options, report)
-        evaluator_of = partial(
-            ClusteringEvaluator, clusters=options.clusters, seeds=range(options.seeds), probe=options.probe
-        )
+        found = parts.read(corpora, reading, report)
+        evaluator_of = partial(ClusteringEvaluator, seeds=range(seeds), probe=probe)
         # What nothing can be measured on is refused before any model is loaded.
-        evaluator = evaluator_of(parts.train, parts.test)
-        candidates, notes = load_candidates(options)
-        if skips_unencodable(options, sources):
-            parts = parts.encodable(candidates[0].encoder, report)
-            evaluator = evaluator_of(parts.train, parts.test)
+        evaluator = evaluator_of(found.train, found.test)
+        candidates, notes = load_candidates(model, baseline)
+        if reading.skips_unencodable(sources):
+            found = found.encodable(candidates[0].encoder, report)
+            evaluator = evaluator_of(found.train, found.test)
         rows = _measure(evaluator, candidates, processes)
         if not processes.is_first:
             return
 
-    def plot(path: str) -> None:
+    def draw(path: str) -> None:
         from ..analysis.figures.projection import plot_projection
         from ..analysis.projection import project, sample_rows
 
@@ -126,7 +107,7 @@ def run(options: argparse.Namespace) -> None:
     ]
     if any(without.values()):
         lines.append(f"left out for want of one label: {without['train']:,} of train, {without['test']:,} of test")
-    lines += parts.notes()
+    lines += found.notes()
     lines += [f"{row.candidate.name} gives the same vectors as {row.same_as}" for row in rows if row.same_as]
     content = {
         "format": "graphdoc.clustering/1",
@@ -135,8 +116,8 @@ def run(options: argparse.Namespace) -> None:
     }
     measures = rows[0].scores.metrics()
     cells = ((row.candidate.name, row.candidate.role, *row.scores.metrics().values()) for row in rows)
-    csv = Table(["model", "role", *measures], cells).write_csv
-    show(options, OUTPUTS, content, [_table(rows)], [*lines, *notes], report, csv=csv, plot=plot)
+    write_csv = Table(["model", "role", *measures], cells).write_csv
+    show(outputs, content, [_table(rows)], [*lines, *notes], report, csv=write_csv, plot=draw)
 
 
 def _measure(evaluator: ClusteringEvaluator, candidates: list[Candidate], processes: Processes) -> list[Row]:

@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..documents.readers import ReadingReport
 from ..errors import EvaluationError
 from ..runtime.memory import quick_imports
+from ..runtime.processes import Processes, usable_device
 from ..runtime.text import counted
-from .arguments import add_model_arguments, add_reading_arguments, positive, whole
-from .evaluate import Candidate, add_baseline_argument, load_candidates, processes_of, show, with_shared_passages
-from .outputs import JSON, Outputs
-from .sources import encodable, read_many, skips_unencodable
-from .tables import Column, Table, half_interval, names, percent, shown, signed_interval
+from .evaluate import Candidate, load_candidates, show, with_shared_passages
+from .options import Csv, File, Json, MeasuredModels
+from .output import Outputs
+from .printing import Column, Table, half_interval, names, percent, shown, signed_interval
+from .sources import CorpusReading, encodable
 
 if TYPE_CHECKING:
     from ..evaluation import ComparisonScores, Estimate, PairEvaluator, PairSimilarities
-    from ..runtime.processes import Processes
     from ..segmentation.spans import Coverage
 
-HELP = "pairs that are similar or not: F1, accuracy, AUC, average precision"
-DESCRIPTION = """Compare the documents of labelled pairs by the cosine of their vectors, and measure how well it
-separates pairs that belong together from pairs that do not: AUC and average precision, and precision, recall, F1 and
-accuracy at a threshold. The threshold has the best F1 on the validation pairs; without them on the test pairs
-themselves, so that these four are upper bounds. All have 95 % bootstrap intervals over pairs.
-
-TF-IDF cosine, which goes by words alone, is measured on the same pairs, and so is the backbone of every model as it
-was before training. A file of pairs has two ids and 1 (similar) or 0 in a line, with tabs between."""
-EPILOG = """examples:
-  graphdoc evaluate compare --data corpus.jsonl --pairs test.tsv --validation-pairs dev.tsv --model runs/a/model
-  graphdoc evaluate compare --data papers.jsonl.gz --pairs test.tsv --leave-out-section Abstract --output scores/
-"""
-
-OUTPUTS = Outputs(
-    json=("scores.json", JSON),
-    csv=("scores.csv", "write the tables as CSV"),
-    scored=("pairs.csv", "write every pair with its similarities as CSV"),
-    plot=("pairs.png", "draw ROC curves and similarities (.png, .svg, .pdf)"),
-)
 HEADINGS = {
     "precision": "P",
     "recall": "R",
@@ -84,76 +65,74 @@ class Row:
         }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    data = parser.add_argument_group("documents and pairs")
-    data.add_argument(
-        "--data", metavar="SOURCE", nargs="+", required=True, help="corpora that the documents of the pairs are in"
-    )
-    data.add_argument("--pairs", metavar="FILE", required=True, help="the test pairs: id_a, id_b, 0 or 1 by tabs")
-    data.add_argument("--validation-pairs", metavar="FILE", help="pairs that thresholds are chosen on")
-    data.add_argument(
-        "--leave-out-section",
-        metavar="HEADING",
-        action="append",
-        default=[],
-        help="take sections of this heading out of all documents, such as Abstract; may be given several times",
-    )
-    measures = parser.add_argument_group("measures")
-    measures.add_argument(
-        "--resamples", type=positive, default=1000, metavar="N", help="bootstrap resamples (default: 1000)"
-    )
-    measures.add_argument(
-        "--fuse-words",
-        action="store_true",
-        help="also measure every model together with words: the sum of the z-scores of its similarity and of the "
-        "TF-IDF cosine of the same passages",
-    )
-    measures.add_argument("--seed", type=whole, default=0, metavar="N", help="draws the resamples (default: 0)")
-    add_baseline_argument(measures)
-    OUTPUTS.add_to(parser)
-    add_model_arguments(parser, several=True, measures=True)
-    add_reading_arguments(parser)
+def evaluate_compare(
+    *corpus: str,
+    pairs: str,
+    validation_pairs: str | None = None,
+    leave_out_section: tuple[str, ...] = (),
+    fuse_words: bool = False,
+    baseline: str | None = None,
+    json: Json = None,
+    csv: Csv = None,
+    plot: File = None,
+    model: MeasuredModels = MeasuredModels(),
+    reading: CorpusReading = CorpusReading(),
+) -> None:
+    """Compare the documents of labelled pairs by the cosine of their vectors, and measure how well it separates them.
 
+    AUC and average precision of pairs that belong together against pairs that do not, and precision, recall, F1 and
+    accuracy at a threshold. The threshold has the best F1 on the validation pairs; without them on the test pairs
+    themselves, so that these four are upper bounds. All have 95 % bootstrap intervals over pairs. TF-IDF cosine, which
+    goes by words alone, is measured on the same pairs, and so is the backbone of every model before training.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, encode, measure, print and write."""
-    OUTPUTS.prepare(options, [*options.data, options.pairs, options.validation_pairs])
+    Usage examples:
+      graphdoc evaluate compare corpus.jsonl --pairs test.tsv --validation-pairs dev.tsv --model runs/a/model
+      graphdoc evaluate compare papers.jsonl.gz --pairs test.tsv --leave-out-section Abstract --csv scores.csv
 
-    from ..documents.readers import ReadingReport
+    Args:
+        corpus: files, folders or corpora that the documents of the pairs are in
+        pairs: the test pairs: two ids and 1 (similar) or 0 in a line, with tabs between
+        validation_pairs: pairs that thresholds are chosen on
+        leave_out_section: take sections of this heading out of all documents, such as Abstract; may be repeated
+        fuse_words: also measure every model together with words: the sum of the z-scores of its similarity and of the
+            TF-IDF cosine of the same passages
+        baseline: where the models' backbone is, if not under the name they know
+        csv: write the tables as CSV
+        plot: draw ROC curves and similarities (.png, .svg, .pdf)
+    """
+    outputs = Outputs([*corpus, pairs, validation_pairs], json=json, csv=csv, plot=plot)
+
     from ..documents.readers.streams import LeftOutSections
 
     with quick_imports():
         from ..evaluation import PairEvaluator, Pairs, read_pair_file
 
-    with processes_of(options) as processes:
-        pairs = read_pair_file(options.pairs)
-        validation = Pairs(()) if options.validation_pairs is None else read_pair_file(options.validation_pairs)
+    with Processes(usable_device(model.device)) as processes:
+        test = read_pair_file(pairs)
+        validation = Pairs(()) if validation_pairs is None else read_pair_file(validation_pairs)
         report = ReadingReport()
-        sections = LeftOutSections(tuple(dict.fromkeys(options.leave_out_section)))
-        wanted = {id for part in (pairs, validation) for pair in part for id in (pair.a, pair.b)}
-        read = read_many(options.data, options, report)
+        sections = LeftOutSections(tuple(dict.fromkeys(leave_out_section)))
+        wanted = {id for part in (test, validation) for pair in part for id in (pair.a, pair.b)}
+        read = reading.many(corpus, report)
         documents = [document for document in sections.without(read) if document.id in wanted]
         if unused := [heading for heading, count in sections.counts.items() if not count]:
             raise EvaluationError(f"no document has a section {unused[0]!r} (--leave-out-section)")
         evaluator_of = partial(
             PairEvaluator,
-            pairs=pairs,
+            pairs=test,
             validation=validation,
-            unknown="leave_out" if options.on_error == "skip" else "stop",
-            resamples=options.resamples,
-            seed=options.seed,
+            unknown="leave_out" if reading.on_error == "skip" else "stop",
         )
         # Pairs that nothing can be measured on are refused before any model is loaded.
         evaluator = evaluator_of(documents)
-        candidates, missing = load_candidates(options)
-        if skips_unencodable(options, options.data):
+        candidates, missing = load_candidates(model, baseline)
+        if reading.skips_unencodable(corpus):
             evaluator = evaluator_of(list(encodable(documents, candidates[0].encoder, report)))
-        rows = _measure(evaluator, candidates, processes, fuse_words=options.fuse_words)
+        rows = _measure(evaluator, candidates, processes, fuse_words=fuse_words)
         if not processes.is_first:
             return
 
-    def plot(path: str) -> None:
+    def draw(path: str) -> None:
         from ..analysis.figures.pairs import plot_pairs
 
         similarities = {row.name: row.similarities.test for row in rows}
@@ -175,15 +154,13 @@ def run(options: argparse.Namespace) -> None:
         "rows": [row.to_dict(rows[0]) for row in rows],
     }
     show(
-        options,
-        OUTPUTS,
+        outputs,
         content,
         [table for table in (_scores(rows), _by_length(rows)) if table.rows],
         [*_notes(evaluator, sections.counts), *_findings(rows), *missing],
         report,
         csv=_all_scores(rows).write_csv,
-        scored=_scored_pairs(evaluator, rows).write_csv,
-        plot=plot,
+        plot=draw,
     )
 
 
@@ -247,19 +224,6 @@ def _all_scores(rows: list[Row]) -> Table:
             for metric in HEADINGS:
                 cells += [scores.values[metric], *(scores.interval(metric) or (None, None))]
             result.add(*cells)
-    return result
-
-
-def _scored_pairs(evaluator: PairEvaluator, rows: list[Row]) -> Table:
-    """A line for every pair: its documents, label, length, and what every row gives it."""
-    result = Table(["part", "id_a", "id_b", "label", "words", *(row.name for row in rows)])
-    for part, pairs, words in (
-        ("test", evaluator.pairs, evaluator.words.tolist()),
-        ("validation", evaluator.validation, evaluator.validation_words.tolist()),
-    ):
-        for number, pair in enumerate(pairs):
-            similarities = (round(float(getattr(row.similarities, part)[number]), 6) for row in rows)
-            result.add(part, *pair, words[number], *similarities)
     return result
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from rich.console import Console
-
-from ..errors import EvaluationError
+from ..errors import EvaluationError, SettingsError
 from ..runtime.memory import quick_imports
 from ..runtime.text import left_out_line, one_line
-from .arguments import add_model_arguments, add_query_arguments, add_reading_arguments, positive
-from .outputs import check_apart, check_files, require_name, write_json, written
-from .searched import searched_index
-from .summaries import print_lines
-from .tables import console
+from .options import COUNT, OUTPUT, IndexModel
+from .output import Outputs, require_name
+from .printing import print_lines
+from .search import searched_index
+from .sources import CorpusReading
 
 if TYPE_CHECKING:
     from ..evaluation import Judgements
@@ -23,105 +20,86 @@ if TYPE_CHECKING:
     from ..retrieval.mining import MiningSettings
     from ..retrieval.negatives import NegativeLists
 
-HELP = "documents that look like answers to queries and are none, to train on"
-DESCRIPTION = """Mine negatives: for every query the documents that a search ranks high and that do not answer it. A
-model that is trained for retrieval learns most from these (graphdoc finetune retrieve, negatives.lists).
-
-Left out, and counted, are documents that were judged to answer the query, copies and near-duplicates of these, and
-documents whose score is within a share of that of the best answer, or above it, since they may well answer the query
-and nobody has judged them.
-
-INDEX is what graphdoc index has written. A file, folder or corpus in its place is indexed for this once. Queries and
-judgements are in the layout of BEIR, or a file of pairs: the text of a query, a tab and the id of a document."""
-EPILOG = """examples:
-  graphdoc mine qmsum.index --data qmsum --split train --output negatives.jsonl
-  graphdoc mine letters/ --data questions.tsv --by words --output negatives.jsonl
-  graphdoc mine wiki.index --data wikir --by vectors --depth 200 --margin 0 --output negatives.jsonl.gz
-"""
-
 _EXAMPLES, _SHOWN = 3, 3
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("index", metavar="INDEX", help="an index, or a file, folder or corpus")
-    data = parser.add_argument_group("data")
-    add_query_arguments(data)
-    group = parser.add_argument_group("negatives")
-    group.add_argument(
-        "--by", choices=("words", "vectors", "both"), default="both", help="what to search by (default: both)"
-    )
-    group.add_argument(
-        "--depth", type=positive, default=100, metavar="N", help="negatives of a query, at most (default: 100)"
-    )
-    group.add_argument(
-        "--margin",
-        type=_number_or_none,
-        default=0.05,
-        metavar="SHARE",
-        help="leave out what scores above the best answer less this share of its score; 'none' for nothing "
-        "(default: 0.05)",
-    )
-    group.add_argument(
-        "--similar",
-        type=_number_or_none,
-        default=0.98,
-        metavar="COSINE",
-        help="leave out what has a higher cosine with an answer; 'none' for exact copies alone (default: 0.98)",
-    )
-    output = parser.add_argument_group("output")
-    output.add_argument("--output", metavar="FILE", required=True, help="the lists (.jsonl or .jsonl.gz)")
-    output.add_argument("--json", metavar="FILE", help="write what was done as JSON (- for standard output)")
-    add_model_arguments(parser)
-    parser.set_defaults(model=None)
-    add_reading_arguments(parser)
+def mine(
+    index: str,
+    /,
+    *,
+    queries: str,
+    split: str | None = None,
+    query_column: str = "text",
+    source_grade: Annotated[int | None, COUNT] = None,
+    by: Literal["words", "vectors", "both"] = "both",
+    depth: Annotated[int, COUNT] = 100,
+    margin: str = "0.05",
+    output: Annotated[str, OUTPUT],
+    model: IndexModel = IndexModel(),
+    reading: CorpusReading = CorpusReading(),
+) -> None:
+    """Mine hard negatives: for every query the documents that a search ranks high and that do not answer it.
 
+    A model that is trained for retrieval learns most from these (graphdoc finetune retrieve, negatives.lists). Left
+    out, and counted, are documents that were judged to answer the query, copies and near-duplicates of these, and
+    those whose score is close to that of the best answer, since they may well answer the query.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, search, write and print."""
-    require_name(options.output)
-    check_files({"output": options.output, "json": options.json})
-    check_apart([options.index, options.data], [path for path in (options.output, options.json) if path])
+    Usage examples:
+      graphdoc mine qmsum.index --queries qmsum --split train --output negatives.jsonl
+      graphdoc mine letters/ --queries questions.tsv --by words --output negatives.jsonl
+      graphdoc mine wiki.index --queries wikir --by vectors --depth 200 --margin none --output negatives.jsonl.gz
+
+    Args:
+        index: an index, or a file, folder or corpus, which is indexed for this once
+        queries: queries and judgements: a folder in BEIR's layout, or a file of query, tab and document
+        split: queries of this split alone, such as train
+        query_column: field that holds the text of a query
+        source_grade: ignore documents judged so: the query was written from them
+        by: what to search by
+        depth: negatives of a query, at most
+        margin: leave out what scores above the best answer less this share of its score; none for nothing
+        output: write the lists there (.jsonl or .jsonl.gz)
+    """
+    require_name(output)
+    outputs = Outputs([index, queries], output=output)
 
     with quick_imports():
         from ..evaluation import own_documents, read_judgements
-        from ..evaluation.judgements import TEXT_COLUMN
         from ..evaluation.trec import leave_out
         from ..retrieval.mining import MiningSettings
 
-    settings = MiningSettings(options.by, options.depth, options.margin, options.similar)
+    settings = MiningSettings(by, depth, _number("margin", margin))
     # What nothing can be mined for is refused before a model is loaded.
-    judged = read_judgements(
-        options.data, split=options.split, only=options.only, text_column=options.query_column or TEXT_COLUMN
-    )
+    judged = read_judgements(queries, split=split, text_column=query_column)
     own: Mapping[str, frozenset[str]] = {}
-    if options.own_grade is not None:
-        own = own_documents(judged.qrels, options.own_grade)
+    if source_grade is not None:
+        own = own_documents(judged.qrels, source_grade)
         if not own:
-            raise EvaluationError(
-                f"{options.data}: no judgement has the grade {options.own_grade}; leave --own-grade out"
-            )
+            raise EvaluationError(f"{queries}: no judgement has the grade {source_grade}; leave --source-grade out")
         judged = type(judged).of(judged.queries, leave_out(judged.qrels, own), source=judged.source)
-    with searched_index(options) as index:
-        lists, judged = _mined(index, judged, own, settings)
-    lists.write(options.output)
-    if options.json:
-        write_json(options.json, {"format": "graphdoc.mine/1", **lists.record, "left_out": judged.left_out})
-        if options.json == "-":
-            return
-    target = console()
-    _print(target, lists, judged)
-    written(target, [options.output, options.json])
+    with searched_index(index, model, reading) as opened:
+        lists, judged = _mined(opened, judged, own, settings)
+    target = outputs.write(output=lists.write)
+    assert target is not None
+    print_lines(target, lists.describe())
+    print_lines(target, [left_out_line(count, reason) for reason, count in judged.left_out.items()])
+    for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
+        shown = ", ".join(lists.lists[query][:_SHOWN])
+        answers = ", ".join(judged.positives(query)[:_SHOWN])
+        print_lines(
+            target, [f"{query}: {one_line(judged.queries[query], 80)}", f"   answers: {answers}; negatives: {shown}"]
+        )
+    outputs.report(target)
 
 
-def _number_or_none(value: str) -> float | None:
+def _number(option: str, value: str) -> float | None:
     """A number, or None for ``none``."""
     if value == "none":
         return None
     try:
         return float(value)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{value!r} is neither a number nor 'none'") from error
+        raise SettingsError(f"--{option} {value!r} is neither a number nor 'none'") from error
 
 
 def _mined(
@@ -146,15 +124,3 @@ def _mined(
         device=index.encoder.device if by_vectors else "cpu",
     )
     return lists, judged
-
-
-def _print(target: Console, lists: NegativeLists, judged: Judgements) -> None:
-    lines = lists.describe()
-    lines += [left_out_line(count, reason) for reason, count in judged.left_out.items()]
-    print_lines(target, lines)
-    for query in [query for query, ids in lists.lists.items() if ids][:_EXAMPLES]:
-        shown = ", ".join(lists.lists[query][:_SHOWN])
-        answers = ", ".join(judged.positives(query)[:_SHOWN])
-        print_lines(
-            target, [f"{query}: {one_line(judged.queries[query], 80)}", f"   answers: {answers}; negatives: {shown}"]
-        )

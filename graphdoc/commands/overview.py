@@ -2,275 +2,383 @@
 
 from __future__ import annotations
 
-import argparse
+import json as json_format
 import logging
+import re
+import shlex
 from collections.abc import Callable, Iterable, Sized
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from rich.console import Console
+
+from ..documents.parsing.formats import is_corpus, split_suffix
+from ..documents.readers import ReadingReport
 from ..errors import DocumentError, OtherDocumentsError, OutputError, SettingsError
-from ..runtime.files import require_own_files
 from ..runtime.memory import quick_imports
-from ..runtime.text import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, positive, whole
-from .languages import noting_languages
-from .outputs import Outputs, check_apart, report_name, require_name, write_json, written
-from .overview_pairs import beside, command_of, encoder_of, reports_folder, write_reports
-from .overview_summary import print_overview
-from .repeated import KEEP, add_repeats_argument, repeats_in, without_repeats
-from .sources import read_many, skips_unencodable
-from .summaries import list_left_out, list_without_id, print_lines
+from ..runtime.text import counted, one_line
+from .options import COUNT, OUTPUT, Csv, EncodingModel, File, Json, Overwrite
+from .output import Outputs, Reports, beside, check_apart, require_name, write_json, written
+from .printing import Column, Table, list_left_out, list_without_id, names, print_lines
+from .sources import KEEP, LEAVE_OUT, Reading, RepeatsOption, noting_languages, without_repeats
 
 if TYPE_CHECKING:
-    from ..analysis.overview_page.content import Report
+    from ..analysis.overview_page.content import Command, Report
     from ..documents.document import Document
-    from ..documents.readers import ReadingReport
     from ..encoder import DocumentEncoder
     from ..overview import Overview
-    from ..segmentation.repeats import Repeats
+    from ..segmentation.spans import Coverage
+    from ..similarity.encoded_document import EncodedDocument
     from ..vectors.folder import Manifest
-    from ..vectors.writer import OnError
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("graphdoc")
 
-HELP = "see a whole collection: a map, groups with names, closest pairs, copies and outliers"
-DESCRIPTION = """Look at a collection of 2 to 20,000 documents as a whole, without labels.
-
-The page has a map on which close documents are alike, groups named by their telling words, the closest pairs,
-near-duplicates, outliers, the neighbours of every document, what was left out as repeated, a table and a search; one
-file that needs no network.
-
-Vectors go to a folder beside the output, from which a run that was interrupted goes on; --vectors names another one. A
-folder that graphdoc encode has finished is taken as it is, and no model is loaded."""
-EPILOG = """examples:
-  graphdoc overview papers/ --html overview.html
-  graphdoc overview papers/ --html overview.html --reports 50     with reports on the 50 closest pairs
-  graphdoc overview corpus.jsonl.gz --vectors vectors/ --html overview.html --json overview.json --csv documents.csv
-"""
-
-OUTPUTS = Outputs(
-    html=("overview.html", "write the page, one file that needs no network"),
-    json=("overview.json", "write everything as JSON (- for standard output)"),
-    csv=("documents.csv", "write a row for every document: group, place on the map, nearest document"),
-)
+SHOWN_GROUPS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 5, 3
+# Documents whose vectors are held for further reports.
+_KEPT_ENCODED = 64
+# Parts of a description that leave a model the same.
+_MAY_DIFFER = ("dtype", "repeats")
+# What readers call a row of a corpus: the file, and a line or a row.
+_ROW = re.compile(r"(?P<file>.+?):(?: row )?\d+")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("sources", metavar="SOURCE", nargs="*", help="files, folders, globs, corpora or -")
-    group = parser.add_argument_group("overview")
-    group.add_argument(
-        "--neighbours", type=positive, default=10, metavar="N", help="nearest documents of each (default: 10)"
-    )
-    group.add_argument(
-        "--duplicates",
-        type=_cosine,
-        default=0.98,
-        metavar="COSINE",
-        help="cosine from which two documents are near-duplicates (default: 0.98)",
-    )
-    group.add_argument(
-        "--group-size",
-        type=positive,
-        metavar="N",
-        help="documents that a group has at least (default: by their number)",
-    )
-    group.add_argument("--seed", type=whole, default=0, help="seed of the map and the groups (default: 0)")
-    output = OUTPUTS.add_to(parser)
-    output.add_argument("--title", metavar="TEXT", help="what the page calls the collection (default: its sources)")
-    output.add_argument(
-        "--reports", type=positive, metavar="N", help="also write reports on the N closest pairs, in a folder beside"
-    )
-    output.add_argument(
-        "--vectors", metavar="FOLDER", help="folder of vectors, finished or to be written (default: beside the output)"
-    )
-    add_model_arguments(parser)
-    add_repeats_argument(add_reading_arguments(parser))
+def overview(
+    *sources: str,
+    repeats: RepeatsOption = LEAVE_OUT,
+    html: File = None,
+    json: Json = None,
+    csv: Csv = None,
+    reports: Annotated[int | None, OUTPUT, COUNT] = None,
+    vectors: Annotated[str | None, OUTPUT] = None,
+    overwrite: Overwrite = False,
+    model: EncodingModel = EncodingModel(),
+    reading: Reading = Reading(),
+) -> None:
+    """Look at a collection of 2 to 20,000 documents as a whole, without labels.
 
+    The page has a map on which close documents are alike, groups named by their keywords, the closest pairs,
+    near-duplicates, outliers, the neighbours of every document, what was left out as repeated, a table and a search;
+    one file that needs no network.
 
-def run(options: argparse.Namespace) -> None:
-    """Read, encode, lay out, print and write."""
-    if not options.sources and options.vectors is None:
+    Vectors go to a folder beside the output, from which a run that was interrupted goes on; --vectors names another
+    one. A folder that graphdoc encode has finished is taken as it is, and no model is loaded.
+
+    Usage examples:
+      graphdoc overview papers/ --html overview.html
+      graphdoc overview papers/ --html overview.html --reports 50     with reports on the 50 closest pairs
+      graphdoc overview corpus.jsonl.gz --vectors vectors/ --html overview.html --csv documents.csv
+
+    Args:
+        sources: files, folders, globs, corpora or -
+        repeats: leave out passages that occur in 3 documents and 1 in 100 at least, such as licences, or keep them
+        html: write the page, one file that needs no network
+        csv: write a row for every document: group, place on the map, nearest document
+        reports: write comparison reports on so many closest pairs, in a folder beside --html
+        vectors: folder of vectors, finished or to be written (default: beside the output)
+        overwrite: replace the vectors that the folder holds, and files that graphdoc did not write
+    """
+    if not sources and vectors is None:
         raise DocumentError("there is nothing to look at; name documents, or a folder of vectors with --vectors")
-    OUTPUTS.prepare(options, options.sources)
-    if options.reports is not None and (options.html is None or not options.sources or "-" in options.sources):
-        raise SettingsError(
-            f"--reports {options.reports} needs --html, and documents that can be read a second time; name files"
-        )
-    folder = _folder(options)
-    if options.reports and not options.overwrite:
-        require_own_files(reports_folder(options), map(report_name, range(1, options.reports + 1)))
-
-    from ..documents.readers import ReadingReport
-
-    report = ReadingReport(places={})
-    is_stored, keeps_repeats = _is_stored(options), options.repeats == KEEP
-    overview, encoder, notes = _overview(options, folder, report, is_stored=is_stored)
+    outputs = Outputs(sources, html=html, json=json, csv=csv)
+    if reports is not None and (html is None or not sources or "-" in sources):
+        raise SettingsError(f"--reports {reports} needs --html, and documents that can be read a second time")
+    folder = None if reports is None or html is None else Reports(html, reports, overwrite=overwrite)
+    made = _Making(
+        sources=sources,
+        repeats=repeats,
+        place=vectors,
+        folder=_folder_of_vectors(outputs, sources, vectors),
+        overwrite=overwrite,
+        model=model,
+        reading=reading,
+        report=ReadingReport(places={}),
+    )
+    whole, encoder, notes = made.stored() if made.is_stored else made.encoded()
     pairs: list[Report] = []
-    if options.reports:
-        pairs, coverage = write_reports(options, overview, encoder())
+    if folder is not None:
+        pairs, coverage = _write_reports(folder, whole.pairs(reports or 0), made, whole, encoder())
         # Where all of the documents were encoded here, it was said of all of them.
-        if is_stored:
+        if made.is_stored:
             coverage.warn()
 
     def write_page(path: str) -> None:
-        title = options.title or ", ".join(map(_source_name, options.sources or [options.vectors]))
-        command = command_of(options, overview, folder, report.places or {}, is_stored=is_stored)
-        overview.to_html(path, name=title, reports=pairs, command=command, keeps_repeats=keeps_repeats)
+        name = ", ".join(
+            Path(one).resolve().name if one != "-" else "Standard input" for one in sources or [vectors or ""]
+        )
+        whole.to_html(path, name=name, reports=pairs, command=made.command(whole), keeps_repeats=repeats == KEEP)
 
-    target = OUTPUTS.write(
-        options,
-        html=write_page,
-        json=lambda path: write_json(path, overview.to_dict()),
-        csv=lambda path: overview.to_csv(path),
+    target = outputs.write(
+        html=write_page, json=lambda path: write_json(path, whole.to_dict()), csv=lambda path: whole.to_csv(path)
     )
     if target is None:
         return
-    print_overview(target, overview, keeps_repeats=keeps_repeats)
+    _print(target, whole, keeps_repeats=repeats == KEEP)
     print_lines(target, notes)
-    list_left_out(target, report)
-    list_without_id(target, report)
-    OUTPUTS.report(options, target)
-    if pairs:
-        written(target, [reports_folder(options)])
+    list_left_out(target, made.report)
+    list_without_id(target, made.report)
+    outputs.report(target)
+    if pairs and folder is not None:
+        written(target, [folder.folder])
 
 
-def _is_stored(options: argparse.Namespace) -> bool:
-    """Whether the vectors are there, and are taken as they are."""
-    if options.vectors is None or options.overwrite:
-        return False
-    with quick_imports():
-        from ..vectors.folder import MANIFEST_FILE
-    return (Path(options.vectors) / MANIFEST_FILE).exists()
-
-
-def _overview(
-    options: argparse.Namespace, folder: Path | None, report: ReadingReport, *, is_stored: bool
-) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
-    """The overview, what gives the encoder of its vectors, and what has to be said of the overview."""
-    with quick_imports():
-        from ..overview import Overview
-    from ..vectors.folder import ANOTHER_FOLDER, Manifest, read_vectors
-
-    documents: Iterable[Document] = read_many(options.sources, options, report) if options.sources else ()
-    chosen = {name: getattr(options, name) for name in ("neighbours", "duplicates", "group_size", "seed")}
-    if is_stored:
-        manifest = Manifest.read(options.vectors)
-        level = manifest.settings.get("level", "document")
-        if level != "document":
-            raise OutputError(
-                f"{options.vectors} holds vectors of {level} level; encode into another folder without --level"
-            )
-        if options.repeats == KEEP and manifest.model.get("repeats"):
-            raise SettingsError(
-                f"--repeats keep: the vectors of {options.vectors} leave out what repeats; encode anew with --repeats "
-                "keep"
-            )
-        ids, vectors = read_vectors(options.vectors)
-        left_out, documents = _left_out(manifest, documents, options)
-        known = set(ids)
-        without = 0
-
-        def counted_documents() -> Any:
-            nonlocal without
-            for document in documents:
-                without += document.id not in known
-                yield document
-
-        language = str(manifest.model.get("language") or "en")
-        overview = Overview.of_vectors(
-            ids,
-            vectors,
-            counted_documents(),
-            model=manifest.model,
-            language=language,
-            repeats=left_out,
-            **chosen,
-        )
-        notes = []
-        if without:
-            notes.append(f"{counted(without, 'document')} without a vector in {options.vectors}: left out")
-        unread = sum(not digest.fingerprint for digest in overview.documents)
-        if unread:
-            notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
-        return overview, lambda: encoder_of(options, manifest).leaving_out(left_out), notes
-    encoder = load_encoder(options)
-    try:
-        with noting_languages(encoder) as noted:
-            encoder, kept = without_repeats(encoder, noted(documents), options)
-
-            def made(*, overwrite: bool) -> Overview:
-                on_error: OnError = "skip" if skips_unencodable(options, options.sources) else "stop"
-                return Overview.of(
-                    encoder, kept, vectors=folder, report=report, on_error=on_error, overwrite=overwrite, **chosen
-                )
-
-            try:
-                overview = made(overwrite=options.overwrite)
-            except OtherDocumentsError:
-                # Vectors that somebody asked for are kept, and what was read once cannot be read again.
-                if options.vectors is not None or not isinstance(kept, Sized):
-                    raise
-                logger.warning("the documents have changed since %s was made; all are encoded anew", folder)
-                overview = made(overwrite=True)
-    except OutputError as error:
-        if options.vectors is None and folder is not None and ANOTHER_FOLDER in str(error):
-            kept_there = f"{folder} holds the vectors of an earlier overview, which lies beside it"
-            fix = "replace them with --overwrite, or give another folder with --vectors"
-            raise OutputError(f"{kept_there}; {str(error).replace(ANOTHER_FOLDER, fix)}") from error
-        raise
-    return overview, lambda: encoder, []
-
-
-def _left_out(
-    manifest: Manifest, documents: Iterable[Document], options: argparse.Namespace
-) -> tuple[Repeats | None, Iterable[Document]]:
-    """What stored vectors leave out as repeated, and the documents, which may be such as are read only once."""
-    from ..vectors.folder import read_repeats
-
-    left_out = read_repeats(manifest.folder)
-    if left_out is None and manifest.model.get("repeats") and options.sources:
-        # Vectors of before it was kept with them.
-        from ..documents.readers.streams import KeptDocuments
-
-        documents = KeptDocuments(documents)
-        left_out = repeats_in(documents, options)
-        # Of some of the documents, or of others, something else is found.
-        if left_out is not None and left_out.describe() != manifest.model["repeats"]:
-            left_out = None
-    return left_out, documents
-
-
-def _folder(options: argparse.Namespace) -> Path | None:
+def _folder_of_vectors(outputs: Outputs, sources: tuple[str, ...], vectors: str | None) -> Path | None:
     """Where vectors go: where they are wanted, else beside the first output; None for nowhere.
 
     Raises:
         OutputError: it lies in a folder that is read.
     """
-    if options.vectors is not None:
-        require_name(options.vectors)
-        check_apart(options.sources, [], [options.vectors])
-        return Path(options.vectors)
-    first = next((path for path in OUTPUTS.paths(options) if path != "-"), None)
+    if vectors is not None:
+        require_name(vectors)
+        check_apart(sources, [], [vectors])
+        return Path(vectors)
+    first = next((path for path in outputs.paths if path != "-"), None)
     if first is None:
         return None
     folder = beside(first, "vectors")
     try:
-        check_apart(options.sources, [], [str(folder)])
+        check_apart(sources, [], [str(folder)])
     except OutputError as error:
         raise OutputError(f"{error} with --vectors") from None
     return folder
 
 
-def _source_name(source: str) -> str:
-    return Path(source).resolve().name if source != "-" else "Standard input"
+@dataclass(frozen=True)
+class _Making:
+    """How an overview is made, as the options say."""
+
+    sources: tuple[str, ...]
+    repeats: str
+    place: str | None
+    folder: Path | None
+    overwrite: bool
+    model: EncodingModel
+    reading: Reading
+    report: ReadingReport
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether the vectors are there, and are taken as they are."""
+        if self.place is None or self.overwrite:
+            return False
+        with quick_imports():
+            from ..vectors.folder import MANIFEST_FILE
+        return (Path(self.place) / MANIFEST_FILE).exists()
+
+    def stored(self) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
+        """The overview of stored vectors, what gives their encoder, and what has to be said."""
+        with quick_imports():
+            from ..overview import Overview
+        from ..vectors.folder import Manifest, read_repeats, read_vectors
+
+        assert self.place is not None
+        manifest = Manifest.read(self.place)
+        level = manifest.settings.get("level", "document")
+        if level != "document":
+            raise OutputError(
+                f"{self.place} holds vectors of {level} level; encode into another folder without --level"
+            )
+        if self.repeats == KEEP and manifest.model.get("repeats"):
+            raise SettingsError(
+                f"--repeats keep: the vectors of {self.place} leave out what repeats; encode anew with --repeats keep"
+            )
+        ids, vectors = read_vectors(self.place)
+        left_out = read_repeats(manifest.folder)
+        known = set(ids)
+        unknown = 0
+
+        def counting() -> Iterable[Document]:
+            nonlocal unknown
+            for document in self.reading.many(self.sources, self.report) if self.sources else ():
+                unknown += document.id not in known
+                yield document
+
+        whole = Overview.of_vectors(
+            ids,
+            vectors,
+            counting(),
+            model=manifest.model,
+            language=str(manifest.model.get("language") or "en"),
+            repeats=left_out,
+        )
+        notes = []
+        if unknown:
+            notes.append(f"{counted(unknown, 'document')} without a vector in {self.place}: left out")
+        if unread := sum(not digest.fingerprint for digest in whole.documents):
+            notes.append(f"{counted(unread, 'vector')} of documents that were not read: shown by their ids")
+        return whole, lambda: self._encoder_of(manifest).leaving_out(left_out), notes
+
+    def encoded(self) -> tuple[Overview, Callable[[], DocumentEncoder], list[str]]:
+        """The overview of documents that are encoded now, and their encoder."""
+        with quick_imports():
+            from ..overview import Overview
+        from ..vectors.folder import ANOTHER_FOLDER
+
+        documents: Iterable[Document] = self.reading.many(self.sources, self.report)
+        encoder = self.model.load()
+        on_error: Literal["skip", "stop"] = "skip" if self.reading.skips_unencodable(self.sources) else "stop"
+        try:
+            with noting_languages(encoder) as noted:
+                encoder, kept = without_repeats(encoder, noted(documents), self.repeats)
+
+                def make(*, overwrite: bool) -> Overview:
+                    return Overview.of(
+                        encoder,
+                        kept,
+                        vectors=self.folder,
+                        report=self.report,
+                        on_error=on_error,
+                        overwrite=overwrite,
+                    )
+
+                try:
+                    whole = make(overwrite=self.overwrite)
+                except OtherDocumentsError:
+                    # Vectors that somebody asked for are kept, and what was read once cannot be read again.
+                    if self.place is not None or not isinstance(kept, Sized):
+                        raise
+                    logger.warning("the documents have changed since %s was made; all are encoded anew", self.folder)
+                    whole = make(overwrite=True)
+        except OutputError as error:
+            if self.place is None and self.folder is not None and ANOTHER_FOLDER in str(error):
+                kept_there = f"{self.folder} holds the vectors of an earlier overview, which lies beside it"
+                fix = "replace them with --overwrite, or give another folder with --vectors"
+                raise OutputError(f"{kept_there}; {str(error).replace(ANOTHER_FOLDER, fix)}") from error
+            raise
+        return whole, lambda: encoder, []
+
+    def _encoder_of(self, manifest: Manifest) -> DocumentEncoder:
+        """The encoder that the options name, if it is the one of stored vectors, to whose scores reports belong."""
+        encoder = self.model.load()
+        here = json_format.loads(json_format.dumps(encoder.describe()))
+        for name, now in here.items():
+            before = manifest.model.get(name, now)
+            if before != now and name not in _MAY_DIFFER:
+                raise SettingsError(
+                    f"--reports: {manifest.folder} was made with {name}={before!r}, and the model has {now!r}; give "
+                    "--model and --max-passages as they were"
+                )
+        return encoder
+
+    def command(self, whole: Overview) -> Command:
+        """The command that compares two of the documents as the page does."""
+        from ..analysis.overview_page.content import Command
+
+        model, dtype, limit = self.model.model or "mini", self.model.dtype, self.model.max_passages
+        made_with: dict[str, Any] = {"dtype": dtype, "max_passages": limit}
+        if self.is_stored:
+            # Of a model in a folder, the record has the last part of its name alone.
+            name = str(whole.model.get("name", model))
+            model = model if Path(model).name == name else name
+            stored = {key: whole.model[key] for key in made_with if key in whole.model}
+            made_with |= {key: "all" if value is None else value for key, value in stored.items()}
+        options = {
+            "model": None if model == "mini" else model,
+            "dtype": None if made_with["dtype"] == "auto" else made_with["dtype"],
+            "max-passages": made_with["max_passages"],
+            "repeats": self.folder if whole.model.get("repeats") else None,
+            "encoding": None if self.reading.encoding == "utf-8" else self.reading.encoding,
+        }
+        given = [part for name, value in options.items() if value is not None for part in _option(name, value)]
+        given += [part for column in self.reading.column for part in _option("column", column)]
+        places = self.report.places or {}
+        named = [_place(digest.id, places.get(digest.id)) for digest in whole.documents]
+        return Command(named, shlex.join([*given, "--html", "report.html"]))
 
 
-def _cosine(value: str) -> float:
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number <= 1:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a cosine above 0 and not above 1")
-    return number
+def _write_reports(
+    folder: Reports, pairs: Iterable[tuple[int, int, float]], made: _Making, whole: Overview, encoder: DocumentEncoder
+) -> tuple[list[Report], Coverage]:
+    """Compare the closest pairs; their documents are read a second time, since texts are not held."""
+    from ..analysis.overview_page.content import Report
+    from ..inference.all_levels import encode_all_levels
+    from ..runtime.progress import progress_bar
+    from ..segmentation.spans import Coverage
+
+    pairs = list(pairs)
+    wanted = {whole.documents[row].id for a, b, _ in pairs for row in (a, b)}
+    documents = {one.id: one for one in made.reading.many(made.sources) if one.id in wanted}
+    reports: list[Report] = []
+    coverage: dict[str, Coverage] = {}
+
+    # Close documents come in several pairs, one soon after the other.
+    @lru_cache(_KEPT_ENCODED)
+    def encoded(id: str) -> EncodedDocument:
+        segmented = encoder.segment_with_text(documents[id])
+        coverage[id] = segmented.coverage
+        return encode_all_levels(encoder, segmented)
+
+    with progress_bar(None, len(pairs), "Comparing", "pairs") as bar:
+        for number, (a, b, _) in enumerate(pairs, start=1):
+            ids = [whole.documents[row].id for row in (a, b)]
+            if all(id in documents for id in ids):
+                link = folder.write(number, encoder.compare(*map(encoded, ids)).to_html)
+                reports.append(Report(a, b, link))
+            bar.update(1)
+    return reports, sum(coverage.values(), Coverage())
+
+
+def _place(id: str, place: str | None) -> str | None:
+    """What a command calls a document that was read; None where it cannot name it."""
+    if place is None:
+        return None
+    row = _ROW.fullmatch(place)
+    if row is not None and is_corpus(split_suffix(Path(row["file"]))[1]):
+        return f"{row['file']}#{id}"
+    return place if Path(place).is_file() else None
+
+
+def _option(name: str, value: object) -> list[str]:
+    """An option and its value, which may begin as options do."""
+    return [f"--{name}={value}"] if str(value).startswith("-") else [f"--{name}", str(value)]
+
+
+def _print(target: Console, whole: Overview, *, keeps_repeats: bool) -> None:
+    title = [digest.title for digest in whole.documents]
+    without = int((whole.group_of < 0).sum())
+    rows = Table([Column("group"), Column("documents"), names("keywords", 44), names("most typical", 44)])
+    for group in whole.groups[:SHOWN_GROUPS]:
+        rows.add(group.number, len(group.rows), ", ".join(group.words[:5]), title[group.typical[0]])
+    if whole.groups:
+        rows.print(target)
+        if len(whole.groups) > SHOWN_GROUPS:
+            print_lines(target, [f"... and {counted(len(whole.groups) - SHOWN_GROUPS, 'more group')}"])
+        target.print()
+    pairs = Table(["cosine", names("closest pairs", 44), names("", 44)])
+    for a, b, score in whole.pairs(SHOWN_PAIRS):
+        pairs.add(score, title[a], title[b])
+    pairs.print(target)
+    target.print()
+    copies = sum(map(len, whole.duplicates))
+    far = ", ".join(one_line(title[row], 60) for row in whole.outliers(SHOWN_OUTLIERS))
+    model = whole.model.get("name")
+    print_lines(
+        target,
+        [
+            f"{counted(len(title), 'document')}, {counted(len(whole.groups), 'group')}"
+            + (f", {without:,} in none" if whole.groups else "")
+            + (f", model {model}" if model else ""),
+            f"near-duplicates: {counted(copies, 'document')} in {counted(len(whole.duplicates), 'set')}"
+            f" (cosine of {whole.settings['duplicates']} or the same text)",
+            *_repeated(whole, keeps_repeats),
+            f"farthest from all others: {far}",
+        ],
+    )
+
+
+def _repeated(whole: Overview, keeps_repeats: bool) -> list[str]:
+    """What is said of what was left out as repeated; nothing where nothing was."""
+    repeated = whole.repeats
+    if keeps_repeats:
+        return [f"left out as repeated: nothing, since --repeats {KEEP} keeps it"]
+    if not whole.knows_repeats:
+        return ["left out as repeated: not known; encode the documents again (--overwrite)"]
+    kept = f"{counted(repeated.kept, 'document')} mostly boilerplate, which was kept" if repeated.kept else ""
+    if not repeated.passages:
+        return [f"left out as repeated: nothing; {kept}"] if kept else []
+    passages, characters = counted(len(repeated.passages), "passage"), counted(repeated.characters, "character")
+    return [
+        f"left out as repeated: {passages}, {characters} without the space between them, of "
+        f"{counted(repeated.shortened, 'document')}{'; ' if kept else ''}{kept}"
+    ]

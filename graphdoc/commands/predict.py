@@ -2,133 +2,125 @@
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 
+from ..documents.readers import ReadingReport
 from ..errors import OutputError
 from ..runtime.memory import quick_imports
 from ..runtime.text import counted
-from .arguments import add_model_arguments, add_reading_arguments, load_encoder, probability, whole
-from .outputs import Outputs, write_json
-from .sources import encodable, no_documents, read_many, skips_unencodable
-from .summaries import coverage_line, list_left_out, list_without_id, print_lines, print_passage
-from .tables import MOST_ROWS, Column, Table, more_rows, names, percent, plain
+from .options import OUTPUT, PROBABILITY, SEED, EncodingModel, Json
+from .output import Outputs, write_json
+from .printing import (
+    MOST_ROWS,
+    Column,
+    Table,
+    coverage_line,
+    list_left_out,
+    list_without_id,
+    more_rows,
+    names,
+    percent,
+    plain,
+    print_lines,
+    print_passage,
+)
+from .sources import CorpusReading, encodable, no_documents
 
 if TYPE_CHECKING:
     from ..encoder import DocumentEncoder
     from ..prediction import Prediction
 
-HELP = "predict the classes of documents"
-DESCRIPTION = """Predict which classes documents belong to, how likely each is, and which passages speak for them.
-
-The model is one that has learned labels. A passage's contribution is what it adds to the logit of a class; where
-document vectors are weighted sums of passages, contributions and a bias add up to the logit exactly.
-
-With --output the predictions are written as they come, in constant memory: one row per document with its label, the
-probabilities of all classes, and the passages. What of the documents was not encoded is counted and reported."""
-EPILOG = """examples:
-  graphdoc predict letters/ --model runs/topics/model
-  graphdoc predict one.md --model runs/topics/model --passages 5
-  graphdoc predict corpus.jsonl.gz --model runs/topics/model --output predictions.parquet --on-error skip
-  graphdoc predict corpus.csv --model runs/tags/model --threshold 0.3 --output predictions.csv
-"""
-
 _SUFFIXES = (".jsonl", ".csv", ".parquet")
 _SHOWN_CLASSES = 5
-OUTPUTS = Outputs(
-    folder=False,
-    output=(None, "write one row per document (.jsonl, .csv, .parquet)"),
-    json=(None, "write everything as JSON (- for standard output)"),
-)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("sources", metavar="SOURCE", nargs="+", help="files, folders, globs, corpora or -")
-    parser.add_argument(
-        "--passages",
-        type=whole,
-        default=3,
-        metavar="N",
-        help="passages to list for every class that a document gets, by falling contribution; 0 for none (default: 3)",
-    )
-    parser.add_argument(
-        "--threshold",
-        type=probability,
-        metavar="P",
-        help="probability from which on a document gets a class, for models with several labels (default: 0.5)",
-    )
-    OUTPUTS.add_to(parser)
-    add_model_arguments(parser, classifier=True)
-    add_reading_arguments(parser)
+def predict(
+    *sources: str,
+    passages: Annotated[int, SEED] = 3,
+    threshold: Annotated[float | None, PROBABILITY] = None,
+    output: Annotated[str | None, OUTPUT] = None,
+    json: Json = None,
+    model: EncodingModel = EncodingModel(),
+    reading: CorpusReading = CorpusReading(),
+) -> None:
+    """Predict which classes documents belong to, how likely each is, and which passages speak for them.
 
+    The model is one that has learned labels. A passage's contribution is what it adds to the logit of a class; where
+    document vectors are weighted sums of passages, contributions and a bias add up to the logit exactly.
 
-def run(options: argparse.Namespace) -> None:
-    """Predict, write and print."""
-    OUTPUTS.prepare(options, options.sources)
-    if options.output is not None and not options.output.lower().endswith(_SUFFIXES):
-        raise OutputError(f"{options.output} has no suffix of a table; use one of {', '.join(_SUFFIXES)}")
+    With --output the predictions are written as they come, in constant memory: one row per document with its label,
+    the probabilities of all classes, and the passages. What of the documents was not encoded is counted and reported.
 
-    from ..documents.readers import ReadingReport
+    Usage examples:
+      graphdoc predict letters/ --model runs/topics/model
+      graphdoc predict one.md --model runs/topics/model --passages 5
+      graphdoc predict corpus.jsonl.gz --model runs/topics/model --output predictions.parquet --on-error skip
+      graphdoc predict corpus.csv --model runs/tags/model --threshold 0.3 --output predictions.csv
 
+    Args:
+        sources: files, folders, globs, corpora or -
+        passages: passages to list for every class that a document gets, by falling contribution; 0 for none
+        threshold: probability from which on a document gets a class, for models with several labels (default: 0.5)
+        output: write one row per document (.jsonl, .csv, .parquet)
+    """
+    outputs = Outputs(sources, output=output, json=json)
+    if output is not None and not output.lower().endswith(_SUFFIXES):
+        raise OutputError(f"{output} has no suffix of a table; use one of {', '.join(_SUFFIXES)}")
     report = ReadingReport()
-    documents = read_many(options.sources, options, report)
+    documents = reading.many(sources, report)
     # What cannot be read at all is reported before a model is loaded.
     first = next(documents, None)
     if first is None:
-        raise no_documents(options.sources, report)
+        raise no_documents(sources, report)
 
     with quick_imports():
         from ..prediction import Predictions, stream_predictions, write_predictions
         from ..prediction.predicting import classes_of, threshold_of
     from ..segmentation.spans import Coverage
 
-    encoder = load_encoder(options)
+    encoder = model.load()
     classes, multi_label = classes_of(encoder), bool(encoder.model.config.multi_label)
-    threshold = threshold_of(encoder, options.threshold)
-    found = chain([first], documents)
-    totals, summary = Coverage(), _Summary(keep_all=bool(options.json))
+    used_threshold = threshold_of(encoder, threshold)
+    everything = chain([first], documents)
+    totals, summary = Coverage(), _Summary(keep_all=bool(json))
     stream = stream_predictions(
         encoder,
-        encodable(found, encoder, report) if skips_unencodable(options, options.sources) else found,
-        threshold=options.threshold,
-        explain=options.passages > 0,
+        encodable(everything, encoder, report) if reading.skips_unencodable(sources) else everything,
+        threshold=used_threshold,
+        explain=passages > 0,
         totals=totals,
     )
     head = next(stream, None)
     if head is None:
-        raise no_documents(options.sources, report)
+        raise no_documents(sources, report)
     noted = summary.watch(chain([head], stream))
-    if not options.output:
+    if not output:
         deque(noted, maxlen=0)
 
     def content() -> dict[str, Any]:
-        found = Predictions(tuple(summary.kept), classes, multi_label, threshold, encoder.describe(), totals)
-        return found.to_dict(options.passages)
+        kept = Predictions(tuple(summary.kept), classes, multi_label, used_threshold, encoder.describe(), totals)
+        return kept.to_dict(passages)
 
-    target = OUTPUTS.write(
-        options,
-        output=lambda path: write_predictions(
-            path, noted, classes, multi_label=multi_label, passages=options.passages
-        ),
+    target = outputs.write(
+        output=lambda path: write_predictions(path, noted, classes, multi_label=multi_label, passages=passages),
         json=lambda path: write_json(path, content()),
     )
     totals.warn()
     if target is None:
         return
     if summary.documents == 1:
-        _print_one(target, summary.kept[0], options.passages)
+        _print_one(target, summary.kept[0], passages)
     else:
         _print_many(target, summary, encoder)
     list_left_out(target, report)
     list_without_id(target, report)
-    OUTPUTS.report(options, target)
+    outputs.report(target)
 
 
 @dataclass
@@ -175,8 +167,8 @@ def _print_one(target: Console, prediction: Prediction, passages: int) -> None:
             name, text = document.section_name(span.section), prediction.segmented.text(span)
             print_passage(target, f"{decision.contributions[row]:+.3f} {name}: {text}")
         if decision.words is not None:
-            said = ", ".join(f"{word} {added:+.3f}" for word, added in decision.telling_words) or "none"
-            target.print(plain(f"words that speak for it, within passages: {said}"))
+            words = ", ".join(f"{word} {added:+.3f}" for word, added in decision.telling_words) or "none"
+            target.print(plain(f"words that speak for it, within passages: {words}"))
         # Adding zero takes the sign from a zero.
         target.print(f"{round(decision.rest, 3) + 0.0:+.3f} from no passage")
     target.print()

@@ -2,67 +2,57 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
+from typing import Annotated
 
-from .arguments import add_model_arguments
-from .index import open_index
-from .summaries import print_lines
-from .tables import console
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
-HELP = "serve an index: a page to search with, JSON, and tools for agents"
-DESCRIPTION = """Serve an index over HTTP until interrupted.
-
-The page is at http://127.0.0.1:8765/, JSON at /search?q=..., tools for agents (MCP) at /mcp, and a description of all
-at /openapi.json. What is served can be read by everybody who reaches the address; without --host that is this machine
-alone. The server reads the index and no other file; queries and numbers of hits are limited."""
-EPILOG = """examples:
-  graphdoc serve papers.index
-  graphdoc serve papers.index --port 9000
-  curl 'http://127.0.0.1:8765/search?q=tides&k=3'
-"""
+from .options import IndexModel
+from .printing import console, print_lines
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
-    parser.add_argument("index", metavar="INDEX", help="an index that graphdoc index has written")
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1, this machine)")
-    parser.add_argument("--port", type=port, default=8765, metavar="PORT", help="port to listen at (default: 8765)")
-    parser.add_argument(
-        "--name",
-        action="append",
-        default=[],
-        metavar="HOST",
-        help="a name by which browsers reach it; may be repeated",
-    )
-    add_model_arguments(parser)
-    parser.set_defaults(model=None)
+def serve(
+    index: str,
+    /,
+    *,
+    host: str = "127.0.0.1",
+    port: Annotated[int, Parameter(validator=Number(gte=1, lte=65_535))] = 8765,
+    name: tuple[str, ...] = (),
+    model: IndexModel = IndexModel(),
+) -> None:
+    """Serve an index over HTTP until interrupted.
 
+    The page is at http://127.0.0.1:8765/, JSON at /search?q=..., tools for agents (MCP) at /mcp, and a description of
+    all at /openapi.json. What is served can be read by everybody who reaches the address; without --host that is this
+    machine alone. The server reads the index and no other file; queries and numbers of hits are limited.
 
-def run(options: argparse.Namespace) -> None:
-    """Open the index, and serve it."""
-    from ..serving.application import LOOPBACK, search_application, serve
+    Usage examples:
+      graphdoc serve papers.index
+      graphdoc serve papers.index --port 9000
+      curl 'http://127.0.0.1:8765/search?q=tides&k=3'
+
+    Args:
+        index: an index that graphdoc index has written
+        host: address to listen at; 127.0.0.1 is this machine
+        port: port to listen at
+        name: a name by which browsers reach it; may be repeated
+    """
+    from ..serving.application import LOOPBACK, search_application
+    from ..serving.application import serve as run_server
     from ..serving.service import SearchService
 
-    index = open_index(options, options.index)
-    names = dict.fromkeys((*LOOPBACK, *((options.host,) if options.host != "0.0.0.0" else ()), *options.name))
-    application = search_application(SearchService(index), hosts=tuple(names))
+    opened = model.open_index(index)
+    hosts = dict.fromkeys((*LOOPBACK, *((host,) if host != "0.0.0.0" else ()), *name))
+    application = search_application(SearchService(opened), hosts=tuple(hosts))
     # Loaded before the first request has to wait for it.
-    encoder = index.encoder
-    state = index.state()
+    encoder = opened.encoder
+    state = opened.state()
 
     def announce(address: str) -> None:
-        serving = f"serving {state.documents:,} documents of {index.place} with {encoder.name} at {address}"
+        serving = f"serving {state.documents:,} documents of {opened.place} with {encoder.name} at {address}"
         print_lines(console(), [f"{serving} (Ctrl-C ends it)"])
         # Whoever started it through a pipe waits for this line.
         sys.stdout.flush()
 
-    serve(application, options.host, options.port, announce)
-
-
-def port(value: str) -> int:
-    """A number of a port."""
-    number = int(value) if value.isascii() and value.isdigit() and len(value) < 6 else 0
-    if not 1 <= number <= 65_535:
-        raise argparse.ArgumentTypeError(f"{value!r} is no port; give a number from 1 to 65535")
-    return number
+    run_server(application, host, port, announce)

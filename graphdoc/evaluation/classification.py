@@ -144,7 +144,7 @@ class ClassificationEvaluator(Evaluator):
             without, several = len(self.labelled.without_label), len(self.labelled.with_several)
             raise EvaluationError(
                 f"no document to be measured has {'labels' if multi_label else 'one label'} ({without:,} have none, "
-                f"{several:,} several); name the column that holds it (--label-column), or take folders for labels "
+                f"{several:,} several); name its column (--column label=NAME), or take folders for labels "
                 "(--label-from folder)"
             )
 

@@ -219,7 +219,7 @@ def require_labels(labels: Sequence[str], part: str) -> None:
     """
     if not len(labels):
         raise EvaluationError(
-            f"no {part} document has a label; name the column that holds it (--label-column), or call it label"
+            f"no {part} document has a label; name the column that holds it (--column label=NAME), or call it label"
         )
     if len(different := set(labels)) < 2:
         raise EvaluationError(f"all {part} documents have the label {different.pop()!r}; two are needed at least")

@@ -167,7 +167,7 @@ def subtopic_finder(name: str, language: str, model: str | Path | None = None) -
     if kind.reads_model and model is None:
         raise SettingsError(
             f"subtopics={name!r} needs a model that has learned to find them; give its folder as subtopic_model, on "
-            "the command line --subtopic-model (graphdoc finetune subtopics trains one)"
+            "the command line --subtopics MODEL (graphdoc finetune subtopics trains one)"
         )
     if model is not None and not kind.reads_model:
         raise SettingsError(f"subtopic_model={str(model)!r} has no effect with subtopics={name!r}; leave it out")

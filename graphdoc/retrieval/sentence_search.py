@@ -250,7 +250,7 @@ class SentenceSearch:
         if self._normalisation == "zscore" and self._paragraph is None:
             raise RetrievalError(
                 f"{self._place} keeps no sentences, and normalisation='zscore' compares scores with those of all its "
-                "documents; index them into another place with sentences (graphdoc index --sentences), or leave "
+                "documents; index them anew with sentences (graphdoc index --sentences section), or leave "
                 "normalisation out"
             )
         if settings.candidates is not None:
@@ -259,7 +259,7 @@ class SentenceSearch:
             if self._paragraph is None:
                 raise RetrievalError(
                     f"{self._place} keeps no sentences, so its documents cannot all be ranked by {settings.by}; index "
-                    "them into another place with sentences (graphdoc index --sentences), or rank the nearest alone "
+                    "them anew with sentences (graphdoc index --sentences section), or rank the nearest alone "
                     "(pool=100, --pool 100), whose sentences are encoded now"
                 )
             return None

@@ -132,7 +132,7 @@ class SubtopicRunSettings(LabelledRunSettings):
   graphdoc finetune subtopics --config configs/finetune/subtopics.yaml loss.dissimilar_weight=10 --resume
   torchrun --nproc-per-node 2 finetune/subtopics.py --config configs/finetune/subtopics.yaml
 """
-    next_command: ClassVar[str] = "graphdoc compare A B --subtopics adaptive --subtopic-model MODEL"
+    next_command: ClassVar[str] = "graphdoc compare A B --subtopics MODEL"
     unit: ClassVar[Unit | None] = "sentence"
     evaluation_fix: ClassVar[str | None] = "give validation.pairs"
 

@@ -13,8 +13,8 @@ from two_processes import run_commands
 WORDS = {"rice": "rice steam koji mould grain", "<b>sea</b>": "tide wave marsh wall flood"}
 TASKS = {
     "cluster": ["--probe", "--seeds", "2"],
-    "compare": ["--pairs", "pairs.tsv", "--resamples", "9"],
-    "classify": ["--no-baseline"],
+    "compare": ["--pairs", "pairs.tsv"],
+    "classify": [],
 }
 # Coverage is that of all documents, not of a share.
 COVERED = {"cluster": 13, "compare": 6, "classify": 5}
@@ -54,10 +54,8 @@ def test_two_processes_are_one(graphdoc: Callable[..., Any], classifiers: Callab
     # The second process finds a document without text in its share.
     write(tmp_path / "broken.jsonl", [{**row, "text": "\u200b"} if row["id"] == "d3" else row for row in corpus()])
     (tmp_path / "pairs.tsv").write_text("d0\td2\t1\nd0\td1\t0\nd3\td5\t1\nd4\td5\t0\n", encoding="utf-8")
-    commands = [
-        ["evaluate", task, "--data", "corpus.jsonl", "--model", model, *options] for task, options in TASKS.items()
-    ]
-    broken = ["evaluate", "classify", "--data", "broken.jsonl", "--model", model, "--no-baseline"]
+    commands = [["evaluate", task, "corpus.jsonl", "--model", model, *options] for task, options in TASKS.items()]
+    broken = ["evaluate", "classify", "broken.jsonl", "--model", model]
     both = [[*command, "--json", f"two-{task}.json"] for task, command in zip(TASKS, commands, strict=True)]
     first, second = run_commands([*both, broken], tmp_path)
 

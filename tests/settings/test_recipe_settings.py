@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from graphdoc.cli import parse
 from graphdoc.errors import SettingsError
 from graphdoc.registry import RECIPES, RecipeTargets, load, recipes_of, training_commands
 from graphdoc.settings.loading import kinds_of, load_chosen, load_settings
@@ -89,47 +87,6 @@ def test_settings_with_another_name_are_refused(
     add_recipe(words, kind)
     with pytest.raises(SettingsError, match="recipe: Literal"):
         kinds_of("pretrain")
-
-
-def test_settings_that_say_nothing_of_themselves_are_refused(add_recipe: Callable[[str, type[Any]], None]) -> None:
-    add_recipe("finetune own", Silent)
-    with pytest.raises(SettingsError, match=r"Silent.*purpose"):
-        parse(["finetune", "own", "--config", "own.yaml"])
-
-
-def examples() -> Iterator[tuple[str, str]]:
-    for words, recipe in RECIPES.items():
-        title, *lines = load(recipe.settings).examples.replace("\\\n", " ").splitlines()
-        assert title == "examples:"
-        yield from ((words, line.strip()) for line in lines)
-
-
-@pytest.mark.parametrize(("words", "line"), list(examples()))
-def test_examples_are_lines_that_work(words: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    (command,) = (one for one in training_commands() if f"{words} ".startswith(f"{one} "))
-    program, *arguments = shlex.split(line)
-    if program == "torchrun":
-        (script,) = (part for part in arguments if part.endswith(".py"))
-        assert Path(script).is_file()
-        arguments = [*command.split(), *arguments[arguments.index(script) + 1 :]]
-    options = parse(arguments)
-    if options.command != command:
-        # Such as what makes the data of a run.
-        return
-    settings = load_chosen(kinds_of(command), options.config, options.settings)
-    assert type(settings) is load(RECIPES[words].settings)
-
-
-@pytest.mark.parametrize("command", training_commands())
-def test_help_tells_of_every_recipe(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse([*command.split(), "--help"])
-    out = capsys.readouterr().out
-    for kind in kinds_of(command):
-        assert all(line in out for line in kind.examples.splitlines())
-        if "recipe" in kind.model_fields:
-            assert kind.model_fields["recipe"].default in out and kind.purpose in out
 
 
 @pytest.mark.parametrize("setting", ["training.evaluation_steps=5", "corpus.streaming=true"])

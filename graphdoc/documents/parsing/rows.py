@@ -111,7 +111,7 @@ def _missing_text(row: Mapping[str, Any], columns: Columns) -> DocumentError:
         return DocumentError(f"it has no value in column {column!r}; fill it or leave the row out")
     return DocumentError(
         f"it has neither column {columns.text!r} nor {columns.sections!r}, only {there}; "
-        "name the column with --text-column, corpus.columns.text of a configuration file, or Columns(text=...)"
+        "name the column with --column text=NAME, corpus.columns.text of a configuration file, or Columns(text=...)"
     )
 
 

@@ -309,7 +309,10 @@ class _Reading:
             if clean_text(id).strip() == wanted:
                 yield record
                 return
-        yield Record(str(path), DocumentError(f"there is no document {wanted!r}; check the id, or its --id-column"))
+        yield Record(
+            str(path),
+            DocumentError(f"there is no document {wanted!r}; check the id, or its column (--column id=NAME)"),
+        )
 
 
 def _checked(row: Document | Mapping[str, Any]) -> Document | Mapping[str, Any] | DocumentError:

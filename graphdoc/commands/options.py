@@ -1,0 +1,164 @@
+"""Options that several commands share, in groups, and what they say loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Group, Parameter
+from cyclopts.validators import Number
+
+from ..errors import SettingsError
+from ..runtime.memory import quick_imports
+
+if TYPE_CHECKING:
+    from ..encoder import DocumentEncoder
+    from ..retrieval.index import DocumentIndex
+
+COUNT = Parameter(validator=Number(gte=1, lte=10**9))
+SEED = Parameter(validator=Number(gte=0, lt=2**32))
+# A weight, or another share of the whole.
+WEIGHT = Parameter(validator=Number(gte=0, lte=1))
+PROBABILITY = Parameter(validator=Number(gt=0, lt=1))
+
+OUTPUT = Parameter(group=Group("Output", sort_key=7))
+READING = Group("Reading", sort_key=8)
+MODEL = Group("Model", sort_key=9)
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Json = Annotated[str | None, OUTPUT, Parameter(help="write everything as JSON to this file (- for standard output)")]
+Csv = Annotated[str | None, OUTPUT]
+File = Annotated[str | None, OUTPUT]
+Overwrite = Annotated[bool, OUTPUT]
+
+
+def _check_limit(kind: Any, value: int | str | None) -> None:
+    if isinstance(value, int) and value < 1:
+        raise ValueError("Must be >= 1, or 'all'.")
+
+
+Limit = Annotated[int | Literal["all"] | None, Parameter(validator=_check_limit)]
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class IndexModel:
+    """Which model encodes queries, and where it runs."""
+
+    model: str | None = None
+    """'mini' (default), a folder written by save_pretrained, or a hub id; of an index that is there, its own"""
+    device: str | None = None
+    """cpu, cuda, cuda:1, mps (default: an accelerator if there is one)"""
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What is not left at its default, beside the model."""
+        names = ("device", "dtype", "max_passages")
+        found = {name: value for name in names if (value := getattr(self, name, None)) not in (None, "auto")}
+        return found | ({"max_passages": None} if found.get("max_passages") == "all" else {})
+
+    def load(self, **settings: Any) -> DocumentEncoder:
+        """Load the model.
+
+        Args:
+            **settings: settings of the model that replace its own.
+        """
+        return _load(self.model or "mini", {"dtype": "auto"} | self.chosen | settings)
+
+    def open_index(self, place: str) -> DocumentIndex:
+        """Open an index with the model that is named, or with its own, which is loaded when it is needed.
+
+        Args:
+            place: where the index is.
+        """
+        with quick_imports():
+            from ..retrieval.index import DocumentIndex
+
+        if self.model is not None:
+            return DocumentIndex.open(place, self.load())
+        return DocumentIndex.open(place, **self.chosen)
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(IndexModel):
+    """Which model encodes documents, and where it runs."""
+
+    max_passages: Limit = None
+    """passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)"""
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class EncodingModel(ModelOptions):
+    """Which model encodes documents, and how it runs."""
+
+    dtype: Dtype = "auto"
+    """precision of the transformer; auto takes bfloat16 where a matrix product in it is clearly faster here, float32
+    gives the same numbers on every machine"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredModel(ModelOptions):
+    """Which model is fitted, measured or looked into: in float32, in which numbers compare between machines."""
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """What is not left at its default, beside the model."""
+        return {"dtype": "float32"} | super().chosen
+
+
+@Parameter(name="*", group=MODEL)
+@dataclass(frozen=True, kw_only=True)
+class MeasuredModels:
+    """Which models are measured, in float32, in which numbers compare between machines."""
+
+    model: tuple[str, ...] = ()
+    """'mini' (default), a folder written by save_pretrained, or a hub id; may be repeated"""
+    device: str | None = None
+    """cpu, cuda, cuda:1, mps (default: an accelerator if there is one)"""
+    max_passages: Limit = None
+    """passages encoded of one document, 'all' for every one (default: the model's, 100 for mini)"""
+
+    @property
+    def names(self) -> list[str]:
+        """The models, each once."""
+        return list(dict.fromkeys(self.model or ("mini",)))
+
+    def load(self, name: str) -> DocumentEncoder:
+        """Load one of the models.
+
+        Args:
+            name: its name.
+        """
+        return MeasuredModel(model=name, device=self.device, max_passages=self.max_passages).load()
+
+
+def _load(name: str, settings: dict[str, Any]) -> DocumentEncoder:
+    with quick_imports():
+        from ..encoder import DocumentEncoder
+
+    return DocumentEncoder.from_pretrained(name, **settings)
+
+
+def model_for_ray(model: EncodingModel, ray: str | None) -> EncodingModel:
+    """The model as it is loaded here, where a Ray cluster runs it if one is asked for.
+
+    Args:
+        model: the model.
+        ray: address of the cluster; None for no cluster.
+
+    Raises:
+        SettingsError: a device is asked for as well, or the address is of no kind that Ray knows.
+        OutputError: nothing answers there.
+    """
+    if ray is None:
+        return model
+    if model.device is not None:
+        raise SettingsError(f"--device {model.device} cannot be combined with --ray, whose processes choose theirs")
+    from dataclasses import replace
+
+    from ..runtime.ray import require_cluster
+
+    require_cluster(ray)
+    return replace(model, device="cpu")

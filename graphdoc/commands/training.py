@@ -1,0 +1,225 @@
+"""graphdoc pretrain and finetune: train a model by the settings of a YAML file."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+
+from ..errors import SettingsError
+from ..registry import RECIPES, RecipeTargets, load, recipes_of
+from ..runtime.memory import quick_imports
+from ..runtime.text import one_line
+from ..settings.loading import kinds_of, load_chosen, settings_of, shipped_recipes
+from ..settings.run import RunSettings
+from .printing import Column, Table, console, names, plain
+
+# Takes the settings and trains, in the place of the recipe, for scripts.
+OwnTraining = Annotated[Callable[..., Path] | None, Parameter(parse=False)]
+# What a shell gives a program that SIGTERM ended, so that nothing goes on as if there were a model.
+STOPPED = 128 + signal.SIGTERM
+
+
+@Parameter(name="*", group=Group("Run", sort_key=7))
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """Which run, and what is done of it."""
+
+    config: str | None = None
+    """settings of the run: a YAML file, or the name of a recipe of the package"""
+    resume: bool = False
+    """go on from the last checkpoint in the output folder"""
+    device: str | None = None
+    """cpu, cuda, ... (default: an accelerator if there is one)"""
+    prepare_only: bool = False
+    """cut and tokenise the corpus, on a machine without accelerators, and do not train"""
+    show: Annotated[bool, Parameter(name="--print")] = False
+    """print all settings, defaults too, and do nothing"""
+    list_recipes: Annotated[bool, Parameter(name="--list")] = False
+    """list the recipes of the package and do nothing"""
+    schema: bool = False
+    """print a JSON Schema of the settings, for editors, and do nothing"""
+
+
+def pretrain(
+    *overrides: Annotated[str, Parameter(name="KEY=VALUE")],
+    run: RunOptions = RunOptions(),
+    train: OwnTraining = None,
+) -> int:
+    """Train a document model without labels.
+
+    By default the halves of a document are separated from those of others (Graph-RoBERTa); recipe=sentence_pairs draws
+    two sentences of one paragraph together and keeps those of different documents apart (SDR).
+
+    All settings are in a YAML file; the package has recipes to start from (--list). What follows as key=value replaces
+    what the file says. The run's folder (output) gets checkpoints, the log, the settings and, in its folder model, the
+    trained model for --model of all other commands. A run that was interrupted goes on from its last checkpoint with
+    --resume and ends as if nothing had been. Several processes train together under accelerate launch or torchrun.
+
+    Usage examples:
+      graphdoc pretrain --config quickstart
+      graphdoc pretrain --config own_corpus corpus.source=papers/ output=runs/papers
+      graphdoc pretrain --config own_corpus corpus.source=papers/ output=runs/papers --resume
+      graphdoc pretrain --config own_corpus --print
+      torchrun --nproc-per-node 8 -m graphdoc pretrain --config graph_roberta
+
+    Args:
+        overrides: settings that replace those of the file, such as training.epochs=3
+    """
+    return _run("pretrain", overrides, run, train)
+
+
+def finetune(
+    task: Annotated[str | None, Parameter(name="TASK")] = None,
+    /,
+    *overrides: Annotated[str, Parameter(name="KEY=VALUE")],
+    run: RunOptions = RunOptions(),
+    train: OwnTraining = None,
+) -> int:
+    """Train a model for a task, on documents with labels, pairs, queries or groups.
+
+    classify trains a head that names the classes of documents, one each or any number. compare trains vectors that are
+    close for documents that belong together (CoLDE), by labels, pairs or links. retrieve trains vectors of documents
+    that are close to those of the queries they answer. views trains a model that tells whether two long documents
+    match, view by view, and subtopics one that finds the subtopics of a pair (SST).
+
+    All settings are in a YAML file; the package has recipes to start from (--list). What follows as key=value replaces
+    what the file says. The run's folder (output) gets checkpoints, the log, the settings and, in its folder model, the
+    trained model. A run that was interrupted goes on from its last checkpoint with --resume.
+
+    Usage examples:
+      graphdoc finetune classify --config own_labels corpus.source=letters.csv
+      graphdoc finetune compare --config own_pairs corpus.source=letters/ groups.file=pairs.tsv
+      graphdoc finetune retrieve --config own_queries corpus.source=letters/
+      graphdoc finetune views --config views_own_pairs corpus.source=papers/ pairs.file=pairs.tsv --resume
+      graphdoc finetune subtopics --config subtopics corpus.source=papers/ pairs.file=pairs.tsv
+      torchrun --nproc-per-node 8 -m graphdoc finetune compare --config colde
+
+    Args:
+        task: what the model is trained for: classify, compare, retrieve, views or subtopics
+        overrides: settings that replace those of the file, such as training.epochs=3
+    """
+    return _run(f"finetune {task or ''}".strip(), overrides, run, train)
+
+
+def _run(words: str, overrides: tuple[str, ...], options: RunOptions, own: Callable[..., Path] | None) -> int:
+    """Train by settings, or do what the options say instead; gives the exit status.
+
+    Args:
+        words: the words of the recipe's command.
+        overrides: ``key=value`` pairs that replace what the file says.
+        options: the options.
+        own: trains by the settings in the place of the recipe.
+
+    Raises:
+        SettingsError: the settings are missing or wrong.
+    """
+    if options.list_recipes:
+        return _list_recipes(words.partition(" ")[0])
+    if options.schema:
+        found = {name: recipe for name, recipe in RECIPES.items() if f"{name} ".startswith(f"{words} ")}
+        return _print_schema(found or RECIPES)
+    if words not in RECIPES:
+        tasks = ", ".join(name.partition(" ")[2] for name in RECIPES if name.startswith("finetune "))
+        raise SettingsError(f"{words}: give one of the tasks {tasks}")
+    if options.config is None:
+        raise SettingsError("--config is missing: a YAML file, or the name of a recipe (--list shows them)")
+    settings = load_chosen(kinds_of(words), options.config, overrides)
+    if options.show:
+        print(settings.explained())
+        return 0
+    if options.prepare_only:
+        _prepare(settings)
+        return 0
+    trainings = {settings_of(recipe): recipe.train for recipe in recipes_of(words).values()}
+    with quick_imports():
+        train = own or load(trainings[type(settings)])
+    return _train(train, settings, resume=options.resume, device=options.device)
+
+
+def _prepare(settings: RunSettings) -> None:
+    """Cut and tokenise the corpus of a run."""
+    if settings.corpus.streaming:
+        raise SettingsError("corpus.streaming=true: the run itself reads documents that are streamed")
+    from ..corpus.corpus import prepare_run_corpus
+    from ..training.run import load_segmenter
+
+    segmenter, config = load_segmenter(settings.model)
+    corpus = prepare_run_corpus(settings, segmenter, config.paragraph)
+    console().print(plain(f"{settings.corpus.name}: {corpus.report.summary()}"))
+    console().print(plain(f"ready in {corpus.folder}"))
+
+
+def _train(run: Callable[..., Path], settings: RunSettings, *, resume: bool, device: str | None) -> int:
+    """Train, and say what came of it and where the model is; gives the exit status."""
+    from ..training.run_folder import MODEL_FOLDER
+
+    model = run(settings, resume=resume, device=device)
+    is_finished = model == settings.folder / MODEL_FOLDER
+    if os.environ.get("RANK", "0") != "0":
+        return 0 if is_finished else STOPPED
+    if is_finished:
+        _print_results(settings.folder)
+    console().print(plain(f"wrote {model}"))
+    if not is_finished:
+        return STOPPED
+    command = settings.next_command.replace("MODEL", shlex.quote(one_line(str(model))))
+    console().print(plain(f"try it:  {command}"))
+    return 0
+
+
+def _four_decimals(value: float | None) -> str:
+    return "" if value is None else f"{value:.4f}"
+
+
+def _print_results(folder: Path) -> None:
+    """A table of what was measured before and after."""
+    from ..training.run_folder import read_results
+
+    results = read_results(folder)
+    before, after = results.get("before", {}), results.get("after", {})
+    if not after:
+        return
+    parts = {name: part for name, part in (("before", before), ("after", after)) if part}
+    rows = Table([names("measured"), *(Column(name, _four_decimals) for name in parts)])
+    for name in after:
+        rows.add(name, *(part.get(name) for part in parts.values()))
+    rows.print(console())
+    if (best := results.get("best")) and results.get("steps"):
+        console().print(plain(f"the best model measured is that of step {best['step']:,} of {results['steps']:,}"))
+
+
+def _list_recipes(command: str) -> int:
+    """Print the recipes of the package with their first line; gives the exit status.
+
+    Args:
+        command: ``pretrain`` or ``finetune``.
+    """
+    rows = Table([names("recipe"), names("task"), names("what it is")])
+    for name, path in shipped_recipes(command).items():
+        lines = [line.removeprefix("#").strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        example = next((line for line in lines if line.startswith(f"graphdoc {command}")), "")
+        task = example.split()[2] if command == "finetune" and example else ""
+        rows.add(name, task, " ".join(lines[: lines.index("")] if "" in lines else lines[:1]).partition(". ")[0])
+    rows.print(console())
+    return 0
+
+
+def _print_schema(recipes: Mapping[str, RecipeTargets]) -> int:
+    """Print a JSON Schema of the settings of some recipes, for editors; gives the exit status.
+
+    Args:
+        recipes: the recipes by their words.
+    """
+    schemas: list[dict[str, Any]] = [settings_of(recipe).model_json_schema() for recipe in recipes.values()]
+    definitions = {name: part for schema in schemas for name, part in schema.pop("$defs").items()}
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
+    print(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "$defs": definitions}))
+    return 0
