@@ -17,74 +17,10 @@ import sys
 import threading
 import time
 import zlib
-from pathlib import Path
-from types import ModuleType
 from typing import IO, Any
 
 from ....errors import DocumentError
 from . import pdfium_program
-
-
-class _ChildProcess:
-    """A process that answers questions, started when it is first asked and again whenever it has ended.
-
-    It ends with this one; a fork of this one starts its own.
-
-    Args:
-        program: the module of its program, which is run as a file and talks in blocks (``write_block``).
-    """
-
-    def __init__(self, program: ModuleType) -> None:
-        self._program = program
-        self.lock = threading.Lock()
-        self.running: subprocess.Popen[bytes] | None = None
-        atexit.register(self.end)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
-
-    def started(self) -> subprocess.Popen[bytes]:
-        """The process, started if it is not running; the lock has to be held."""
-        if self.running is None:
-            file = str(self._program.__file__)
-            self.running = subprocess.Popen(
-                # -I: no folder of the caller's covers a module of the standard library.
-                [sys.executable, "-I", str(Path(file))],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-            )
-            assert self.running.stdin is not None
-            path = json.dumps([folder for folder in sys.path if folder])
-            self._program.write_block(self.running.stdin, path.encode("ascii"))
-        return self.running
-
-    def end(self) -> None:
-        """End the process, if it is running."""
-        with self.lock:
-            self.ended()
-
-    def ended(self) -> str:
-        """End the process, and say how it ended; the lock has to be held."""
-        process, self.running = self.running, None
-        if process is None:
-            return "it was not there"
-        with process:
-            # One that has ended by itself keeps its own status.
-            process.kill()
-            status = process.wait()
-        return signal.Signals(-status).name if status < 0 else f"status {status}"
-
-    def _forget(self) -> None:
-        """Leave the process to the parent: this one is its fork."""
-        self.lock = threading.Lock()
-        if self.running is not None:
-            for stream in (self.running.stdin, self.running.stdout):
-                assert stream is not None
-                stream.close()
-            self.running.returncode = 0
-            self.running = None
-
 
 _STREAM = re.compile(rb"stream\r?\n")
 _CATALOGUE = re.compile(rb"(?<!\d)(\d{1,9})\s+\d+\s+obj\s*<<[^>]{0,2000}?/Type\s*/Catalog")
@@ -158,13 +94,23 @@ class _EndedError(Exception):
     """The process ended, or was ended, before it answered."""
 
 
-class _Process(_ChildProcess):
-    """The process that reads PDF."""
+class _Process:
+    """The process that reads PDF, started when it is first asked and again whenever it has ended.
+
+    It ends with this one; a fork of this one starts its own.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.running: subprocess.Popen[bytes] | None = None
+        atexit.register(self.end)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def ask(self, request: dict[str, Any], content: bytes = b"", seconds: float = _SECONDS_A_PAGE) -> dict[str, Any]:
         """Ask and wait for the answer; the lock has to be held."""
         try:
-            process = self.started()
+            process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
             pdfium_program.write_block(process.stdin, json.dumps(request).encode("ascii"))
@@ -174,17 +120,59 @@ class _Process(_ChildProcess):
                 pdfium_program.read_block(_Impatient(process.stdout, time.monotonic() + seconds))
             )
         except TimeoutError:
-            self.ended()
+            self._ended()
             raise _EndedError(f"it took more than {seconds:.0f} seconds") from None
         except (EOFError, BrokenPipeError):
-            raise _EndedError(f"the process that reads it ended ({self.ended()})") from None
+            raise _EndedError(f"the process that reads it ended ({self._ended()})") from None
         except OSError as error:
             raise _EndedError(f"the process that reads it cannot be started ({error.strerror or error})") from None
         except BaseException:
             # An answer that nobody waits for would be taken for that to the next question.
-            self.ended()
+            self._ended()
             raise
         return answer
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        """The process, started if it is not running; the lock has to be held."""
+        if self.running is None:
+            self.running = subprocess.Popen(
+                # -I: no folder of the caller's covers a module of the standard library.
+                [sys.executable, "-I", str(pdfium_program.__file__)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+            )
+            assert self.running.stdin is not None
+            path = json.dumps([folder for folder in sys.path if folder])
+            pdfium_program.write_block(self.running.stdin, path.encode("ascii"))
+        return self.running
+
+    def end(self) -> None:
+        """End the process, if it is running."""
+        with self.lock:
+            self._ended()
+
+    def _ended(self) -> str:
+        """End the process, and say how it ended; the lock has to be held."""
+        process, self.running = self.running, None
+        if process is None:
+            return "it was not there"
+        with process:
+            # One that has ended by itself keeps its own status.
+            process.kill()
+            status = process.wait()
+        return signal.Signals(-status).name if status < 0 else f"status {status}"
+
+    def _forget(self) -> None:
+        """Leave the process to the parent: this one is its fork."""
+        self.lock = threading.Lock()
+        if self.running is not None:
+            for stream in (self.running.stdin, self.running.stdout):
+                assert stream is not None
+                stream.close()
+            self.running.returncode = 0
+            self.running = None
 
 
 class _Impatient:
@@ -201,7 +189,7 @@ class _Impatient:
         return self._stream.read(size)
 
 
-_process = _Process(pdfium_program)
+_process = _Process()
 
 
 def read_pages(content: bytes) -> tuple[dict[str, Any], list[tuple[int, dict[str, Any]]], list[str]]:
