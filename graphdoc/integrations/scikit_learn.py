@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, Self
-from weakref import WeakValueDictionary
 
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import Tags
@@ -22,20 +21,16 @@ from ..runtime.text import described, require_path
 from ..similarity.encoded_document import Vectors
 from ..vectors.folder import origin_of
 
-
-@dataclass(eq=False, frozen=True)
-class _Loaded:
-    """An encoder, and the hash of its weights as they were loaded."""
-
-    encoder: DocumentEncoder
-    weights_hash: str
-
-
-# Encoders in use, by what they were loaded with. The clones of a search share one: as they come and go one after the
-# other, the latest encoder stays.
-_LOADED: WeakValueDictionary[str, _Loaded] = WeakValueDictionary()
-_LATEST: list[_Loaded] = []
 _LOADING = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _loaded(
+    model: str, changes: tuple[tuple[str, int], ...], device: str | None, dtype: LoadPrecision, **settings: Any
+) -> tuple[DocumentEncoder, str]:
+    """An encoder with the hash of its weights; the clones of a search, which come and go, share it."""
+    encoder = DocumentEncoder.from_pretrained(model, device=device, dtype=dtype, **settings)
+    return encoder, origin_of(encoder, {})["weights"]
 
 
 class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -97,8 +92,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             ModelError: the model cannot be loaded.
         """
         _documents(X)
-        self._loaded = self._shared()
-        self.weights_hash_ = self._loaded.weights_hash
+        self._encoder, self.weights_hash_ = self._shared()
         return self
 
     def fit_transform(self, X: Iterable[AnyDocument], y: object = None, **_: Any) -> Vectors:
@@ -121,7 +115,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             ModelError: the model cannot be loaded, or has other weights than when this was fitted.
         """
         check_is_fitted(self)
-        return self._again().encoder.encode(
+        return self._again().encode(
             _documents(X),
             normalize=self.normalize,
             token_budget=self.token_budget,
@@ -139,7 +133,7 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_loaded"}
+        return {name: value for name, value in state.items() if name != "_encoder"}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "weights_hash_")
@@ -147,46 +141,37 @@ class GraphDocVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     @property
     def _n_features_out(self) -> int:
         """Number of columns, by which scikit-learn names them."""
-        return self._again().encoder.hidden_size
+        return self._again().hidden_size
 
-    def _again(self) -> _Loaded:
+    def _again(self) -> DocumentEncoder:
         """The encoder, loaded again by name in a copy or after unpickling.
 
         Raises:
             ModelError: it is another model by now.
         """
-        loaded: _Loaded | None = getattr(self, "_loaded", None)
-        if loaded is None:
-            loaded = self._shared()
-            if loaded.weights_hash != self.weights_hash_:
+        if not hasattr(self, "_encoder"):
+            encoder, weights_hash = self._shared()
+            if weights_hash != self.weights_hash_:
                 raise ModelError(
                     f"model {str(self.model)!r} has other weights than when the vectorizer was fitted; fit it again, "
                     "or put the former model back"
                 )
-            self._loaded = loaded
-        return loaded
+            self._encoder = encoder
+        return self._encoder
 
-    def _shared(self) -> _Loaded:
-        """The encoder of these parameters, one for all vectorizers that have the same."""
+    def _shared(self) -> tuple[DocumentEncoder, str]:
         require_path("model", self.model)
         settings: dict[str, Any] = {} if self.max_passages == "model" else {"max_passages": self.max_passages}
-        key = repr((str(self.model), _last_changes(self.model), self.max_passages, self.device, self.dtype))
         with _LOADING:
-            loaded = _LOADED.get(key)
-            if loaded is None:
-                encoder = DocumentEncoder.from_pretrained(self.model, device=self.device, dtype=self.dtype, **settings)
-                # Before the precision "auto" is chosen, which may be another one on another machine.
-                loaded = _LOADED[key] = _Loaded(encoder, origin_of(encoder, {})["weights"])
-            _LATEST[:] = [loaded]
-        return loaded
+            return _loaded(str(self.model), _last_changes(self.model), self.device, self.dtype, **settings)
 
 
-def _last_changes(model: str | Path) -> list[tuple[str, int]]:
+def _last_changes(model: str | Path) -> tuple[tuple[str, int], ...]:
     """When the files of a folder were written last: a model that was saved over is another one."""
     folder = existing(str(model))
     if folder is None or not folder.is_dir():
-        return []
-    return sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir())
+        return ()
+    return tuple(sorted((path.name, path.stat().st_mtime_ns) for path in folder.iterdir()))
 
 
 def _documents(given: Any) -> list[Any]:

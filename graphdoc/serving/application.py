@@ -14,8 +14,7 @@ from ..analysis.search_page.page import search_page
 from ..errors import GraphdocError, MissingExtraError, RetrievalError
 from ..retrieval.search import BY_SENTENCES
 from ..version import __version__
-from .service import RankedBySentences, SearchService
-from .tools import tool_server
+from .service import RankedBySentences, SearchService, tool_server
 
 # Seconds that a client has to send a whole request, and to take some of the answer.
 PATIENCE = 10.0

@@ -127,7 +127,7 @@ def asked_of_tools(service: SearchService, ask: Callable[[Any], Any]) -> Any:
     import anyio
     import mcp
 
-    from graphdoc.serving.tools import tool_server
+    from graphdoc.serving.service import tool_server
 
     async def answer() -> Any:
         async with mcp.Client(tool_server(service)) as agent:
