@@ -26,11 +26,10 @@ import numpy.typing as npt
 from reporting import DATA, ROOT, describe_machine, write_result
 
 from graphdoc import Document, DocumentIndex, Section, read_documents
+from graphdoc.retrieval.connection import place_of
 from graphdoc.retrieval.fields import Fields
-from graphdoc.retrieval.lance import LanceStore
-from graphdoc.retrieval.places import place_of
-from graphdoc.retrieval.rows import Sizes, rows_of, schema_of, table_of
-from graphdoc.retrieval.word_settings import WordSettings
+from graphdoc.retrieval.lance import LanceStore, WordSettings
+from graphdoc.retrieval.table import Sizes, rows_of, schema_of, table_of
 from graphdoc.segmentation.spans import Coverage, SegmentedDocument, Span
 from graphdoc.similarity.encoded_document import EncodedDocument
 

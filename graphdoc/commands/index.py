@@ -131,7 +131,7 @@ def _require_same(opened: DocumentIndex, sentences: str | None, repeats: str | N
 
 def folder_of(place: str) -> str | None:
     """The folder that an index lies in; None where it is in none."""
-    from ..retrieval.places import place_of
+    from ..retrieval.connection import place_of
 
     folder = place_of(place).folder
     return None if folder is None else str(folder)

@@ -185,7 +185,7 @@ def searched_index(
         unread: why it is no file; this is raised where no document has its id.
         needs_sentences: whether the sentences of all documents are needed.
     """
-    from ..retrieval.places import has_table, place_of
+    from ..retrieval.connection import has_table, place_of
 
     folder = place_of(place).folder
     if folder is not None and is_missing(place):

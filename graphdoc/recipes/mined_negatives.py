@@ -25,8 +25,7 @@ from ..graphs.packing import Packing
 from ..inference.segmenting import WINDOW_PASSAGES, Workers, segment_in_order
 from ..modeling.document_model import weights_hash
 from ..retrieval.candidates import PassageWords
-from ..retrieval.mined_documents import MinedDocuments
-from ..retrieval.mining import MiningSettings, Way, WordScores, merged, mine
+from ..retrieval.mining import MinedDocuments, MiningSettings, Way, WordScores, merged, mine
 from ..retrieval.negatives import NegativeLists
 from ..runtime.processes import Processes
 from ..runtime.progress import progress_bar

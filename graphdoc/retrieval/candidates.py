@@ -16,16 +16,13 @@ from ..documents.document import Document
 from ..segmentation.spans import SegmentedDocument
 from ..similarity.encoded_document import EncodedDocument
 from ..subtopics.terms import TermMaker
+from .connection import place_of
 from .fields import Fields
 from .fusion import Scores, group_passages, scores_of
 from .index import DocumentIndex
-from .lance import Candidates, LanceStore
-from .mined_documents import MinedDocuments
-from .mining import WordScores
-from .places import place_of
-from .record import FORMAT, FORMAT_VERSION
-from .rows import DOCUMENT, Sizes, document_of, headings_above, rows_of, schema_of, table_of
-from .word_settings import WordSettings
+from .lance import Candidates, LanceStore, WordSettings
+from .mining import MinedDocuments, WordScores
+from .table import DOCUMENT, FORMAT, FORMAT_VERSION, Sizes, document_of, headings_above, rows_of, schema_of, table_of
 
 # Documents wanted of a word search for one negative, since some of those found are none.
 _FOUND_PER_NEGATIVE = 2

@@ -16,16 +16,29 @@ from ..runtime.files import FolderLock
 from ..runtime.text import described, require_one_of, require_path
 from ..settings.document import Paragraph
 from ..similarity.encoded_document import EncodedDocument
+from .connection import Place, ids_of, place_of, require_folder
 from .fields import field_columns, filter_columns, kind_name
 from .fusion import Scores, scores_of
-from .lance import LanceStore, State
-from .places import Place, ids_of, place_of, require_folder
-from .record import leaves_out_repeats, load_encoder, paragraph_of, record_of, require_same_model, require_version
+from .lance import LanceStore, State, WordSettings
 from .results import Hit, SearchResults
-from .rows import DOCUMENT, DOCUMENT_COLUMNS, PASSAGE, SECTION, document_of, quoted, schema_of
 from .search import BY_PASSAGES, Search, SearchOptions, SearchSettings
 from .sentence_search import SentenceSearch
 from .sentences import PLACES, count_sentences
+from .table import (
+    DOCUMENT,
+    DOCUMENT_COLUMNS,
+    PASSAGE,
+    SECTION,
+    document_of,
+    leaves_out_repeats,
+    load_encoder,
+    paragraph_of,
+    quoted,
+    record_of,
+    require_same_model,
+    require_version,
+    schema_of,
+)
 from .terms import Queries, Vector
 from .updating import (
     Boilerplate,
@@ -37,7 +50,6 @@ from .updating import (
     sizes_of,
     with_kept_sentences,
 )
-from .word_settings import WordSettings
 
 # Rows that came after the last maintenance, as a share of all, from which on it is due.
 _DUE = 0.05
@@ -97,8 +109,8 @@ class DocumentIndex:
         # What repeats is found in the index itself.
         encoder = encoder.leaving_out(None)
         paragraph = encoder.model.config.paragraph if sentences is True else sentences or None
-        own_words = words or WordSettings.of(encoder.model.config.language)
-        record = record_of(encoder, own_words, paragraph, repeats=not repeats)
+        words = words or WordSettings.of(encoder.model.config.language)
+        record = record_of(encoder, words.to_dict(), paragraph, repeats=not repeats)
         require_folder(where, must_be_empty=True)
         schema = schema_of(sizes_of(encoder), sentences=paragraph is not None, repeats=not repeats)
         return cls(LanceStore.create(where.address, schema, record), where, encoder)

@@ -7,8 +7,9 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar
@@ -19,11 +20,65 @@ import pyarrow as pa  # type: ignore[import-untyped, unused-ignore]
 
 from ..errors import MissingExtraError, RetrievalError
 from ..runtime.memory import quick_imports
-from .lance_errors import said
-from .lance_loop import next_of, wait_for
-from .places import fall_back_from_damage, is_unfinished, place_of
-from .rows import DOCUMENT, PASSAGE, quoted
-from .word_settings import WordSettings
+from .connection import fall_back_from_damage, is_unfinished, next_of, place_of, translate_errors, wait_for
+from .table import DOCUMENT, PASSAGE, quoted
+
+# Languages that LanceDB can reduce to stems, by the two-letter codes that documents are cut with.
+_STEMMED = {
+    "ar": "Arabic", "da": "Danish", "de": "German", "el": "Greek", "en": "English", "es": "Spanish", "fi": "Finnish",
+    "fr": "French", "hu": "Hungarian", "it": "Italian", "nl": "Dutch", "no": "Norwegian", "pt": "Portuguese",
+    "ro": "Romanian", "ru": "Russian", "sv": "Swedish", "ta": "Tamil", "tr": "Turkish",
+}  # fmt: skip
+# Scripts without spaces between words are cut by a dictionary.
+_WITHOUT_SPACES = ("ja", "km", "lo", "my", "th", "zh")
+# Processes that are forked to cut documents never search, and an index refuses to be used in a fork: no warning.
+warnings.filterwarnings("ignore", "lancedb fork support", RuntimeWarning)
+
+
+@dataclass(frozen=True, slots=True)
+class WordSettings:
+    """How texts become terms.
+
+    Args:
+        language: language of stems and stop words, in English, or an empty string for none.
+        stem: whether words are reduced to their stems.
+        stop_words: whether stop words are searched for like all others.
+        tokenizer: how words are found, as LanceDB calls it.
+        formula: the formula: BM25 with k1 = 1.2 and b = 0.75, as in Lucene.
+    """
+
+    language: str = "English"
+    stem: bool = True
+    stop_words: bool = False
+    tokenizer: str = "simple"
+    formula: str = "bm25 k1=1.2 b=0.75"
+
+    @classmethod
+    def of(cls, language: str) -> WordSettings:
+        """The settings that suit a language, given as a two-letter code.
+
+        >>> WordSettings.of("de").language, WordSettings.of("ja").tokenizer
+        ('German', 'icu')
+        """
+        name = _STEMMED.get(language.partition("-")[0].lower(), "")
+        tokenizer = "icu" if language.partition("-")[0].lower() in _WITHOUT_SPACES else "simple"
+        return cls(name, stem=bool(name), stop_words=not name, tokenizer=tokenizer)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        return asdict(self)
+
+    def lance(self) -> Any:
+        """The same for LanceDB."""
+        from lancedb.index import FTS
+
+        return FTS(
+            language=self.language or "English",
+            stem=self.stem,
+            remove_stop_words=not self.stop_words,
+            base_tokenizer=self.tokenizer,
+        )
+
 
 Found = TypeVar("Found")
 
@@ -345,7 +400,7 @@ class LanceStore:
         return Candidates(tuple(rows.column("id").to_pylist()), tuple(rows.column("number").to_pylist()), scores)
 
     def _do(self, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
-        return said(self.place, lambda: wait_for(work()))
+        return translate_errors(self.place, lambda: wait_for(work()))
 
 
 def _library(name: str) -> Any:
@@ -364,7 +419,7 @@ def _library(name: str) -> Any:
 
 def _waited(place: str, work: Callable[[], Coroutine[Any, Any, Found]]) -> Found:
     """What asynchronous work of LanceDB gives; some of its errors come before there is anything to wait for."""
-    return said(place, lambda: wait_for(work()))
+    return translate_errors(place, lambda: wait_for(work()))
 
 
 def _connected(place: str) -> Any:

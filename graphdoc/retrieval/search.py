@@ -14,6 +14,7 @@ from ..errors import RetrievalError, SettingsError
 from ..runtime.text import one_line, require_one_of, require_whole
 from ..similarity.hierarchical import By as BySentences
 from ..similarity.hierarchical import Direction, Normalisation
+from .connection import ids_of
 from .fields import field_columns, filter_columns
 from .filters import require_filter, store_filter
 from .fusion import (
@@ -29,9 +30,8 @@ from .fusion import (
     with_whole,
 )
 from .lance import LanceStore
-from .places import ids_of
 from .results import Explanation, Hit, PassageHit, PassagePart, TermPart
-from .rows import DOCUMENT, PASSAGE, key_of, quoted
+from .table import DOCUMENT, PASSAGE, key_of, quoted
 from .terms import Query, counted_words, words_of_many
 
 Unit = Literal["passage", "document"]

@@ -24,9 +24,7 @@ from .fields import filter_columns
 from .filters import store_filter
 from .fusion import Fused, RankedDocument, fuse, fused_scores, scores_of
 from .lance import LanceStore
-from .record import paragraph_of
 from .results import Explanation, Hit, PairPart, TermPart
-from .rows import DOCUMENT, content_hash, document_of, quoted
 from .search import Search, SearchSettings, WordsUnit, rows_of_hits, term_parts
 from .sentences import (
     COLUMNS,
@@ -38,6 +36,7 @@ from .sentences import (
     sentence_set,
     stored_sentences,
 )
+from .table import DOCUMENT, content_hash, document_of, paragraph_of, quoted
 from .terms import Query
 from .updating import Boilerplate
 

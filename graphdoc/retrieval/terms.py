@@ -18,7 +18,7 @@ from ..encoder import DocumentEncoder
 from ..errors import SettingsError
 from ..runtime.text import described
 from .lance import LanceStore
-from .rows import whole_text
+from .table import whole_text
 
 Vector = npt.NDArray[np.float32]
 

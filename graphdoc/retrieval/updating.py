@@ -33,19 +33,20 @@ from ..similarity.encoded_document import EncodedDocument, Vectors
 from ..similarity.kinds import similarity_of
 from .fields import Fields, numbers_without_column
 from .lance import LanceStore
-from .record import leaves_out_repeats, paragraph_of
-from .rows import (
+from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
+from .table import (
     DOCUMENT,
     DOCUMENT_COLUMNS,
     REPEATED,
     Sizes,
     content_hash,
     document_of,
+    leaves_out_repeats,
+    paragraph_of,
     rows_of,
     table_of,
     tokens_hash,
 )
-from .sentences import COLUMNS, Sentences, encode_sentences, stored_sentences
 
 OnError = Literal["stop", "skip"]
 Known = Mapping[str, Vectors]

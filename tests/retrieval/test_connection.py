@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from graphdoc.retrieval.lance_loop import next_of, wait_for
+from graphdoc.retrieval.connection import next_of, wait_for
 
 
 async def doubled(value: int) -> int:

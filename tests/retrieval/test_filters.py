@@ -113,7 +113,7 @@ def test_an_index_of_the_format_before_is_refused(
     tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("graphdoc.retrieval.record.FORMAT_VERSION", 1)
+        patch.setattr("graphdoc.retrieval.table.FORMAT_VERSION", 1)
         DocumentIndex.create(tmp_path / "index", encoder)
     with pytest.raises(RetrievalError, match="version 1"):
         DocumentIndex.open(tmp_path / "index", encoder)

@@ -332,7 +332,7 @@ def test_a_search_without_a_filter_looks_into_few_partitions_unless_it_lacks_row
     tmp_path: Path, encoder: DocumentEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from graphdoc.retrieval import lance
-    from graphdoc.retrieval.lance_loop import wait_for
+    from graphdoc.retrieval.connection import wait_for
 
     index = DocumentIndex.create(tmp_path / "index", encoder)
     draw = np.random.default_rng(0)

@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphdoc.errors import RetrievalError, SettingsError
-from graphdoc.retrieval.mined_documents import MinedDocuments
-from graphdoc.retrieval.mining import MiningSettings, Way, merged, mine
-from graphdoc.retrieval.nearest import nearest
+from graphdoc.retrieval.mining import MinedDocuments, MiningSettings, Way, merged, mine, nearest
 from graphdoc.retrieval.negatives import CLOSE, JUDGED, REASONS, SIMILAR
 
 Words = dict[str, dict[str, float]]

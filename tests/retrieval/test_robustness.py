@@ -168,7 +168,7 @@ def test_a_process_is_forked_for_other_work_without_a_warning() -> None:
     script = """if True:
         import os
         import lancedb
-        import graphdoc.retrieval.word_settings
+        import graphdoc.retrieval.lance
         lancedb.connect("memory://").create_table("words", [{"text": "word"}])
         worker = os.fork()
         os._exit(3) if not worker else print(os.waitpid(worker, 0)[1] >> 8)

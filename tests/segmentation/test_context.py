@@ -18,8 +18,8 @@ from graphdoc.encoder import DocumentEncoder
 from graphdoc.errors import DocumentError, ModelError, OutputError, SettingsError
 from graphdoc.inference.sentences import sentence_segmenter
 from graphdoc.retrieval.index import DocumentIndex
-from graphdoc.retrieval.rows import tokens_hash
 from graphdoc.retrieval.sentences import encode_sentences
+from graphdoc.retrieval.table import tokens_hash
 from graphdoc.segmentation.context import SHARE
 from graphdoc.segmentation.segmenter import SegmentationConfig, Segmenter
 from graphdoc.segmentation.spans import Coverage
