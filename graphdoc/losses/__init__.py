@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from .classification import ClassificationLoss, MaskedTokens, balanced_weights
 from .clustering import ClusterTerms, PairedSentences, SubtopicLoss, assignment
-from .contrastive import InfoNCE, PairContrast, SubDocumentContrast
+from .contrastive import InfoNCE, SubDocumentContrast
 from .gathering import ONE_PROCESS, AllProcesses, Gather, Loss, LossOutput
-from .pair_cosine import PairCosine
+from .pair import PairContrast, PairCosine
 from .supervised_contrastive import SupervisedContrastive
 
 __all__ = [

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .gathering import ONE_PROCESS, Gather, LossOutput
-
-Divergence = Literal["printed", "js"]
-Orthogonality = Literal["normalised", "printed"]
 
 # Of a distribution over clusters that is spread evenly, so that a cluster that one document lacks gives no infinity.
 SMOOTHING = 0.01
@@ -72,13 +69,7 @@ def assignment(logits: Tensor, columns: Tensor) -> Tensor:
     return torch.softmax(logits.masked_fill(is_masked, torch.finfo(logits.dtype).min), dim=1)
 
 
-def cluster_terms(
-    assigned: Tensor,
-    pairs: PairedSentences,
-    *,
-    divergence: Divergence = "printed",
-    orthogonality: Orthogonality = "normalised",
-) -> ClusterTerms:
+def cluster_terms(assigned: Tensor, pairs: PairedSentences) -> ClusterTerms:
     r"""The terms of the loss of every pair, whatever their sizes.
 
     With :math:`B` the assignment of a pair's :math:`n` sentences to its :math:`m` clusters, :math:`A` its adjacency,
@@ -89,17 +80,14 @@ def cluster_terms(
         \mathcal{L}_{col} = \frac{\sqrt{m}}{n} \Big\lVert \sum_i B_i \Big\rVert - 1
 
     These are DMoN's (Tsitsulin et al. 2023). For eq. 4 every row keeps its largest entry alone, rows are added
-    up by document, and the sums are brought to 1 and smoothed. ``printed`` is half of Jeffreys' divergence, as the
-    equation stands, ``js`` is the Jensen-Shannon divergence, as its name stands. For eq. 5 ``printed`` is
-    :math:`\lVert B^T B - I \rVert_F`, which is lower where every sentence is in all clusters alike than for clusters
-    that are apart; ``normalised`` is :math:`\lVert B^T B / \lVert B^T B \rVert_F - I / \sqrt{m} \rVert_F` (Bianchi et
-    al. 2020, which the paper cites), 0 for clusters that are apart and of one size.
+    up by document, and the sums are brought to 1 and smoothed; the divergence is half of Jeffreys', as the equation
+    stands. Eq. 5, :math:`\lVert B^T B - I \rVert_F`, is lower where every sentence is in all clusters alike than for
+    clusters that are apart; here it is :math:`\lVert B^T B / \lVert B^T B \rVert_F - I / \sqrt{m} \rVert_F`
+    (Bianchi et al. 2020, which the paper cites), 0 for clusters that are apart and of one size.
 
     Args:
         assigned: ``(sentences, most columns)``, see :func:`assignment`.
         pairs: whose sentences they are.
-        divergence: ``printed`` or ``js``.
-        orthogonality: ``normalised`` or ``printed``.
     """
     number, width = len(pairs.columns), assigned.shape[1]
     counts = torch.bincount(pairs.pair_of, minlength=number).to(assigned.dtype)
@@ -115,8 +103,8 @@ def cluster_terms(
     return ClusterTerms(
         _modularity(assigned, pairs, by_pair),
         collapse,
-        _divergence(assigned, pairs, is_own, divergence),
-        _orthogonality(_products(assigned, pairs, number), is_own, clusters, orthogonality),
+        _divergence(assigned, pairs, is_own),
+        _orthogonality(_products(assigned, pairs, number), is_own, clusters),
         shared,
     )
 
@@ -139,7 +127,7 @@ def _by_side(values: Tensor, pairs: PairedSentences, number: int) -> Tensor:
     return values.new_zeros(2 * number, values.shape[1]).index_add(0, rows, values).view(number, 2, -1)
 
 
-def _divergence(assigned: Tensor, pairs: PairedSentences, is_own: Tensor, kind: Divergence) -> Tensor:
+def _divergence(assigned: Tensor, pairs: PairedSentences, is_own: Tensor) -> Tensor:
     largest = torch.zeros_like(assigned).scatter(1, assigned.argmax(dim=1, keepdim=True), 1.0) * assigned
     sums = _by_side(largest, pairs, len(is_own))
     shares = sums / sums.sum(dim=2, keepdim=True).clamp(min=torch.finfo(sums.dtype).tiny)
@@ -147,11 +135,7 @@ def _divergence(assigned: Tensor, pairs: PairedSentences, is_own: Tensor, kind: 
     smooth = (1 - SMOOTHING) * shares + SMOOTHING * even.unsqueeze(1)
     # Where a column is masked both are 0, and so is the term.
     first, second = torch.where(is_own.unsqueeze(1), smooth, torch.ones_like(smooth)).unbind(dim=1)
-    if kind == "printed":
-        terms = (first - second) * (first.log() - second.log()) / 2
-    else:
-        middle = ((first + second) / 2).log()
-        terms = (first * (first.log() - middle) + second * (second.log() - middle)) / 2
+    terms = (first - second) * (first.log() - second.log()) / 2
     return (terms * is_own).sum(dim=1)
 
 
@@ -165,13 +149,10 @@ def _products(assigned: Tensor, pairs: PairedSentences, number: int) -> Tensor:
     return padded.transpose(1, 2) @ padded
 
 
-def _orthogonality(products: Tensor, is_own: Tensor, clusters: Tensor, kind: Orthogonality) -> Tensor:
-    identity = torch.diag_embed(is_own.to(products.dtype))
-    if kind == "normalised":
-        lengths = torch.linalg.vector_norm(products, dim=(1, 2)).clamp(min=torch.finfo(products.dtype).tiny)
-        products = products / lengths.view(-1, 1, 1)
-        identity = identity / clusters.sqrt().view(-1, 1, 1)
-    distance: Tensor = torch.linalg.vector_norm(products - identity, dim=(1, 2))
+def _orthogonality(products: Tensor, is_own: Tensor, clusters: Tensor) -> Tensor:
+    lengths = torch.linalg.vector_norm(products, dim=(1, 2)).clamp(min=torch.finfo(products.dtype).tiny)
+    identity = torch.diag_embed(is_own.to(products.dtype)) / clusters.sqrt().view(-1, 1, 1)
+    distance: Tensor = torch.linalg.vector_norm(products / lengths.view(-1, 1, 1) - identity, dim=(1, 2))
     return distance
 
 
@@ -188,24 +169,17 @@ class SubtopicLoss:
     the pairs of all of them. Everything is in fp32; see :func:`cluster_terms` for the terms.
 
     Args:
-        divergence: reading of eq. 4, ``printed`` or ``js``.
-        orthogonality: reading of eq. 5, ``normalised`` or ``printed``.
         similar_weight: factor w of the term of similar pairs, 1 in the paper.
         dissimilar_weight: the paper's lambda.
 
     Raises:
-        ValueError: a reading is unknown, or a factor negative.
+        ValueError: a factor is negative.
     """
 
-    divergence: Divergence = "printed"
-    orthogonality: Orthogonality = "normalised"
     similar_weight: float = 1.0
     dissimilar_weight: float = 1.0
 
     def __post_init__(self) -> None:
-        for name, known in (("divergence", Divergence), ("orthogonality", Orthogonality)):
-            if getattr(self, name) not in get_args(known):
-                raise ValueError(f"{name}={getattr(self, name)!r} is unknown; use {' or '.join(get_args(known))}")
         for name in ("similar_weight", "dissimilar_weight"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}={getattr(self, name)} must not be negative")
@@ -213,12 +187,7 @@ class SubtopicLoss:
     def terms(self, logits: Tensor, pairs: PairedSentences) -> ClusterTerms:
         """The terms of every pair, from logits of clusters ``(sentences, most columns)``."""
         with torch.autocast(logits.device.type, enabled=False):
-            return cluster_terms(
-                assignment(logits, pairs.columns[pairs.pair_of]),
-                pairs,
-                divergence=self.divergence,
-                orthogonality=self.orthogonality,
-            )
+            return cluster_terms(assignment(logits, pairs.columns[pairs.pair_of]), pairs)
 
     def of_terms(self, terms: ClusterTerms, labels: Tensor) -> Tensor:
         """The loss of every pair, ``(pairs,)``."""

@@ -45,7 +45,7 @@ def recipe(run: RunContext[SubtopicRunSettings]) -> Recipe:
     """Data, objective and evaluation of the model that the run starts from."""
     settings, loss = run.settings, run.settings.loss
     begin_subtopics(run.encoder, settings)
-    clusters = SubtopicLoss(loss.divergence, loss.orthogonality, loss.similar_weight, loss.dissimilar_weight)
+    clusters = SubtopicLoss(loss.similar_weight, loss.dissimilar_weight)
     objective = SubtopicClusters(clusters)
     validation = SubtopicValidation(run, objective) if settings.validation.pairs else None
     data = SubtopicData(run)
@@ -113,8 +113,8 @@ def _graph_and_loss(settings: SubtopicRunSettings) -> str:
     graph = "all" if subtopics.neighbours is None else f"{subtopics.neighbours:,} similar"
     return (
         f"{graph} neighbours, a subtopic for every {subtopics.cluster_size:,} sentences; modularity and collapse, "
-        f"{loss.similar_weight:g} x divergence ({loss.divergence}) of similar pairs, {loss.dissimilar_weight:g} x "
-        f"orthogonality ({loss.orthogonality}) of the others"
+        f"{loss.similar_weight:g} x divergence of similar pairs, {loss.dissimilar_weight:g} x "
+        "orthogonality of the others"
     )
 
 

@@ -50,9 +50,7 @@ _LOSS_VALUES: dict[tuple[str, type], Callable[[Any], dict[str, Any]]] = {
     ("finetune views", ClassificationLoss): lambda loss: {"kind": "cross_entropy"},
     ("finetune views", PairCosine): lambda loss: {"kind": "cosine", "margin": loss.margin},
     ("finetune views", InfoNCE): lambda loss: {"kind": "contrast", "temperature": loss.temperature},
-    ("finetune subtopics", SubtopicLoss): lambda loss: _fields(
-        loss, "divergence", "orthogonality", "similar_weight", "dissimilar_weight"
-    ),
+    ("finetune subtopics", SubtopicLoss): lambda loss: _fields(loss, "similar_weight", "dissimilar_weight"),
 }
 
 

@@ -16,8 +16,6 @@ from .model import ModelSettings, Tune
 from .run import LabelledRunSettings
 from .training import LearningRate, Schedule, TrainingSettings
 
-Divergence = Literal["printed", "js"]
-Orthogonality = Literal["normalised", "printed"]
 Weight = Annotated[float, Field(ge=0, le=1e6)]
 BestClusters = Literal["auc", "loss"]
 
@@ -79,10 +77,6 @@ class SubtopicLossSettings(Settings):
     dissimilar_weight: Weight = 1.0
     """the paper's lambda, factor of the term of other pairs, whose subtopics shall be apart (eq. 5); it tries 0.02 to
     50; 0 leaves it out"""
-    divergence: Divergence = "printed"
-    """reading of eq. 4: printed is half of Jeffreys' divergence, js the Jensen-Shannon divergence that it is called"""
-    orthogonality: Orthogonality = "normalised"
-    """reading of eq. 5: normalised compares directions, printed prefers sentences that are in all subtopics alike"""
 
 
 class SubtopicValidationSettings(ValidationPairSettings):

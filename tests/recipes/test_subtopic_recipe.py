@@ -215,7 +215,6 @@ def test_what_is_measured_is_what_the_loss_gives(overrides: list[str], tmp_path:
         (["training.batch_size=7"], ["training.batch_size=7", "2"]),
         (["subtopics.neighbours=0"], ["subtopics.neighbours=0"]),
         (["subtopics.cluster_size=0"], ["subtopics.cluster_size=0"]),
-        (["loss.divergence=kl"], ["loss.divergence='kl'", "js"]),
         (["loss.dissimilar_weight=-1"], ["loss.dissimilar_weight=-1"]),
         (["model.settings.subtopics={columns: 3}"], ["model.settings.subtopics", "finetune subtopics"]),
         (["validation.best=f1"], ["validation.best='f1'", "auc"]),

@@ -1,0 +1,174 @@
+"""Losses over pairs with labels: the cosine of a pair, and its contrast to all other pairs of the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from .contrastive import InfoNCE, require_temperature
+from .gathering import ONE_PROCESS, Gather, LossOutput
+
+
+@dataclass(frozen=True)
+class PairCosine:
+    r"""Draws the two documents of a pair together if they are similar, and apart if not (CoLDE, section 4.5.3).
+
+    .. math::
+        \ell = \frac{1}{N} \sum_{i=1}^N
+            y_i \, (1 - \cos(a_i, b_i)) + (1 - y_i) \, \max(0, \cos(a_i, b_i) - m)
+
+    The paper says "replacing the supervised contrastive loss with cosine similarity" and no more; this is the usual
+    loss of the kind, torch's ``CosineEmbeddingLoss`` with labels 1 and 0. Pairs do not see each other. The mean over
+    processes is the mean over the pairs of all of them. Everything is in fp32.
+
+    Args:
+        margin: cosine up to which documents that are not similar are left where they are.
+
+    Raises:
+        ValueError: the margin is out of range.
+
+    >>> first, second = torch.eye(2), torch.tensor([[1.0, 0.0], [0.6, 0.8]])
+    >>> round(PairCosine()(first, second, torch.tensor([1, 0])).loss.item(), 3)
+    0.4
+    """
+
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.margin < 1:
+            raise ValueError(f"margin={self.margin} must be at least -1 and below 1")
+
+    def __call__(self, first: Tensor, second: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
+        """Compute the loss of this process's pairs.
+
+        Args:
+            first: ``(pairs, hidden)``, first documents.
+            second: ``(pairs, hidden)``, second documents.
+            labels: ``(pairs,)``, 1 for pairs that are similar, else 0.
+            gather: how pairs of other processes are counted.
+
+        Returns:
+            The loss, with the cosine of similar pairs and of the others.
+
+        Raises:
+            ValueError: shapes differ, or a label is neither 0 nor 1.
+        """
+        if first.shape != second.shape or first.dim() != 2 or labels.shape != first.shape[:1]:
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (first, second, labels))
+            raise ValueError(f"first, second and labels must be (pairs, hidden), the same, and (pairs,), not {shapes}")
+        with torch.autocast(first.device.type, enabled=False):
+            unit = [functional.normalize(vectors.float(), dim=-1) for vectors in (first, second)]
+            return self.of_similarities((unit[0] * unit[1]).sum(dim=-1), labels, gather=gather)
+
+    def of_similarities(self, cosine: Tensor, labels: Tensor, *, gather: Gather = ONE_PROCESS) -> LossOutput:
+        """Compute the loss of pairs that are compared already.
+
+        Args:
+            cosine: ``(pairs,)``, their similarities.
+            labels: see :meth:`__call__`.
+            gather: see there.
+
+        Raises:
+            ValueError: a label is neither 0 nor 1.
+        """
+        is_similar = _is_similar(labels)
+        with torch.autocast(cosine.device.type, enabled=False):
+            losses = torch.where(is_similar, 1 - cosine, (cosine - self.margin).clamp(min=0))
+            all_similar = gather.rows(is_similar.long())[0] == 1
+            # The mean over processes must be the mean over pairs, also where processes hold different numbers.
+            loss = losses.sum() * (gather.processes / max(len(all_similar), 1))
+            metrics = {}
+            for name, chosen, total in (
+                ("positive_similarity", is_similar, all_similar.sum()),
+                ("negative_similarity", ~is_similar, (~all_similar).sum()),
+            ):
+                metrics[name] = cosine.detach()[chosen].sum() * gather.processes / total.clamp(min=1)
+        return LossOutput(loss, metrics)
+
+
+@dataclass(frozen=True)
+class PairContrast:
+    r"""Finds the partner of every row that has one among the other rows of all pairs of the batch, in both directions.
+
+    With :math:`a_i` and :math:`b_i` the two rows of pair :math:`i`, :math:`y_i` whether they belong together,
+    :math:`s` their cosine, and sums over the partner and the rows :math:`j` of other groups:
+
+    .. math::
+        \ell = \frac{1}{2 \sum_i y_i} \sum_{i: y_i = 1} \left[
+            -\log \frac{e^{s(a_i, b_i) / \tau}}{\sum_j e^{s(a_i, b_j) / \tau}}
+            -\log \frac{e^{s(b_i, a_i) / \tau}}{\sum_j e^{s(b_i, a_j) / \tau}} \right]
+
+    This is :class:`InfoNCE` in both directions, as in eq. 5-6 of Graph-RoBERTa. :class:`PairCosine`, which is SDR's,
+    compares a row with the one that was drawn for it; this compares it with those of the whole batch. Pairs that do
+    not belong together are no anchors, and their rows are negatives of others.
+
+    Args:
+        temperature: what cosines are divided by; 0.05 to 0.1 are usual.
+
+    Raises:
+        ValueError: the temperature is out of range.
+
+    >>> rows, groups = torch.eye(3), torch.arange(3)
+    >>> output = PairContrast(0.1)(rows, rows, torch.tensor([1, 1, 0]), groups, groups)
+    >>> round(output.loss.item(), 4), output.metrics["accuracy"].item()
+    (0.0001, 1.0)
+    """
+
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        require_temperature(self.temperature)
+
+    def __call__(
+        self,
+        first: Tensor,
+        second: Tensor,
+        labels: Tensor,
+        first_groups: Tensor,
+        second_groups: Tensor,
+        *,
+        gather: Gather = ONE_PROCESS,
+    ) -> LossOutput:
+        """Compute the loss of this process's pairs against those of all processes.
+
+        Args:
+            first: ``(pairs, hidden)``, one row of every pair.
+            second: ``(pairs, hidden)``, the other one.
+            labels: ``(pairs,)``, 1 for pairs that belong together, else 0.
+            first_groups: ``(pairs,)``, equal numbers for rows that are no negatives of each other, such as sentences
+                of one document.
+            second_groups: ``(pairs,)``, the same for the other rows.
+            gather: how rows of other processes are seen.
+
+        Returns:
+            The loss and the metrics of :class:`InfoNCE`, means over both directions.
+
+        Raises:
+            ValueError: shapes differ, or a label is neither 0 nor 1.
+        """
+        given = (labels, first_groups, second_groups)
+        if first.shape != second.shape or first.dim() != 2 or any(one.shape != first.shape[:1] for one in given):
+            shapes = ", ".join(str(tuple(tensor.shape)) for tensor in (first, second, *given))
+            raise ValueError(f"first, second, labels and groups must be (pairs, hidden), the same, and (pairs,) each, "
+                             f"not {shapes}")  # fmt: skip
+        positive = torch.where(_is_similar(labels), torch.arange(len(labels), device=labels.device), -1)
+        contrast = InfoNCE("cosine", self.temperature)
+        outputs = [
+            contrast(anchors, candidates, positive, groups.unsqueeze(1) == gather.rows(others)[0], gather=gather)
+            for anchors, candidates, groups, others in (
+                (first, second, first_groups, second_groups),
+                (second, first, second_groups, first_groups),
+            )
+        ]
+        metrics = {name: torch.stack([one.metrics[name] for one in outputs]).mean() for name in outputs[0].metrics}
+        return LossOutput(torch.stack([one.loss for one in outputs]).mean(), metrics)
+
+
+def _is_similar(labels: Tensor) -> Tensor:
+    is_similar = labels == 1
+    if not bool((is_similar | (labels == 0)).all()):
+        raise ValueError("labels must be 0 or 1")
+    return is_similar
