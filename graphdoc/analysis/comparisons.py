@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 from ..runtime.files import write_text
-from ..similarity.comparison import Comparison, Level, MutualComparison
+from ..similarity.comparison import Comparison, Level
+from ..similarity.mutual_comparison import MutualComparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -23,7 +23,7 @@ from ..runtime.memory import give_back_memory
 from ..runtime.processes import place, survive_forks
 from ..runtime.progress import Parts
 from ..runtime.text import require_one_of
-from ..segmentation.repeats import LeavesOut
+from ..segmentation.repeats import RepeatFilter
 from ..segmentation.spans import Coverage, SegmentedDocument
 from .levels import LEVELS, Level, LexicalReader, Unknown, Window, vectors_of
 from .precision import (
@@ -132,7 +132,7 @@ class EncodingPipeline:
         left_out = {"repeats": repeats} if repeats else {}
         return {"name": self.name, **self.model.config.describe(), "dtype": self.precision, **left_out}
 
-    def leaving_out(self, repeats: LeavesOut | None) -> Self:
+    def leaving_out(self, repeats: RepeatFilter | None) -> Self:
         """The same encoder, its weights shared, that leaves out of documents what repeats in their corpus.
 
         What is left out of a document does not depend on the documents that are encoded together with it.

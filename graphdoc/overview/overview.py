@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..encoder import DocumentEncoder
-    from ..segmentation.repeats import LeavesOut
+    from ..segmentation.repeats import RepeatFilter
     from ..vectors.writer import FolderOptions
     from .groups import Neighbours, Rows
 
@@ -149,7 +149,7 @@ class Overview:
         *,
         model: Mapping[str, Any] | None = None,
         language: str = "en",
-        repeats: LeavesOut | None = None,
+        repeats: RepeatFilter | None = None,
         neighbours: int = NEIGHBOURS,
         duplicates: float = DUPLICATES,
         group_size: int | None = None,
@@ -314,7 +314,7 @@ class Overview:
         return page if path is None else write_text(path, page)
 
 
-def _lister(repeats: LeavesOut | None, config: SegmentationConfig) -> RepeatLister | None:
+def _lister(repeats: RepeatFilter | None, config: SegmentationConfig) -> RepeatLister | None:
     if not repeats:
         return None
     return RepeatLister(partial(repeated_in, repeats=repeats, config=config), only_left_out=True)

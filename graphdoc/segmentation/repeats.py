@@ -86,7 +86,7 @@ def _marks() -> dict[int, None]:
     return {sign: None for sign in range(0x300, 0x1F000) if unicodedata.category(chr(sign)) in ("Mn", "Mc")}
 
 
-class LeavesOut(Protocol):
+class RepeatFilter(Protocol):
     """What says which passages of a document are left out."""
 
     def among(self, document: Document, places: Sequence[Place]) -> tuple[list[Place], bool]:

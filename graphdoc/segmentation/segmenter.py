@@ -7,15 +7,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from numbers import Integral
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from ..documents.document import Document
 from ..errors import DocumentError, SettingsError
-from ..runtime.text import described
+from ..runtime.text import described, require_one_of, require_whole
 from ..settings.document import Context, Paragraph, Unit
 from .context import (
     NO_CONTEXT,
@@ -30,7 +29,7 @@ from .context import (
     token_spans,
     without_limits,
 )
-from .repeats import LeavesOut, Place
+from .repeats import Place, RepeatFilter
 from .sentences import (
     balanced_cuts,
     best_place,
@@ -77,7 +76,7 @@ def sentence_groups(plan: Plan, passage_words: int, language: str) -> Iterator[t
             first = last
 
 
-def repeated_in(document: Document, repeats: LeavesOut, config: SegmentationConfig) -> tuple[list[Place], bool]:
+def repeated_in(document: Document, repeats: RepeatFilter, config: SegmentationConfig) -> tuple[list[Place], bool]:
     """The passages of a document that repeat in its corpus, and whether they are so much of it that all of them count.
 
     Args:
@@ -147,23 +146,13 @@ class SegmentationConfig:
     context: Context = "none"
 
     def __post_init__(self) -> None:
-        if self.unit not in UNITS:
-            raise SettingsError(f"unit is {described(self.unit)}; set it to {', '.join(UNITS[:-1])} or {UNITS[-1]}")
-        if self.context not in CONTEXTS:
-            raise SettingsError(
-                f"context is {described(self.context)}; set it to {', '.join(CONTEXTS[:-1])} or {CONTEXTS[-1]}"
-            )
-        self._require_whole("passage_words", 1, "100 is usual")
-        self._require_whole("max_tokens", 8, "256 is usual")
-        if self.max_passages is not None:
-            self._require_whole("max_passages", 1, "None keeps all")
+        require_one_of("unit", self.unit, UNITS)
+        require_one_of("context", self.context, CONTEXTS)
+        require_whole("passage_words", self.passage_words, may_be_none=False)
+        require_whole("max_tokens", self.max_tokens, least=8, may_be_none=False)
+        require_whole("max_passages", self.max_passages)
         if not isinstance(self.language, str) or not self.language:
-            raise SettingsError(f'language is {described(self.language)}; set it to a two-letter code such as "en"')
-
-    def _require_whole(self, name: str, least: int, hint: str) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, Integral) or value < least:
-            raise SettingsError(f"{name} is {described(value)}; set it to a whole number from {least} on ({hint})")
+            raise SettingsError(f"language is {described(self.language)}, and must be a two-letter code")
 
 
 class Segmenter:
@@ -186,7 +175,7 @@ class Segmenter:
         self,
         tokenizer: PreTrainedTokenizerFast,
         config: SegmentationConfig | None = None,
-        repeats: LeavesOut | None = None,
+        repeats: RepeatFilter | None = None,
     ) -> None:
         if not getattr(tokenizer, "is_fast", False):
             raise SettingsError(f"tokenizer is {described(tokenizer)}; give a fast one of transformers")
@@ -264,19 +253,9 @@ class Segmenter:
         return next(self._complete([plan], max_tokens, None))
 
     def _check_limit(self, max_tokens: int) -> None:
-        longest, given = self.tokenizer.model_max_length, cast(Any, max_tokens)
-        if not isinstance(given, Integral):
-            raise SettingsError(f"max_tokens is {described(given)}; give a whole number")
-        if max_tokens > longest:
-            raise SettingsError(
-                f"max_tokens is {max_tokens}, but the tokenizer says its model takes {longest}; "
-                f"set max_tokens to {longest} or less"
-            )
-        if max_tokens <= self._special_tokens:
-            raise SettingsError(
-                f"max_tokens is {max_tokens}, but the tokenizer adds {self._special_tokens} special tokens; "
-                f"set max_tokens to {self._special_tokens + 1} or more"
-            )
+        require_whole("max_tokens", max_tokens, least=self._special_tokens + 1, may_be_none=False)
+        if max_tokens > (longest := self.tokenizer.model_max_length):
+            raise SettingsError(f"max_tokens={max_tokens} is over the {longest} that the tokenizer's model takes")
 
     def _context(self, plan: Plan, section: int, max_tokens: int) -> Prefix:
         """What is encoded in front of the passages of a section."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .comparison import Comparison, Match, MutualComparison
+from .comparison import Comparison, Match
 from .encoded_document import EncodedDocument
+from .mutual_comparison import MutualComparison
 
 __all__ = ["Comparison", "EncodedDocument", "Match", "MutualComparison"]

@@ -24,7 +24,7 @@ from ..modeling.document_model import weights_hash
 from ..runtime.files import LOCK_FILE, FolderLock, file_checksum, write_text
 from ..runtime.processes import Processes
 from ..runtime.text import counted, one_line
-from ..segmentation.repeats import LeavesOut, Repeats
+from ..segmentation.repeats import RepeatFilter, Repeats
 from ..segmentation.spans import Coverage
 from ..settings.document import SENTENCE_SETTINGS
 from ..version import __version__
@@ -347,7 +347,7 @@ class VectorFolder:
         """
         _remove([self.folder / MANIFEST_FILE])
 
-    def finish(self, manifest: Manifest, left_out: LeavesOut | None) -> None:
+    def finish(self, manifest: Manifest, left_out: RepeatFilter | None) -> None:
         """Write the manifest, and what was left out as repeated, unless they stand there already.
 
         Raises:

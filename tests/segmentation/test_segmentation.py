@@ -321,9 +321,9 @@ def test_sentences_are_taken_one_by_one(mini: PreTrainedTokenizerFast) -> None:
 
 
 def test_a_limit_above_the_models_is_refused(mini: PreTrainedTokenizerFast) -> None:
-    with pytest.raises(ValueError, match="set max_tokens to 512 or less"):
+    with pytest.raises(ValueError, match=r"max_tokens=1024 .* 512"):
         Segmenter(mini, SegmentationConfig(max_tokens=1_024))
-    with pytest.raises(ValueError, match="set max_tokens to 3 or more"):
+    with pytest.raises(ValueError, match=r"max_tokens=2 .* 3"):
         Segmenter(mini).chunks(Document("any", (Section("text"),)), max_tokens=2)
 
 
@@ -430,13 +430,13 @@ def test_chunks_of_a_long_section_are_full(mini: PreTrainedTokenizerFast) -> Non
         (lambda s: list(s.segment_many(Document("a", ()))), ["documents", "(Document)"]),
         (lambda s: s.chunks(Document("a", ()), "x"), ["max_tokens", "'x' (str)"]),
         (lambda s: SegmentationConfig(passage_words="x"), ["passage_words", "'x' (str)"]),
-        (lambda s: SegmentationConfig(passage_words=0), ["passage_words", "0 (int)"]),
+        (lambda s: SegmentationConfig(passage_words=0), ["passage_words=0"]),
         (lambda s: SegmentationConfig(max_tokens=None), ["max_tokens", "None (NoneType)"]),
-        (lambda s: SegmentationConfig(max_tokens=2), ["max_tokens", "2 (int)", "8"]),
-        (lambda s: SegmentationConfig(language=""), ["language", "''", "two-letter"]),
-        (lambda s: SegmentationConfig(max_passages=0), ["max_passages", "0 (int)"]),
+        (lambda s: SegmentationConfig(max_tokens=2), ["max_tokens=2", "8"]),
+        (lambda s: SegmentationConfig(language=""), ["language", "''"]),
+        (lambda s: SegmentationConfig(max_passages=0), ["max_passages=0"]),
         (lambda s: SegmentationConfig(language=5), ["language", "5 (int)"]),
-        (lambda s: SegmentationConfig(unit="page"), ["unit", "'page' (str)", "chunk"]),
+        (lambda s: SegmentationConfig(unit="page"), ["unit", "'page'", "chunk"]),
     ],
 )
 def test_values_of_wrong_types_are_named_in_one_line(

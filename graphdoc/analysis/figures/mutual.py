@@ -17,9 +17,9 @@ from ..pages.numbers import number as as_text
 from .canvas import COLORS, INK, MAP, MUTED, finish, new_figure, shorten, write_cells
 
 if TYPE_CHECKING:
-    from ...similarity.comparison import MutualComparison
     from ...similarity.cosine import Floats
     from ...similarity.encoded_document import EncodedDocument
+    from ...similarity.mutual_comparison import MutualComparison
 
 # Beyond it the names of sections would run into each other; the documents stay named.
 MOST_NAMED_SECTIONS = 44

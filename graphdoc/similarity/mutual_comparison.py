@@ -1,0 +1,120 @@
+"""Several documents compared with each other and within themselves, at every level at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..runtime.files import write_csv
+from .cosine import Floats, similarity_matrix
+from .encoded_document import EncodedDocument
+from .kinds import similarity_of
+
+
+@dataclass(frozen=True)
+class MutualComparison:
+    """Several documents, every part with every other, within documents and across (CoLDE, figures 4 and 5).
+
+    Args:
+        documents: the documents, in the order of rows and columns.
+        model: what the vectors were made with, for the record.
+        similarity: how documents are compared, a name of :data:`graphdoc.registry.SIMILARITIES`.
+    """
+
+    documents: Sequence[EncodedDocument]
+    model: Mapping[str, Any]
+    similarity: str = "cosine"
+
+    @cached_property
+    def document_scores(self) -> Floats:
+        """Similarity of documents, ``(documents, documents)``."""
+        return similarity_of(self.similarity).scores(self.documents, self.documents)
+
+    def pairs(self, most: int | None = None) -> list[tuple[int, int, float]]:
+        """Pairs of different documents and their similarity, highest first, those of equal one in their order.
+
+        Args:
+            most: how many; None for all.
+        """
+        scores = self.document_scores
+        first, second = np.triu_indices(len(scores), 1)
+        values = scores[first, second]
+        order = np.argsort(-np.round(values, 9), kind="stable")[:most]
+        return [(int(first[at]), int(second[at]), float(values[at])) for at in order]
+
+    def sections_of(self, first: int, second: int) -> Floats:
+        """Similarity of the sections of two documents alone, ``(sections of the first, sections of the second)``.
+
+        Args:
+            first: row of a document.
+            second: row of the other.
+        """
+        return similarity_matrix(self.documents[first].sections, self.documents[second].sections, self.similarity)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Documents, the matrix of their similarities and all pairs, as plain values for JSON."""
+        return {
+            "format": "graphdoc.comparisons/1",
+            "model": dict(self.model),
+            "similarity": self.similarity,
+            "documents": [
+                {"id": one.segmented.document.id, "title": one.segmented.document.title} for one in self.documents
+            ],
+            "scores": [[round(float(score), 6) for score in row] for row in self.document_scores],
+            "pairs": [{"a": a, "b": b, "score": round(score, 6)} for a, b, score in self.pairs()],
+        }
+
+    def to_csv(self, path: str | Path) -> Path:
+        """Write the matrix of documents as CSV, with ids as heads of rows and columns.
+
+        Args:
+            path: file to write, atomically.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        ids = [encoded.segmented.document.id for encoded in self.documents]
+        rows = ([id, *map(float, row)] for id, row in zip(ids, self.document_scores, strict=True))
+        return write_csv(path, ["id", *ids], rows)
+
+    @cached_property
+    def sections(self) -> Floats:
+        """Similarity of sections, ``(sections of all documents, sections of all documents)``."""
+        vectors = np.concatenate([encoded.sections for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
+
+    @cached_property
+    def passages(self) -> Floats:
+        """Similarity of passages, ``(passages of all documents, passages of all documents)``."""
+        vectors = np.concatenate([encoded.passages for encoded in self.documents])
+        return similarity_matrix(vectors, vectors, similarity_of(self.similarity).vectors)
+
+    @cached_property
+    def attention(self) -> Floats | None:
+        """Chunkwise attention, ``(heads, passages that look, passages looked at)``; None for models without it.
+
+        Within a document it is that between consecutive sections, with 0 where there is no pair; from one document to
+        another it is as if the other were the next section. A row sums to 1 within each document looked at.
+        """
+        found = [encoded.attention for encoded in self.documents]
+        parts = [one for one in found if one is not None]
+        if len(parts) < len(found):
+            return None
+        rows = [[one.within() if one is other else one.to(other) for other in parts] for one in parts]
+        return np.concatenate([np.concatenate(row, axis=2) for row in rows], axis=1)
+
+    @cached_property
+    def first_passages(self) -> tuple[int, ...]:
+        """Row of every document's first passage, and the number of passages of all."""
+        return tuple(accumulate((len(encoded.passages) for encoded in self.documents), initial=0))
+
+    @cached_property
+    def first_sections(self) -> tuple[int, ...]:
+        """Row of every document's first section, and the number of sections of all."""
+        return tuple(accumulate((len(encoded.section_numbers) for encoded in self.documents), initial=0))
