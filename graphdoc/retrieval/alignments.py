@@ -1,4 +1,4 @@
-"""Where a hit is like the document that was asked with: pairs of paragraphs and sentences, with headings and texts."""
+"""Where a hit is like the query document: pairs of paragraphs and of sentences, with headings and texts."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def adding_up_to(score: float, alignment: Alignment) -> Alignment:
         score: what contributions have to add up to.
         alignment: the pairs.
     """
-    size = sum(abs(one.contribution) for pair in alignment.pairs for one in pair.sentences or (pair,)) or 1.0
-    more = (score - alignment.score) / size
+    parts = [part for pair in alignment.pairs for part in (pair.sentences or (pair,))]
+    factor = (score - alignment.score) / (sum(abs(part.contribution) for part in parts) or 1.0)
+
+    def scaled(contribution: float) -> float:
+        return contribution + abs(contribution) * factor
+
     pairs = []
     for pair in alignment.pairs:
-        sentences = tuple(one._replace(contribution=_more(one.contribution, more)) for one in pair.sentences)
-        whole = sum(one.contribution for one in sentences) if sentences else _more(pair.contribution, more)
+        sentences = tuple(part._replace(contribution=scaled(part.contribution)) for part in pair.sentences)
+        whole = sum(part.contribution for part in sentences) if sentences else scaled(pair.contribution)
         pairs.append(pair._replace(contribution=whole, sentences=sentences))
     return replace(alignment, pairs=tuple(pairs))
 
 
 def _ordered(pair: ParagraphPair) -> list[SentencePair]:
     """Pairs of sentences, those first that add most."""
-    return sorted(pair.sentences, key=lambda one: (-one.contribution, one.source, one.candidate))
-
-
-def _more(contribution: float, more: float) -> float:
-    return contribution + abs(contribution) * more
+    return sorted(pair.sentences, key=lambda part: (-part.contribution, part.source, part.candidate))
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class HitAlignment:
 
     Args:
         alignment: pairs of paragraphs and sentences; their contributions add up to the score.
-        source: the document that was asked with.
+        source: the query document.
         candidate: the hit.
         direction: whether the document was looked for in the hit, or also the hit in it.
         normalisation: how scores were normalised.
@@ -156,14 +156,14 @@ class HitAlignment:
 
         The strongest pairs of paragraphs come first, and within each the sentences that add most.
         """
-        best = [(pair, one) for pair in self.alignment.best() for one in (_ordered(pair) or (None,))]
-        for pair, one in best:
-            row: dict[str, Any] = {"direction": pair.direction, "contribution": (one or pair).contribution}
-            row["similarity"] = pair.score if one is None else one.cosine
+        best = [(pair, part) for pair in self.alignment.best() for part in (_ordered(pair) or (None,))]
+        for pair, part in best:
+            row: dict[str, Any] = {"direction": pair.direction, "contribution": (part or pair).contribution}
+            row["similarity"] = pair.score if part is None else part.cosine
             for side in _SIDES:
                 row[f"{side}_paragraph"] = getattr(pair, side)
                 row[f"{side}_heading"] = self.heading(side, getattr(pair, side))
-                number = None if one is None else getattr(one, side)
+                number = None if part is None else getattr(part, side)
                 row[f"{side}_sentence"] = number
                 row[f"{side}_text"] = None if number is None else self.text(side, number)
             yield row
@@ -171,15 +171,15 @@ class HitAlignment:
     @cached_property
     def _starts(self) -> dict[str, Any]:
         sides = (("source", self.source), ("candidate", self.candidate))
-        return {side: np.flatnonzero(np.diff(one.sentences.places[:, 3], prepend=-1)) for side, one in sides}
+        return {side: np.flatnonzero(np.diff(document.sentences.places[:, 3], prepend=-1)) for side, document in sides}
 
     def _shown(self, pair: ParagraphPair) -> dict[str, Any]:
         chosen = _ordered(pair)[:SHOWN_SENTENCES]
         stretches = {
-            f"{side}_stretch": self._stretch(side, getattr(pair, side), {getattr(one, side) for one in chosen})
+            f"{side}_stretch": self._stretch(side, getattr(pair, side), {getattr(part, side) for part in chosen})
             for side in _SIDES
         }
-        content = pair._asdict() | {"sentences": [one._asdict() for one in chosen]}
+        content = pair._asdict() | {"sentences": [part._asdict() for part in chosen]}
         return {**self._pair(content), "total": len(pair.sentences), **stretches}
 
     def _stretch(self, side: str, paragraph: int, paired: Set[int]) -> list[dict[str, Any] | None] | None:
@@ -189,7 +189,7 @@ class HitAlignment:
             return None
         places = document.sentences.places
         first, end = int(starts[paragraph]), int([*starts[1:], len(places)][paragraph])
-        near = {number for one in paired for number in (one - 1, one, one + 1) if first <= number < end}
+        near = {number for sentence in paired for number in range(sentence - 1, sentence + 2) if first <= number < end}
         shown: list[dict[str, Any] | None] = []
         last = first - 1
         for number in sorted(near) or range(first, min(end, first + _OPENING)):
@@ -212,10 +212,10 @@ class HitAlignment:
             **{f"{side}_heading": self.heading(side, pair[side]) for side in _SIDES},
             "sentences": [
                 {
-                    **one,
-                    **{f"{side}_text": self.text(side, one[side]) for side in _SIDES},
-                    **{f"{side}_place": self._side(side).sentences.places[one[side], :3].tolist() for side in _SIDES},
+                    **part,
+                    **{f"{side}_text": self.text(side, part[side]) for side in _SIDES},
+                    **{f"{side}_place": self._side(side).sentences.places[part[side], :3].tolist() for side in _SIDES},
                 }
-                for one in pair["sentences"]
+                for part in pair["sentences"]
             ],
         }

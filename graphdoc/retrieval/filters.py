@@ -32,7 +32,7 @@ class _Token(NamedTuple):
     text: str
 
 
-def store_filter(where: object, columns: Mapping[str, Column]) -> str | None:
+def store_filter(where: object, columns: Mapping[str, Column]) -> str:
     """Translate a filter into the SQL of the store, so that it can be joined to other conditions.
 
     A filter compares columns with literals or other columns by ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``IN``,
@@ -40,11 +40,8 @@ def store_filter(where: object, columns: Mapping[str, Column]) -> str | None:
     A column of true or false is a condition by itself. A list of texts equals each of the texts in it.
 
     Args:
-        where: the filter; None for none.
+        where: the filter.
         columns: the columns that it can name, by name. Names other than words stand in double quotes.
-
-    Returns:
-        The condition; None where there is none.
 
     Raises:
         SettingsError: it is no text, too long or too deep, is not written like this, names an unknown column, or
@@ -55,23 +52,22 @@ def store_filter(where: object, columns: Mapping[str, Column]) -> str | None:
     "`field_year` >= 2010 AND NOT (array_has(`field_tags`, 'sea'))"
     """
     require_filter(where)
-    return None if where is None else _Parser(str(where), columns).parsed()
+    return _Parser(require_filter(where), columns).parsed()
 
 
-def require_filter(where: object) -> None:
+def require_filter(where: object) -> str:
     """Refuse what is no filter in any index.
 
     Raises:
         SettingsError: it is no text, empty, or too long.
     """
-    if where is None:
-        return
     if not isinstance(where, str) or not where.strip():
         raise SettingsError(f"the filter is {described(where)}; write it like: year >= 2010, or leave it out")
     if len(where) > MOST_CHARACTERS:
         raise SettingsError(f"the filter has {len(where):,} characters; {MOST_CHARACTERS:,} are the most")
     if any("\ud800" <= character <= "\udfff" or character == "\0" for character in where):
         raise SettingsError(f"the filter {one_line(where, 60)!r} holds a character that no text has")
+    return where
 
 
 class _Parser:

@@ -43,7 +43,7 @@ def write_page_with_comparisons(
     Args:
         index: the index.
         results: what the search found.
-        query: the document that was asked with.
+        query: the query document.
         path: the HTML file.
 
     Returns:
@@ -67,14 +67,14 @@ def write_page_with_comparisons(
 
 
 def hit_report(comparison: Comparison, aligned: HitAlignment | None = None) -> str:
-    """Return the report of a hit beside the document that was asked with, as an HTML page.
+    """Return the report of a hit beside the query document, as an HTML page.
 
     A comparison knows nothing of the search that led to it: it looks in both directions and never normalises. Here
     the alignment is that of the search, whose contributions add up to the score of the hit. The report shows passages
     that the model reads; pairs with sentences beyond them are counted and left out.
 
     Args:
-        comparison: the document that was asked with and the hit, with sentences.
+        comparison: the query document and the hit, with sentences.
         aligned: what the score is made of; None where the search was not by sentences.
     """
     content = comparison.to_dict()
@@ -102,12 +102,12 @@ def _shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[dict[str
     shown, left = [], 0
     for pair in aligned.alignment.to_dict()["pairs"]:
         sentences = [
-            {**one, **{side: own[one[side]] for side, own in rows.items()}}
-            for one in pair["sentences"]
-            if all(one[side] in own for side, own in rows.items())
+            {**part, **{side: numbers[part[side]] for side, numbers in rows.items()}}
+            for part in pair["sentences"]
+            if all(part[side] in numbers for side, numbers in rows.items())
         ]
         left += len(pair["sentences"]) - len(sentences)
-        firsts = {side: own.get(aligned.first_sentence(side, pair[side])) for side, own in rows.items()}
+        firsts = {side: numbers.get(aligned.first_sentence(side, pair[side])) for side, numbers in rows.items()}
         if sentences:
             firsts = {side: sentences[0][side] for side in rows}
         elif pair["sentences"] or None in firsts.values():
@@ -119,9 +119,9 @@ def _shown(aligned: HitAlignment, comparison: Comparison) -> tuple[list[dict[str
 
 def _rows(document: SentenceDocument, encoded: EncodedDocument) -> dict[int, int]:
     """By number of a sentence in its document the number that it has in the comparison."""
-    there = {(one.section, one.start, one.end): row for row, one in enumerate(encoded.sentences or ())}
+    rows = {(span.section, span.start, span.end): row for row, span in enumerate(encoded.sentences or ())}
     places = enumerate(map(tuple, document.sentences.places[:, :3].tolist()))
-    return {number: there[place] for number, place in places if place in there}
+    return {number: rows[place] for number, place in places if place in rows}
 
 
 def _paragraphs(sentences: Mapping[str, int | None], sides: Mapping[str, EncodedDocument]) -> dict[str, int]:

@@ -17,7 +17,7 @@ from .fusion import Part
 if TYPE_CHECKING:
     import pandas as pd
 
-# How a pair is told from the best one for a paragraph of the document that was asked with.
+# How a pair is told from the best one for a paragraph of the query document.
 FROM_THE_HIT = "best match of the hit's paragraph"
 _BY_PASSAGES = ("hybrid", "words", "vectors")
 _OF_HITS = ("rank", "id", "title", "score")
@@ -61,7 +61,7 @@ class PairPart:
     """What a pair of paragraphs adds to the score by sentences.
 
     Args:
-        source: paragraph of the document that was asked with.
+        source: paragraph of the query document.
         candidate: paragraph of the hit.
         source_heading: heading of its section.
         candidate_heading: heading of its section.
@@ -181,7 +181,7 @@ class Hit:
 
     @cached_property
     def alignment(self) -> HitAlignment | None:
-        """Which paragraphs and sentences of the hit are like which of the document that was asked with.
+        """Which paragraphs and sentences of the hit are like which of the query document.
 
         Contributions of its pairs add up to the score by sentences. It is computed when it is asked for first, and
         None where the search was not by sentences.

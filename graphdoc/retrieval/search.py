@@ -140,7 +140,8 @@ class SearchSettings:
             isinstance(self.weight, bool) or not isinstance(self.weight, int | float) or not 0 <= self.weight <= 1
         ):
             raise SettingsError(f"weight={self.weight!r} is the weight of words; give a number from 0 to 1")
-        require_filter(self.where)
+        if self.where is not None:
+            require_filter(self.where)
         for name in _OF_PASSAGES if self.by_sentences else _OF_SENTENCES:
             if getattr(self, name) is not None:
                 others = BY_PASSAGES if self.by_sentences else BY_SENTENCES
@@ -186,7 +187,7 @@ class Search:
 
     def __init__(self, store: LanceStore, query: Query, settings: SearchSettings) -> None:
         self._store, self._query, self._settings = store, query, settings
-        self._where = store_filter(settings.where, filter_columns(store.schema))
+        self._where = settings.where and store_filter(settings.where, filter_columns(store.schema))
         self._shown = 3 if settings.passages is None else settings.passages
         self._units: dict[str, WordsUnit] = {
             "words": settings.words_unit or "passage",
@@ -236,7 +237,7 @@ class Search:
             return with_whole(*(self.ranking(name, part, where, depth) for part in get_args(Unit)))
         settings = self._settings
         most = depth or settings.depth or max(_DEPTH[name], 20 * settings.k)
-        # A document that is asked with is not its own hit.
+        # The query document is not its own hit.
         not_itself = None if self._query.id is None else f"id != {quoted(self._query.id)}"
         condition = " AND ".join(f"({part})" for part in (self._where, where, not_itself) if part) or None
         column = RANKINGS[name][unit]
@@ -277,17 +278,20 @@ class Search:
         """Scores of passages, with those of documents that were found as wholes."""
         if not self._shown:
             return {}
-        without = [id for id in ids if not any(own.get(id) for own in found.values())]
+        without = [id for id in ids if not any(by.get(id) for by in found.values())]
         if not without:
             return found
         name = "vectors" if self._vector is not None else "words"
         ranking = self.ranking(name, "passage", f"id IN ({', '.join(map(quoted, without))})", 100 * len(without))
-        return {**found, name: {**found.get(name, {}), **{one.id: dict(one.passages) for one in ranking}}}
+        return {
+            **found,
+            name: {**found.get(name, {}), **{document.id: dict(document.passages) for document in ranking}},
+        }
 
     def _best_numbers(self, ids: Sequence[str], scores: _PassageScores) -> dict[str, list[int]]:
         """The best passages of every document, by their scores relative to the best of each ranking."""
         tops = {
-            name: max((max(own.values()) for own in by.values() if own), default=0.0) or 1.0
+            name: max((max(scored.values()) for scored in by.values() if scored), default=0.0) or 1.0
             for name, by in scores.items()
         }
         chosen: dict[str, list[int]] = {}

@@ -182,7 +182,7 @@ class SentenceSearch:
     Args:
         store: the index.
         encoder: gives its encoder when it is needed.
-        source: the document that is asked with.
+        source: the query document.
         query: makes its words and its vector, where they count.
         settings: how documents are ranked.
         place: where the index lies, for messages.
@@ -204,7 +204,7 @@ class SentenceSearch:
         self._normalisation: Normalisation = settings.normalisation or "none"
         self._direction: Direction = settings.direction or DIRECTION
         self._paragraph = paragraph_of(store.record)
-        self._where = store_filter(settings.where, filter_columns(store.schema))
+        self._where = settings.where and store_filter(settings.where, filter_columns(store.schema))
         self.warnings: list[str] = []
 
     def run(self) -> tuple[Hit, ...]:
@@ -267,7 +267,7 @@ class SentenceSearch:
         return list(fused_scores(rankings))[: settings.pool]
 
     def _candidates(self, ids: Sequence[str]) -> list[str]:
-        """The candidates that the index has and the filter admits, without the document that is asked with."""
+        """The candidates that the index has and the filter admits, without the query document."""
         present, admitted = self._ids(None, ids), self._ids(self._where, ids)
         missing = [id for id in ids if id not in present]
         if len(missing) == len(ids):
@@ -292,7 +292,7 @@ class SentenceSearch:
 
     def _corpus(self, chosen: list[str] | None) -> StoredSentences | EncodedSentences:
         if self._paragraph is not None:
-            # A document that is asked with is not its own hit.
+            # The query document is not its own hit.
             conditions = [f"id != {quoted(self._source.id)}", self._where]
             return StoredSentences(self._store, " AND ".join(f"({part})" for part in conditions if part))
         assert chosen is not None
@@ -300,7 +300,7 @@ class SentenceSearch:
         return EncodedSentences(self._store, encoder, encoder.model.config.paragraph, chosen)
 
     def _sentences(self) -> Sentences:
-        """The sentences of the document that is asked with: those of the index, if it has it as it is."""
+        """The sentences of the query document: those of the index, if it has it as it is."""
         if self._paragraph is not None:
             rows = self._store.select(["id", "content_hash", *COLUMNS], _IS_DOCUMENT, ids=[self._source.id])
             ids, vectors, places, _ = stored_sentences(rows)
@@ -387,7 +387,7 @@ class SentenceSearch:
         score: float,
         version: str | None,
     ) -> HitAlignment:
-        """Where a hit is like the document that was asked with."""
+        """Where a hit is like the query document."""
         candidate = corpus.document(id)
         if candidate is None or candidate.version != version:
             raise RetrievalError(f"document {id!r} has changed or was removed since; search again")

@@ -60,7 +60,7 @@ class SentenceDocument:
         headings: heading of every section.
         texts: text of every section.
         title: its title, empty when there is none.
-        version: hash of what the index holds of it; None for the document that is asked with.
+        version: hash of what the index holds of it; None for the query document.
     """
 
     sentences: Sentences

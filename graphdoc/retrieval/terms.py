@@ -169,7 +169,7 @@ class Query:
     Args:
         text: the words of the query; of a document the words that say most about it.
         shown: the query as people read it.
-        id: id of the document that is asked with; None for a text.
+        id: id of the query document; None for a text.
         title: its title.
         vector: computes the vector ``(hidden,)`` when it is needed.
         warnings: what was left out.

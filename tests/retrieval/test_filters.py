@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,6 +90,33 @@ def test_an_unknown_column_is_answered_with_those_there_are(index: DocumentIndex
     with pytest.raises(SettingsError) as error:
         store_filter("g = 1", many)
     assert len(str(error.value)) < 1_000
+
+
+def test_the_store_answers_whatever_is_taken_for_a_filter(index: DocumentIndex) -> None:
+    draw = random.Random(0)
+    columns = filter_columns(index._store.schema)
+    names = ['"' + name.replace('"', '""') + '"' for name in columns]
+    values = ["1", "-2", ".5", "3.", "1e20", "'a'", "'it''s'", "''", "'%_\\'", "'\\'", "true", "NULL"]
+    forms = ["{n} = {v}", "{v} <= {n}", "{n} != {v}", "{n} NOT IN ({v}, {w})", "{n} LIKE {v}", "{n} IS NULL", "{n}",
+             "{n} NOT BETWEEN {v} AND {w}", "{n} < {m}"]  # fmt: skip
+
+    def condition(depth: int) -> str:
+        n, m, v, w = draw.choice(names), draw.choice(names), draw.choice(values), draw.choice(values)
+        single = draw.choice(forms).format(n=n, m=m, v=v, w=w)
+        if depth == 0:
+            return single
+        a, b = condition(depth - 1), condition(depth - 1)
+        return draw.choice([single, f"({a})", f"NOT {a}", f"{a} AND {b}", f"{a} OR {b}", a[draw.randrange(len(a)) :]])
+
+    answered = 0
+    for _ in range(2_000):
+        try:
+            where = store_filter(condition(2) + " ", columns)
+        except SettingsError:
+            continue
+        index._store.select(["id"], where)
+        answered += 1
+    assert answered > 200
 
 
 def test_a_long_list_of_ids_is_a_filter(index: DocumentIndex) -> None:
