@@ -99,9 +99,17 @@ class TrainState:
         """Read what :meth:`save` wrote.
 
         Raises:
-            OSError, ValueError, TypeError: the file is missing or damaged.
+            OSError, ValueError, KeyError, TypeError: the file is missing or damaged.
         """
-        return cls(**json.loads(path.read_text(encoding="utf-8")))
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return cls(
+            int(values["global_step"]),
+            int(values["max_steps"]),
+            float(values["epoch"]),
+            values["best_metric"],
+            values["best_global_step"],
+            list(values["log_history"]),
+        )
 
 
 STATE_FILE = "trainer_state.json"
@@ -231,7 +239,7 @@ class RunCheckpoints:
         path = checkpoint / STATE_FILE
         try:
             state = TrainState.load(path)
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise ModelError(
                 f"{path} cannot be used ({type(error).__name__}: {one_line(str(error), 80)}); {_way_out(checkpoint)}"
             ) from error

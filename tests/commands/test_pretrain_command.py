@@ -222,7 +222,7 @@ class TestSettings:
     def test_one_passage_looks_for_the_rest(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
         run = pretrain("split=one_passage", "loss.directions=one", "training.max_steps=2")
         assert run.status == 0, run.err
-        assert "split `one_passage`" in (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+        assert "`one_passage`" in (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
 
     def test_documents_held_out_are_measured_and_not_trained_on(
         self, pretrain: Callable[..., Any], tmp_path: Path
@@ -274,15 +274,6 @@ class TestSettings:
         assert 0 <= results["after"]["nmi"] <= 1
         assert results["best"]["score"] == results["after"]["nmi"]
         assert [entry["step"] for entry in entries(tmp_path / "run") if "eval_nmi" in entry] == [1, 2]
-
-    def test_a_run_ends_when_nothing_becomes_better(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
-        run = pretrain(
-            *("evaluation.held_out=0.3", "training.learning_rate=3", "training.epochs=20"),
-            *("training.schedule=constant", "training.warmup=0"),
-        )
-        assert run.status == 0, run.err
-        results = read(tmp_path / "run" / "results.json")
-        assert results["steps"] == results["best"]["step"] + 4 < 40
 
     @pytest.mark.parametrize(
         "options",
@@ -380,21 +371,6 @@ class TestResuming:
         # It is given back in any case.
         assert refused("training.max_steps=1").startswith("run holds a run already")
         assert pretrain("training.max_steps=1", "--resume").status == 0
-
-    def test_a_run_of_an_older_version_goes_on(
-        self, pretrain: Callable[..., Any], refused: Callable[..., str], tmp_path: Path
-    ) -> None:
-        """A setting that was not there yet was at its default."""
-        assert pretrain("training.max_steps=1").status == 0
-        path = tmp_path / "run" / "config.yaml"
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
-        del config["model"]["begin"], config["training"]["clip"], config["corpus"]["leave_out_splits"]
-        path.write_text(yaml.safe_dump(config), encoding="utf-8")
-        assert "run holds a run with training.clip=1.0, not 2.0" in refused(
-            "training.max_steps=1", "training.clip=2.0", "--resume"
-        )
-        assert pretrain("training.max_steps=1", "--resume").status == 0
-        assert yaml.safe_load(path.read_text(encoding="utf-8"))["training"]["clip"] == 1.0
 
     def test_a_run_goes_on_where_it_was(self, pretrain: Callable[..., Any], tmp_path: Path) -> None:
         options = ("evaluation.held_out=0.3", "training.save_steps=1", "training.keep_checkpoints=9")
@@ -566,7 +542,7 @@ class TestBadInput:
             *(f"evaluation.train={train}", f"evaluation.test={train}"),
         )
         name = "passage_encoder.transformer.embeddings.word_embeddings.weight"
-        assert message == f"model.start=spoiled: the weights {name} are no numbers; fetch or train it again"
+        assert message == f"model.start=spoiled: weight {name} is NaN or infinite; fetch or train it again"
         assert not (tmp_path / "run").exists()
 
     def test_a_run_whose_loss_goes_wrong_names_the_documents(
